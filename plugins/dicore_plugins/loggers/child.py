@@ -17,13 +17,16 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, Protocol
+from typing import IO, Any, ClassVar, Final, Literal, Protocol
 
 from dicore.errors import DicoreError
 from dicore.interfaces.logger import LogTarget
 
-__all__ = ["ChildLogger", "IWriter", "serve", "settings_of"]
+__all__ = ["Axis", "ChildLogger", "IWriter", "serve", "settings_of"]
+
+Axis = Literal["env_step", "train_iter"]
 
 _LOG = logging.getLogger("dicore.logger")
 _MAX_WAITING: Final = 20_000
@@ -60,13 +63,17 @@ class ChildLogger:
 
     Args:
         close_s: Longest time in seconds that `close` waits for the process.
+        axis: The count that the service shows as step.
+        **options: Passed to the writer's method `open`.
     """
 
     writer: ClassVar[str]
     """The writer as `module:Class`; its constructor takes no arguments."""
 
-    def __init__(self, close_s: float = 20.0) -> None:
+    def __init__(self, close_s: float = 20.0, *, axis: Axis = "env_step", **options: Any) -> None:
         self.close_s = close_s
+        self._axis: Axis = axis
+        self._options = options
         self._target: LogTarget | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._waiting: deque[bytes] = deque()
@@ -81,11 +88,24 @@ class ChildLogger:
 
     def opening(self, target: LogTarget) -> dict[str, Any]:
         """Returns the arguments of the writer's method `open`, its first message."""
-        return {"folder": str(target.folder.resolve()), "title": target.title}
+        place = {"folder": str(target.folder.resolve()), "title": target.title}
+        return {**place, "resumed_at": target.resumed_at, **self._options}
 
     def open(self, target: LogTarget) -> None:
         """Stores the target; the first message starts the process."""
         self._target = target
+
+    def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
+        """Passes metrics to the writer's method `log`, if there are any.
+
+        Its arguments are `scalars`, `counts` (`env_step` and `train_iter`), `step` (the one that
+        `axis` names) and `when` (milliseconds since 1970).
+        """
+        if scalars:
+            counts = {"env_step": env_step, "train_iter": train_iter}
+            when = round(datetime.now().timestamp() * 1000)
+            values = dict(scalars)
+            self.send("log", scalars=values, counts=counts, step=counts[self._axis], when=when)
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
         """Ignores texts: the run writes them to files."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-from dicore.interfaces.logger import LogTarget
-from dicore_plugins.loggers.child import ChildLogger, settings_of
+from dicore_plugins.loggers.child import Axis, ChildLogger, settings_of
 
 
 class CometLogger(ChildLogger):
@@ -36,23 +34,16 @@ class CometLogger(ChildLogger):
         project: str = "dicore",
         workspace: str = "",
         mode: Literal["offline", "online"] = "offline",
-        axis: Literal["env_step", "train_iter"] = "env_step",
+        axis: Axis = "env_step",
         close_s: float = 20.0,
     ) -> None:
-        super().__init__(close_s)
-        self._options = {"project": project, "workspace": workspace, "online": mode == "online"}
-        self._axis = axis
-
-    def opening(self, target: LogTarget) -> dict[str, Any]:
-        """Returns what the run is called at the service."""
-        resumed = target.resumed_at is not None
-        return {**super().opening(target), **self._options, "resumed": resumed}
-
-    def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
-        """Passes the metrics on."""
-        if scalars:
-            step = env_step if self._axis == "env_step" else train_iter
-            self.send("log", scalars=dict(scalars), step=step)
+        super().__init__(
+            close_s,
+            axis=axis,
+            project=project,
+            workspace=workspace,
+            online=mode == "online",
+        )
 
 
 class CometWriter:
@@ -62,7 +53,14 @@ class CometWriter:
         self._experiment: Any = None
 
     def open(
-        self, *, folder: str, title: str, project: str, workspace: str, online: bool, resumed: bool
+        self,
+        *,
+        folder: str,
+        title: str,
+        resumed_at: list[int] | None,
+        project: str,
+        workspace: str,
+        online: bool,
     ) -> None:
         """Starts the experiment at the service, or continues it."""
         os.environ.setdefault("COMET_INTERNAL_SENTRY_DSN", "")  # it reports its errors to others
@@ -71,7 +69,7 @@ class CometWriter:
         place = Path(folder)
         own = place / "comet"
         known = own / "run_id.txt"
-        continued = resumed and known.is_file()
+        continued = resumed_at is not None and known.is_file()
         key = known.read_text().strip() if continued else uuid4().hex
         unasked = dict.fromkeys(
             ("log_code", "log_graph", "parse_args", "log_git_metadata", "log_git_patch",
@@ -95,7 +93,7 @@ class CometWriter:
         if not continued:
             self._experiment.log_parameters(settings_of(place))
 
-    def log(self, *, scalars: dict[str, float], step: int) -> None:
+    def log(self, *, scalars: dict[str, float], step: int, **_: Any) -> None:
         """Logs metrics."""
         self._experiment.log_metrics(scalars, step=step)
 

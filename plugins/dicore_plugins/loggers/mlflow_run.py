@@ -6,12 +6,10 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from dicore.interfaces.logger import LogTarget
-from dicore_plugins.loggers.child import ChildLogger, settings_of
+from dicore_plugins.loggers.child import Axis, ChildLogger, settings_of
 
 _MAX_BATCH: Final = 500
 """Metrics of one request; the service allows 1000."""
@@ -44,28 +42,15 @@ class MlflowLogger(ChildLogger):
         *,
         tracking_uri: str = "",
         experiment: str = "dicore",
-        axis: Literal["env_step", "train_iter"] = "env_step",
+        axis: Axis = "env_step",
         close_s: float = 20.0,
     ) -> None:
-        super().__init__(close_s)
-        self._options = {"tracking_uri": tracking_uri, "experiment": experiment}
-        self._axis = axis
-
-    def opening(self, target: LogTarget) -> dict[str, Any]:
-        """Returns where the run is logged, and under which name."""
-        resumed = target.resumed_at is not None
-        return {**super().opening(target), **self._options, "resumed": resumed}
-
-    def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
-        """Passes the metrics on."""
-        if scalars:
-            step = env_step if self._axis == "env_step" else train_iter
-            self.send(
-                "log",
-                scalars=dict(scalars),
-                step=step,
-                when=round(datetime.now().timestamp() * 1000),
-            )
+        super().__init__(
+            close_s,
+            axis=axis,
+            tracking_uri=tracking_uri,
+            experiment=experiment,
+        )
 
 
 class MlflowWriter:
@@ -78,7 +63,13 @@ class MlflowWriter:
         self._sent = time.monotonic()
 
     def open(
-        self, *, folder: str, title: str, tracking_uri: str, experiment: str, resumed: bool
+        self,
+        *,
+        folder: str,
+        title: str,
+        resumed_at: list[int] | None,
+        tracking_uri: str,
+        experiment: str,
     ) -> None:
         """Starts the run at the service, or continues it."""
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -89,7 +80,7 @@ class MlflowWriter:
         own = place / "mlflow"
         known = own / "run_id.txt"
         self._client = MlflowClient(tracking_uri or own.resolve().as_uri())
-        if resumed and known.is_file():
+        if resumed_at is not None and known.is_file():
             self._run_id = known.read_text().strip()
             self._client.update_run(self._run_id, status="RUNNING")
             return
@@ -103,7 +94,7 @@ class MlflowWriter:
         for begin in range(0, len(params), 100):
             self._client.log_batch(self._run_id, params=params[begin : begin + 100])
 
-    def log(self, *, scalars: dict[str, float], step: int, when: int) -> None:
+    def log(self, *, scalars: dict[str, float], step: int, when: int, **_: Any) -> None:
         """Logs metrics, several steps in one request."""
         from mlflow.entities import Metric
 

@@ -50,10 +50,6 @@ class UsageLogger(ChildLogger):
         super().open(target)
         self.send("watch", pid=os.getpid(), interval=self._interval, cores=self._cores)
 
-    def opening(self, target: LogTarget) -> dict[str, Any]:
-        """Returns the file, and from where a resumed run continues it."""
-        return {**super().opening(target), "resumed_at": target.resumed_at}
-
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
         """Passes the present step on, at most once per measurement."""
         if time.monotonic() - self._told >= self._interval:

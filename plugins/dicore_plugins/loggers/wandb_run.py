@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import uuid4
 
-from dicore.interfaces.logger import LogTarget
-from dicore_plugins.loggers.child import ChildLogger, settings_of
+from dicore_plugins.loggers.child import Axis, ChildLogger, settings_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,23 +40,17 @@ class WandbLogger(ChildLogger):
         entity: str = "",
         group: str = "",
         mode: Literal["offline", "online"] = "offline",
-        axis: Literal["env_step", "train_iter"] = "env_step",
+        axis: Axis = "env_step",
         close_s: float = 20.0,
     ) -> None:
-        super().__init__(close_s)
-        self._options = {"project": project, "entity": entity, "group": group, "mode": mode}
-        self._axis = axis
-
-    def opening(self, target: LogTarget) -> dict[str, Any]:
-        """Returns what the run is called at the service, and its x axis."""
-        resumed = target.resumed_at is not None
-        given = {**super().opening(target), **self._options}
-        return {**given, "axis": self._axis, "resumed": resumed}
-
-    def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
-        """Passes the metrics on."""
-        if scalars:
-            self.send("log", scalars=dict(scalars), env_step=env_step, train_iter=train_iter)
+        super().__init__(
+            close_s,
+            step_metric=axis,
+            project=project,
+            entity=entity,
+            group=group,
+            mode=mode,
+        )
 
     def log_histogram(
         self, tag: str, values: npt.NDArray[np.floating], *, env_step: int, train_iter: int
@@ -75,10 +67,10 @@ class WandbLogger(ChildLogger):
 
         finite = values[np.isfinite(values)]
         if finite.size:
-            counts, edges = np.histogram(finite, _BINS)
-            histogram = {"counts": counts.tolist(), "edges": edges.tolist()}
-            steps = {"env_step": env_step, "train_iter": train_iter}
-            self.send("histogram", tag=tag, **histogram, **steps)
+            bins, edges = np.histogram(finite, _BINS)
+            counts = {"env_step": env_step, "train_iter": train_iter}
+            histogram = {"bins": bins.tolist(), "edges": edges.tolist()}
+            self.send("histogram", tag=tag, **histogram, counts=counts)
 
 
 class WandbWriter:
@@ -92,8 +84,8 @@ class WandbWriter:
         *,
         folder: str,
         title: str,
-        axis: str,
-        resumed: bool,
+        resumed_at: list[int] | None,
+        step_metric: str,
         **options: Any,
     ) -> None:
         """Starts the run at the service, or continues it."""
@@ -101,7 +93,7 @@ class WandbWriter:
 
         place = Path(folder)
         known = place / "wandb" / "run_id.txt"
-        name = known.read_text().strip() if resumed and known.is_file() else ""
+        name = known.read_text().strip() if resumed_at is not None and known.is_file() else ""
         quiet = wandb.Settings(console="off", silent=True, disable_git=True, save_code=False)
         self._run = wandb.init(
             dir=folder,
@@ -114,21 +106,20 @@ class WandbWriter:
         )
         known.parent.mkdir(parents=True, exist_ok=True)
         known.write_text(f"{self._run.id}\n")
-        self._run.define_metric(axis)
-        self._run.define_metric("*", step_metric=axis)
+        self._run.define_metric(step_metric)
+        self._run.define_metric("*", step_metric=step_metric)
 
-    def log(self, *, scalars: dict[str, float], env_step: int, train_iter: int) -> None:
+    def log(self, *, scalars: dict[str, float], counts: dict[str, int], **_: Any) -> None:
         """Logs metrics."""
-        self._run.log({**scalars, "env_step": env_step, "train_iter": train_iter})
+        self._run.log({**scalars, **counts})
 
     def histogram(
-        self, *, tag: str, counts: list[int], edges: list[float], env_step: int, train_iter: int
+        self, *, tag: str, bins: list[int], edges: list[float], counts: dict[str, int]
     ) -> None:
         """Logs a histogram."""
         import wandb
 
-        value = wandb.Histogram(np_histogram=(counts, edges))
-        self._run.log({tag: value, "env_step": env_step, "train_iter": train_iter})
+        self._run.log({tag: wandb.Histogram(np_histogram=(bins, edges)), **counts})
 
     def flush(self) -> None:
         """Does nothing: the service's own process writes at once."""

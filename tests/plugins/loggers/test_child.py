@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ WRITER = "tests.plugins.loggers.test_child"
 class Recorder:
     """A writer that appends what it is told to a file, or misbehaves."""
 
-    def open(self, *, folder: str, title: str) -> None:
+    def open(self, *, folder: str, **_: Any) -> None:
         self.path = Path(folder) / "told.txt"
 
     def log(self, **told: Any) -> None:
@@ -48,9 +48,6 @@ class Told(ChildLogger):
 
     def __init__(self) -> None:
         super().__init__(close_s=60)
-
-    def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
-        self.send("log", step=env_step, **scalars)
 
 
 @pytest.fixture(autouse=True)
