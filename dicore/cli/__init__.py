@@ -215,7 +215,7 @@ def _stdout_is_closed() -> bool:
     try:
         import select
 
-        poll = select.poll()
+        poll = select.poll()  # type: ignore[attr-defined,unused-ignore] # not on Windows
         poll.register(sys.stdout.fileno(), 0)
         return bool(poll.poll(0))
     except (AttributeError, OSError, ValueError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
@@ -113,7 +112,9 @@ class FaultyEnv(gymnasium.Env[Any, Any]):
         if self.mode == "hangs":
             time.sleep(HANGS_S)
         if self.mode == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
+            import psutil
+
+            psutil.Process().kill()
         if self.mode == "four_results":
             return tuple(result[:4])
         if self.mode == "lock_info":

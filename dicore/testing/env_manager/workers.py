@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
+
+import psutil
 
 from dicore.errors import EnvStepError
 from dicore.testing.env_manager.play import ManagerChecks, envs, wait_for_all
@@ -43,13 +44,13 @@ class WorkerChecks(ManagerChecks):
             pids = manager.worker_pids()
             expect(set(pids) == {0, 1}, f"worker_pids() has the environments {set(pids)}")
             expect(os.getpid() not in pids.values(), "an environment runs in the main process")
-            os.kill(pids[1], signal.SIGKILL)
+            psutil.Process(pids[1]).kill()
             self._until_abnormal(manager, 1)
             expect(wait_for_all(manager) == {0, 1}, "after a kill not all are ready again")
             expect(int(manager.ready_obs[1][3]) == 0, "after a kill there is no new episode")
             again = manager.worker_pids()[1]
             expect(again != pids[1] and _alive([again]), "the worker was not replaced")
-            os.kill(again, signal.SIGKILL)
+            psutil.Process(again).kill()
             with refuses(EnvStepError, "a worker killed when the restart budget is used up"):
                 for _ in range(4):
                     manager.step(dict.fromkeys(manager.ready_obs, 0))

@@ -14,6 +14,7 @@ import os
 import secrets
 import socket
 import struct
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -285,7 +286,7 @@ def connect(address: str, timeout: float = _HANDSHAKE_S) -> socket.socket:
 def _parsed(address: str) -> tuple[int, Any]:
     protocol, _, rest = address.partition("://")
     host, _, port = rest.rpartition(":")
-    if protocol == "ipc" and rest and Path(rest).is_absolute():
+    if sys.platform != "win32" and protocol == "ipc" and rest and Path(rest).is_absolute():
         return socket.AF_UNIX, rest
     if protocol == "tcp" and host and port.isdecimal() and int(port) < 1 << 16:
         return socket.AF_INET, (host, int(port))

@@ -17,6 +17,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dicore_registry import Entry
 
-__all__ = ["Outcome", "probe_imports"]
+__all__ = ["Outcome", "kill_group", "probe_imports"]
 
 _TIMEOUT_S = 120.0
 """Time limit for all imports of one process."""
@@ -100,17 +101,18 @@ def _run(order: str) -> tuple[list[str], str]:
         except subprocess.TimeoutExpired:
             ending = f"did not end within {_TIMEOUT_S:g} s"
         finally:
-            _kill(process)
+            kill_group(process)
         output.seek(0)
         return output.read().splitlines(), ending
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
-    """Kills a process and its children."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (AttributeError, ProcessLookupError, PermissionError):
-        process.kill()  # no process groups on this system, or the group is empty
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """Kills a process and what it left in its group; Windows has no such groups."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError, PermissionError):  # the group is empty
+            os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 

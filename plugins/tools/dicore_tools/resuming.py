@@ -60,8 +60,9 @@ def requeued(request: TrainRequest) -> TrainRequest:
             hint="remove --requeue; elsewhere, start the command again with --exist resume if its"
             f" exit code is {_PREEMPTED}",
         )
-    for number in (signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, _BeforeTheRun())
+    if sys.platform != "win32":  # it has no Slurm
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, _BeforeTheRun())
     return request if request.resume is not None else replace(request, exist="resume")
 
 

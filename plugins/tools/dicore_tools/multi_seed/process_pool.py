@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from typing import Any, Self
 
 from dicore.console import chatter, is_quiet
@@ -82,7 +82,7 @@ class ProcessPool:
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self._spawn = multiprocessing.get_context("spawn")
-        self._running: dict[Connection, tuple[Any, TrainRequest]] = {}
+        self._running: dict[Any, tuple[Any, TrainRequest]] = {}  # by connection
 
     def __enter__(self) -> Self:
         return self
@@ -121,7 +121,6 @@ class ProcessPool:
                     for process, _request in self._running.values():
                         process.terminate()
                 for connection in wait(list(self._running), _POLL_S):
-                    assert isinstance(connection, Connection)
                     request, run = self._finish(connection)
                     if run.status == "interrupted" and flag:
                         run = replace(run, exit_code=flag.exit_code)
@@ -136,7 +135,7 @@ class ProcessPool:
         theirs.close()
         self._running[ours] = process, request
 
-    def _finish(self, connection: Connection) -> tuple[TrainRequest, SeedRun]:
+    def _finish(self, connection: Any) -> tuple[TrainRequest, SeedRun]:
         process, request = self._running[connection]
         try:
             run: SeedRun = connection.recv()
@@ -155,7 +154,7 @@ class ProcessPool:
         return request, run
 
 
-def _train(connection: Connection, request: TrainRequest, quiet: bool) -> None:
+def _train(connection: Any, request: TrainRequest, quiet: bool) -> None:
     """Trains in a child process and sends the result; output lines are prefixed with the seed.
 
     The process has its own process group, so that Ctrl-C in a terminal reaches it only once:

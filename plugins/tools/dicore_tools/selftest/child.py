@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import signal
 import subprocess
@@ -13,6 +12,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
+
+from dicore_tools.import_probe import kill_group
 
 __all__ = ["run_cases"]
 
@@ -70,9 +71,7 @@ class _Child:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
-        with contextlib.suppress(ProcessLookupError):  # with workers that it left
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        kill_group(self._process)
         for thread in self._threads:
             thread.join(5.0)
 
