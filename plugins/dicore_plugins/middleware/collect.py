@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from dicore.data import Batch, EnvBatch, Row, tree_map, tree_row
-from dicore.errors import UsageError
+from dicore.errors import TaskError, UsageError
 from dicore.task import OnlineRLContext, StepInterrupted, middleware
-from dicore.task.middleware import Role
+from dicore.task.middleware import MiddlewareSpec, Role
 from dicore_plugins.collectors.base import mode_name
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 
@@ -63,6 +63,7 @@ class StepCollector:
         if random_collect_size is None:
             random_collect_size = collect.get("random_collect_size", 0)
         self._warm_up = random_collect_size
+        self._task: Any = None
         self._executor: Any = None
         self._acting: Any = None
         self._n_sample, self._n_episode = collect.get("n_sample"), collect.get("n_episode")
@@ -74,6 +75,7 @@ class StepCollector:
 
     def join_task(self, task: Any) -> None:
         """In async mode, acts by a copy of the policy; takes turns if it cannot be copied."""
+        self._task = task
         self._executor = task.executor
         if self._executor is None:
             return
@@ -89,6 +91,9 @@ class StepCollector:
         self._acting.restore_memory()
 
     def __call__(self, ctx: OnlineRLContext) -> None:
+        if self._task is not None:  # the first step: all middleware are known now
+            check_readers(self._task, self)
+            self._task = None
         if self._acting is not None:
             self._acting.adopt(self._executor.version(ctx))
         missing = self._missing_warm_up()
@@ -226,6 +231,11 @@ def rolloutor(
         env_episode. An abnormal step drops its running episode from `transitions`.
     """
     steps, sent = TransitionList(env.env_num), _Sent()
+    joined: Any = None
+
+    def join_task(task: Any) -> None:
+        nonlocal joined
+        joined = task
 
     @middleware(
         reads=["obs", "action", "inference_output"],
@@ -234,6 +244,10 @@ def rolloutor(
         role=Role.COLLECTOR,
     )
     def roll_out(ctx: OnlineRLContext) -> None:
+        nonlocal joined
+        if joined is not None and transitions is None:
+            check_readers(joined, roll_out)
+        joined = None
         assert ctx.obs is not None
         assert ctx.inference_output is not None
         result = env.step(ctx.inference_output)
@@ -262,6 +276,7 @@ def rolloutor(
                 policy.reset([env_id])
         ctx.trajectories, ctx.trajectory_end_idx = steps.to_trajectories()
 
+    vars(roll_out)["join_task"] = join_task
     return roll_out
 
 
@@ -294,6 +309,42 @@ class _Sent:
 
 def _float_done(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: np.float32(value) if key == "done" else value for key, value in row.items()}
+
+
+def check_readers(task: Any, collector: Any) -> None:
+    """Checks that a task which learns does something with what a collector collects.
+
+    Tasks with middleware that declare nothing are not checked: those may read any field.
+
+    Raises:
+        TaskError: no other middleware reads the samples or episodes.
+    """
+    parts = list(_single(task.parts))
+    own = next((part for part in parts if part.fn is collector), None)
+    others = [part for part in parts if part is not own]
+    learner = next((part for part in others if getattr(part.fn, "role", "") == Role.LEARNER), None)
+    declared = all(any(part.fields) or hasattr(part.fn, "uses") for part in others)
+    if own is None or learner is None or not declared:
+        return
+    read = {name for part in others for name in _read_by(part)}
+    unread = [name for name in ("trajectories", "episodes") if name in own.fields.writes]
+    if unread and not read & {*unread}:
+        raise TaskError(
+            f"'{own.name}' writes ctx.{unread[0]}, which no other middleware reads:"
+            f" '{learner.name}' never learns from it",
+            hint="use data_pusher(cfg, buffer) between them",
+        )
+
+
+def _read_by(part: MiddlewareSpec) -> tuple[str, ...]:
+    fields = part.fields
+    return (*fields.reads, *fields.optional, *fields.either)
+
+
+def _single(parts: Iterable[MiddlewareSpec]) -> Iterator[MiddlewareSpec]:
+    """Yields the middleware of a task, and the members of combined ones in their place."""
+    for part in parts:
+        yield from _single(part.members) if part.members else (part,)
 
 
 def eps_greedy_handler(cfg: Any) -> Callable[[OnlineRLContext], Generator[None, None, None]]:

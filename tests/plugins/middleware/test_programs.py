@@ -23,12 +23,14 @@ from dicore_plugins.middleware import (
     eps_greedy_handler,
     eps_greedy_masker,
     gae_estimator,
+    inferencer,
     interaction_evaluator,
     multistep_trainer,
     offline_data_saver,
     offpolicy_data_fetcher,
     priority_calculator,
     reward_estimator,
+    rolloutor,
     trainer,
 )
 from dicore_plugins.policies import DQNPolicy, PPOPolicy
@@ -75,6 +77,37 @@ def test_both_programs_run_in_both_modes(make: Any, program: Any, mode: bool) ->
     assert (ctx.total_step, ctx.env_step) == (3, 64)
     assert ctx.train_iter == (4 if program is on_policy else 12)
     assert ctx.last_eval_iter >= 0
+
+
+@pytest.mark.parametrize("mode", [False, True])
+@pytest.mark.parametrize("rolls", [False, True])
+@pytest.mark.parametrize("declared", [True, False])
+def test_samples_that_no_middleware_reads_are_refused_before_the_first_step(
+    make: Any, mode: bool, rolls: bool, declared: bool
+) -> None:
+    """A middleware that declares nothing may read them; then the program runs."""
+    cfg, env, evaluator_env = make("env.stop_value=inf", "policy.collect.n_sample=16")
+    policy, buffer = DQNPolicy(cfg.policy), NaiveReplayBuffer({})
+    env.launch()
+    steps: list[int] = []
+    with task.start(async_mode=mode, ctx=OnlineRLContext()):
+        task.use(interaction_evaluator(cfg, policy.eval_mode, evaluator_env))
+        if rolls:
+            task.use(inferencer(0, policy.collect_mode, env))
+            task.use(rolloutor(policy.collect_mode, env))
+        else:
+            task.use(StepCollector(cfg, policy.collect_mode, env))
+        if not declared:
+            task.use(lambda ctx: steps.append(len(ctx.trajectories)))
+        task.use(OffPolicyLearner(cfg, policy.learn_mode, buffer))
+        task.use(CkptSaver(cfg, policy, train_freq=100))
+        if declared:
+            told = "writes ctx.trajectories, which no other middleware reads: 'OffPolicyLearner'"
+            with pytest.raises(TaskError, match=told):
+                task.run(max_step=3)
+        else:
+            task.run(max_step=3)
+        assert len(steps) == (0 if declared else 3)
 
 
 def test_a_program_has_at_most_ten_lines() -> None:
