@@ -31,6 +31,8 @@ from dicore_plugins.reward_models.config import RewardModelConfig
 __all__ = ["EncodedMLP", "NetworkRewardModel", "encoder_of"]
 
 _ORIGIN = ("env_id", "end")
+_FEW = 256
+"""Rows up to which NumPy is faster than torch."""
 
 
 def encoder_of(space: Any, limit: float | None = 5.0) -> ObsEncoder:
@@ -62,26 +64,41 @@ class EncodedMLP(nn.Module):
         self.encoder = encoder
         self.mlp = MLP([encoder.features, *sizes], activation)
 
-        self._by_numpy: Any = None
+        self._by_numpy: tuple[Any, Any] | None = None
 
     def forward(self, x: Any) -> Tensor:
-        """Maps a tree of tensors [B, ...] to float32 [B, output]."""
-        out: Tensor = self.mlp.forward(self.encode(x))
-        return out
+        """Maps a tree of tensors or arrays [B, ...] to float32 [B, output]."""
+        if not torch.is_grad_enabled():
+            encode, head = self._by_numpy or self._functions()
+            if encode and head and len(rows := encode(_arrays(x))) <= _FEW:
+                return torch.from_numpy(head(rows))
+        return self.head(self.encode(x))
 
     def encode(self, x: Any) -> Tensor:
-        """Encodes a tree of tensors [B, ...] as float32 [B, F].
+        """Encodes a tree of tensors or arrays [B, ...] as float32 [B, F].
 
         On the CPU and without gradients by NumPy, which takes half the time of torch for few rows.
         """
-        if torch.is_grad_enabled():
-            return self.encoder.forward(x)
-        if self._by_numpy is None:
-            on_cpu = self.mlp.layers[0].weight.device.type == "cpu"
-            self._by_numpy = (on_cpu and self.encoder.by_numpy()) or False
-        if not self._by_numpy:
-            return self.encoder.forward(x)
-        return torch.from_numpy(self._by_numpy(_arrays(x)))
+        if torch.is_grad_enabled() or not (by_numpy := (self._by_numpy or self._functions())[0]):
+            device = self.mlp.layers[0].weight.device
+            return self.encoder.forward(tree_map(lambda leaf: _tensor_of(leaf).to(device), x))
+        return torch.from_numpy(by_numpy(_arrays(x)))
+
+    def head(self, x: Tensor) -> Tensor:
+        """Maps what `encode` returned, float32 [B, F], to [B, output].
+
+        On the CPU and without gradients by NumPy up to `_FEW` rows, where it is faster than torch.
+        """
+        few = len(x) <= _FEW and not torch.is_grad_enabled()
+        if not few or not (by_numpy := (self._by_numpy or self._functions())[1]):
+            return self.mlp.forward(x)
+        return torch.from_numpy(by_numpy(x.numpy()))
+
+    def _functions(self) -> tuple[Any, Any]:
+        """Returns encoder and MLP as functions of arrays; None where there is no such function."""
+        on_cpu = self.mlp.layers[0].weight.device.type == "cpu"
+        self._by_numpy = (self.encoder.by_numpy(), self.mlp.by_numpy()) if on_cpu else (None, None)
+        return self._by_numpy
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
         self._by_numpy = None  # views of statistics that move
@@ -159,7 +176,7 @@ class NetworkRewardModel:
         raise NotImplementedError
 
     def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
-        """Computes the rewards of a batch of tensors: float32 [B]."""
+        """Computes the rewards of a batch of tensors or arrays: float32 [B]."""
         raise NotImplementedError
 
     def _see(self, new: Batch) -> None:
@@ -177,11 +194,13 @@ class NetworkRewardModel:
 
     def estimate(self, data: Batch) -> Batch:
         """Returns the samples with estimated rewards; see `IRewardModel`."""
+        self._check(data, (*self.keys, "reward"))
+        columns = data.columns
         with torch.no_grad():
-            reward: Any = self._rewards(self._tensors(data, (*self.keys, "reward")))
-        if not is_tensor(data.get("reward")):
-            reward = reward.cpu().numpy()
-        return Batch({**data.columns, "reward": reward}, len(data))
+            reward: Any = self._rewards(columns)
+        if columns["reward"].__class__ is np.ndarray or not is_tensor(columns["reward"]):
+            reward = reward.numpy() if self._device == "cpu" else reward.cpu().numpy()
+        return Batch({**columns, "reward": reward}, len(data))
 
     def collect_data(self, data: Batch) -> None:
         """Stores a copy of samples for the next `train`; see `IRewardModel`."""
@@ -265,14 +284,15 @@ class NetworkRewardModel:
         return tree_map(lambda leaf: _tensor_of(leaf).to(self._device), column)
 
     def _check(self, data: Batch, keys: tuple[str, ...]) -> None:
+        columns = data.columns
         for key in keys:
-            if key not in data:
+            if key not in columns:
                 raise SchemaError(
                     f"{self}: the samples have no column '{key}', only"
                     f" {', '.join(map(str, data.keys()))}",
                     hint="return it from process_transition of the policy",
                 )
-        if "reward" in keys and data["reward"].ndim > 1:
+        if "reward" in keys and columns["reward"].ndim > 1:
             raise UsageError(
                 f"{self} estimates one reward per step, but the environment returns rewards"
                 f" {list(data['reward'].shape[1:])}",
@@ -285,11 +305,13 @@ class NetworkRewardModel:
 
 def _arrays(tree: Any) -> Any:
     """Returns tensors as arrays; a third of the time of `tree_map`."""
+    if tree.__class__ is np.ndarray:
+        return tree
     if isinstance(tree, Tensor):
         return tree.numpy()
     if isinstance(tree, Mapping):
         return {key: _arrays(each) for key, each in tree.items()}
-    return tree_map(Tensor.numpy, tree)
+    return tree_map(lambda leaf: leaf.numpy() if isinstance(leaf, Tensor) else leaf, tree)
 
 
 def _tensor_of(leaf: Any) -> Tensor:

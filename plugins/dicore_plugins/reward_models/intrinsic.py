@@ -57,11 +57,12 @@ class IntrinsicRewardModel(NetworkRewardModel):
         return {**found, "bonus_scale": self._scale.value, "weight": self.weight} if found else {}
 
     def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
-        """Computes the bonus, not normalised: float32 [B], without graph."""
+        """Computes the bonus of tensors or arrays, not normalised: float32 [B], without graph."""
         raise NotImplementedError
 
     def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
-        reward, weight, share = batch["reward"].float(), self.weight, self._cfg.extrinsic_weight
+        reward = self._tensor(batch["reward"]).float()
+        weight, share = self.weight, self._cfg.extrinsic_weight
         if not self._scale.known or not weight:
             return reward * share
         scale = self._scale.value
@@ -73,7 +74,7 @@ class IntrinsicRewardModel(NetworkRewardModel):
         super()._see(new)
         self._seen += len(new)
         with torch.no_grad():
-            bonus = self._bonus(self._tensors(new, self.keys)).cpu().numpy()
+            bonus = self._bonus(new.columns).cpu().numpy()
         self._scale.update(bonus, origin_of(new)[0])  # across episodes, as Burda et al. do
 
     def state_dict(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class DistillationNet(nn.Module):
         predictor, target, shared = self._parts
         x = predictor.encode(obs)
         y = x if shared else target.encode(obs)
-        error = predictor.mlp.forward(x) - target.mlp.forward(y)
+        error = predictor.head(x) - target.head(y)
         return error.square().mean(1)
 
 
@@ -217,7 +218,8 @@ class ICM(IntrinsicRewardModel):
         return batch["next_obs"]
 
     def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
-        return self._net.forward_error(*self._net.encode(batch))
+        tensors = {key: self._tensor(batch[key]) for key in self.keys}
+        return self._net.forward_error(*self._net.encode(tensors))
 
     def _loss(self, batch: Mapping[str, Any]) -> Tensor:
         net, share = self._net, self._cfg.forward_share

@@ -213,7 +213,7 @@ class NGU(IntrinsicRewardModel):
     def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
         errors, error = self._net.errors, self._net.distillation.forward(batch["next_obs"])
         factor = (1 + (error - errors.mean) / errors.std).clamp_(1, self._cfg.max_factor)
-        return factor * batch["novelty"]
+        return factor * self._tensor(batch["novelty"])
 
     def _loss(self, batch: Mapping[str, Any]) -> Tensor:
         net = self._net.controllable

@@ -60,15 +60,21 @@ class Nested(nn.Module):
     def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
         """Encodes arrays in the same way, if none are images."""
         columns = [
-            np.asarray(leaf, np.float32).reshape(len(leaf), -1)
-            if encoder is None
-            else encoder.by_numpy(leaf)
+            _flat(leaf) if encoder is None else encoder.by_numpy(leaf)
             for leaf, encoder in self._leaves(obs)
         ]
         return columns[0] if len(columns) == 1 else np.concatenate(columns, 1)
 
     def _leaves(self, obs: Any) -> list[tuple[Any, Any]]:
-        return [(reduce(getitem, keys, obs), encoder) for keys, encoder in self._parts]
+        return [
+            (obs[keys[0]] if len(keys) == 1 else reduce(getitem, keys, obs), encoder)
+            for keys, encoder in self._parts
+        ]
+
+
+def _flat(leaf: Any) -> npt.NDArray[np.float32]:
+    x = np.asarray(leaf, np.float32)
+    return x if x.ndim == 2 else x.reshape(len(x), -1)
 
 
 def _encoder(part: Part, conv: str) -> tuple[nn.Module | None, int]:
