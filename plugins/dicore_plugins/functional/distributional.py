@@ -75,8 +75,8 @@ def c51_target(
     share = place - lower
     below = lower.nan_to_num(0.0).long()  # NaN stays in `share`
     above = (below + 1).clamp(max=count - 1)
-    projected = torch.zeros_like(next_probability)
-    projected.scatter_add_(1, below, next_probability * (1 - share))
+    left = next_probability * (1 - share)
+    projected = torch.zeros_like(left).scatter_add_(1, below, left)
     return projected.scatter_add_(1, above, next_probability * share)
 
 

@@ -16,6 +16,24 @@ if TYPE_CHECKING:
 _EPS = "added to the denominator (numerical stability); raise it if updates are unstable"
 
 
+def compile_option() -> Any:
+    """Returns the option `compile` of the section `learn` of a policy."""
+    return option(
+        False,
+        "compile the loss for updates (torch.compile): faster for large networks and on GPUs;"
+        " the first updates take up to a minute",
+    )
+
+
+def autocast_option() -> Any:
+    """Returns the option `autocast` of the section `learn` of a policy."""
+    return option(
+        None,
+        "dtype of the matrix products of updates; the parameters stay float32; None: float32."
+        " Faster for large networks on GPUs",
+    )
+
+
 @frozen(kw_only=True)
 class AdamConfig(ComponentConfig):
     """Adam with one fused call for all layers (Kingma and Ba 2015)."""

@@ -7,7 +7,11 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
-from dicore_plugins.optimizers.config import optimizer_problems
+from dicore_plugins.optimizers.config import (
+    autocast_option,
+    compile_option,
+    optimizer_problems,
+)
 
 
 @frozen(kw_only=True)
@@ -45,16 +49,8 @@ class ActorCriticLearnConfig(LearnConfig):
         default={"type": "adam", "eps": 1e-5},
         help="updates the parameters from their gradients",
     )
-    compile: bool = option(
-        False,
-        "compile the network for updates (torch.compile): faster for large networks and on GPUs;"
-        " the first updates take up to a minute",
-    )
-    autocast: Literal["bfloat16"] | None = option(
-        None,
-        "dtype of the matrix products of updates; the parameters stay float32; None: float32."
-        " Faster for large networks on GPUs",
-    )
+    compile: bool = compile_option()
+    autocast: Literal["bfloat16"] | None = autocast_option()
 
 
 @frozen(kw_only=True)

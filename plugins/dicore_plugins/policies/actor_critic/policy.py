@@ -41,7 +41,6 @@ from dicore_plugins.policies.actor_critic.minibatches import (
     minibatches,
     with_scaled_advantages,
 )
-from dicore_plugins.policies.actor_critic.network import differentiates, training_network
 from dicore_plugins.policies.base import (
     Actor,
     Policy,
@@ -49,6 +48,7 @@ from dicore_plugins.policies.base import (
     evaluating,
     switched_modules,
 )
+from dicore_plugins.policies.compiled import differentiates, for_updates
 
 DISTRIBUTION = ("logit", "mean", "log_std")
 """Outputs of a network that describe how it acts."""
@@ -105,7 +105,7 @@ class ActorCriticPolicy(Policy):
             learning_rate=learn.learning_rate,
             max_grad_norm=learn.max_grad_norm,
         )
-        self._network = training_network(self._model, learn, self._device)
+        self._network = for_updates(self._model, learn, self._device)
         self._order = stream("policy/learn")
 
     def _forward_learn(
@@ -124,7 +124,7 @@ class ActorCriticPolicy(Policy):
         batch = to_batch(data, self._device)
         if not self._flat.intact():
             self._flat.rebind()
-        self._by_hand = differentiates(self._model, self._cfg.learn)
+        self._by_hand = differentiates(self._model, VAC, self._cfg.learn)
         self._optimizer.learning_rate = (
             self._cfg.learn.learning_rate if learning_rate is None else learning_rate
         )

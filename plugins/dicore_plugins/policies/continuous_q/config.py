@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
-from dicore_plugins.optimizers.config import optimizer_problems
+from dicore_plugins.optimizers.config import (
+    autocast_option,
+    compile_option,
+    optimizer_problems,
+)
 from dicore_plugins.policies.dqn.config import replay_problems
 
 
@@ -33,6 +37,8 @@ class ContinuousQLearnConfig(LearnConfig):
     optimizer: Any = component(
         "optimizer", default="adam", help="updates the parameters from their gradients"
     )
+    compile: bool = compile_option()
+    autocast: Literal["bfloat16"] | None = autocast_option()
 
 
 @frozen(kw_only=True)

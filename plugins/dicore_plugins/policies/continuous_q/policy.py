@@ -88,6 +88,12 @@ class ContinuousQPolicy(Policy):
         self._noise = stream("policy/learn")
         self._update_count = 0
         self._known: dict[str, bool] = {}
+        learn = self._cfg.learn
+        self._by_autograd = bool(learn.get("compile") or learn.get("autocast"))
+        if self._by_autograd:
+            from dicore_plugins.policies.compiled import replace_losses
+
+            replace_losses(self, "_critic_loss", "_actor_loss", draws=("_normal",))
 
     def _optimizer_of(self, flat: Flat) -> Any:
         learn = self._cfg.learn
@@ -147,7 +153,7 @@ class ContinuousQPolicy(Policy):
 
         They need the plain network, and the methods of `base`, which a subclass may override.
         """
-        known = self._known.get(part)
+        known = False if self._by_autograd else self._known.get(part)
         if known is None:
             same = (getattr(type(self), name) is getattr(base, name) for name in methods)
             plain = type(self._model) is QAC and all(same)

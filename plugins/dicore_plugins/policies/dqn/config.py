@@ -8,7 +8,11 @@ from typing import Any, ClassVar, Literal
 from dicore.config.schema import Section, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
 from dicore_plugins.lazy import builds
-from dicore_plugins.optimizers.config import optimizer_problems
+from dicore_plugins.optimizers.config import (
+    autocast_option,
+    compile_option,
+    optimizer_problems,
+)
 
 
 @frozen(kw_only=True)
@@ -65,6 +69,8 @@ class ValueLearnConfig(LearnConfig):
     )
     adam_eps: float | None = option(None, "replaces optimizer.eps if set", gt=0)
     weight_decay: float | None = option(None, "replaces optimizer.weight_decay if set", ge=0)
+    compile: bool = compile_option()
+    autocast: Literal["bfloat16"] | None = autocast_option()
 
 
 @frozen(kw_only=True)
@@ -116,6 +122,9 @@ class DQNConfig(PolicyConfig):
         "priority": {"other": {"replay_buffer": {"type": "advanced"}}}
     }
 
+    reduces: ClassVar[bool] = True
+    """Whether updates obey `learn.compile` and `learn.autocast`."""
+
     on_policy: bool = option(False, "False: DQN trains from a replay buffer")
     model: Any = component("model", default="dqn", help="Q network")
     action_start: int | tuple[int, ...] = option(
@@ -160,6 +169,9 @@ class DQNConfig(PolicyConfig):
             learn, eps=learn.adam_eps, weight_decay=learn.weight_decay
         ):
             yield f"learn.{path}", problem
+        for path in ("compile", "autocast"):
+            if learn.get(path) and not self.reduces:
+                yield f"learn.{path}", f"{name} is not trained so; leave it out"
         yield from replay_problems(self, name)
 
 

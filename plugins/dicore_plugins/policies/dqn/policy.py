@@ -116,6 +116,10 @@ class DQNPolicy(Policy):
             each.training = False
         self._target_flat = Flat(self._trained(self._target_model))
         self._update_count = 0
+        if learn.get("compile") or learn.get("autocast"):
+            from dicore_plugins.policies.compiled import replace_losses
+
+            replace_losses(self, "_loss")
 
     def _trained(self, model: Any) -> Any:
         """Returns the module, or the list of parameters, that the optimizer updates."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.lazy import builds
@@ -58,6 +58,8 @@ class R2D2OtherConfig(DQNOtherConfig):
 @frozen(kw_only=True)
 class R2D2Config(DQNConfig):
     """Recurrent Q-learning from replayed sequences with burn-in (Kapturowski et al. 2019)."""
+
+    reduces: ClassVar[bool] = False
 
     priority: bool = option(True, "prioritized replay; needs a buffer that supports it")
     priority_IS_weight: bool = option(True, "weight losses by importance-sampling weights")  # noqa: N815 - the documents' name
