@@ -189,6 +189,7 @@ def test_updates_in_bfloat16_are_near_those_in_float32(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
 def test_compiled_updates_are_those_of_the_network() -> None:
     """About 30 s of compilation."""
     found = []
