@@ -6,7 +6,12 @@ from typing import Any
 
 
 def _preset(
-    env: str, policy: str, *, learn: dict[str, Any] | None = None, **options: Any
+    env: str,
+    policy: str,
+    *,
+    learn: dict[str, Any] | None = None,
+    pipeline: dict[str, Any] | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Returns a preset with small networks; the options that all share are here."""
     return {
@@ -18,7 +23,7 @@ def _preset(
             "eval": {"evaluator": {"eval_freq": 1_000}},
             **options,
         },
-        "pipeline": {"max_train_iter": 10_000},
+        "pipeline": {"max_train_iter": 10_000, **(pipeline or {})},
     }
 
 
@@ -36,9 +41,16 @@ PENDULUM_CQL = _preset("pendulum", "cql", model=_SMALL, learn={**_TARGET, "n_act
 """CQL on Pendulum."""
 
 PENDULUM_IQL = _preset(
-    "pendulum", "iql", model=_SMALL, learn={**_TARGET, "temperature": 10.0, "expectile": 0.8}
+    "pendulum",
+    "iql",
+    model=_SMALL,
+    learn={**_TARGET, "temperature": 0.01},
+    pipeline={"dataset": {"reward_scale": 0.01}},
 )
-"""IQL on Pendulum; the returns are large, so the temperature is, too."""
+"""IQL on Pendulum.
+
+An action changes the return by a hundredth, which the value networks tell only of scaled rewards.
+"""
 
 PENDULUM_AWAC = _preset("pendulum", "awac", model=_SMALL, learn={**_TARGET, "temperature": 10.0})
 """AWAC on Pendulum; the returns are large, so the temperature is, too."""
@@ -58,8 +70,10 @@ _DECAYED = {
     "learning_rate_decay": 6_000,
 }
 
-CARTPOLE_DISCRETE_CQL = _preset("cartpole", "discrete_cql", model=_DISCRETE, learn=_DECAYED)
-"""CQL on CartPole."""
+CARTPOLE_DISCRETE_CQL = _preset(
+    "cartpole", "discrete_cql", model=_DISCRETE, learn=_DECAYED, nstep=5
+)
+"""CQL on CartPole; with returns of five steps, which differ more between actions than of one."""
 
 CARTPOLE_DISCRETE_BCQ = _preset("cartpole", "discrete_bcq", model=_DISCRETE, learn=_DECAYED)
 """BCQ on CartPole."""

@@ -36,6 +36,13 @@ class DatasetConfig(ComponentConfig):
     discount_factor: float = option(
         0.99, "discount of n-step returns", ge=0, le=1, follows="policy.discount_factor"
     )
+    reward_scale: float = option(
+        1.0,
+        "factor of the rewards of samples; lower it if returns are far above 1, which Q networks"
+        " learn slowly; returns and return_to_go stay those of the environment",
+        gt=0,
+        lt=float("inf"),
+    )
     unroll_len: int = option(
         1,
         "steps of a sample; above 1, samples are sequences of steps of one episode [B, L, ...]",
@@ -172,7 +179,11 @@ class AutoConfig(TableConfig):
     Minari or of `dicore collect`, or the id of a local data set of Minari (`cartpole/expert-v0`).
     """
 
-    path: str = option(REQUIRED, "file, folder, or id of a local data set of Minari")
+    path: str = option(
+        REQUIRED,
+        "file, folder, or id of a local data set of Minari; dicore collect RUN --episodes 10 -o"
+        " demo.npz makes one of a trained policy",
+    )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Opens the data set.

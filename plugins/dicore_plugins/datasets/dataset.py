@@ -53,6 +53,7 @@ class TransitionDataset:
 
     Attributes:
         fingerprint: sha256 of the content of all files, `sha256:…`.
+        reward_scale: Factor of the rewards of samples.
 
     Raises:
         SchemaError: the file cannot be read, lacks columns, or holds another environment's.
@@ -71,6 +72,7 @@ class TransitionDataset:
         seed: int = 0,
     ) -> None:
         self._cfg = as_config(cfg, self.config_class)
+        self.reward_scale = self._cfg.reward_scale
         recording, self.fingerprint = self._read(self._cfg.path)
         self.observation_space, self.action_space = recording.spaces
         if not len(recording):
@@ -117,6 +119,8 @@ class TransitionDataset:
         space, action_space = self._spaces
         gamma, next_row = recording.value_gamma, recording.next_row
         reward, done = recording.reward, recording.terminated.astype(np.float32)
+        if self.reward_scale != 1:
+            reward = reward * np.float32(self.reward_scale)
         if gamma is not None:
             self._check_discount(recording, gamma)
         elif nstep > 1:

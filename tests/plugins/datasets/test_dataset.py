@@ -89,6 +89,18 @@ def test_samples_of_every_format(form: str, nstep: int, tmp_path: Path) -> None:
     assert data.episodes == len(EPISODES)
 
 
+def test_rewards_are_scaled_in_samples_only(tmp_path: Path) -> None:
+    plain, scaled = opened("npz", tmp_path), opened("npz", tmp_path, reward_scale=0.5, nstep=2)
+    index, wanted = np.arange(len(plain)), expected(EPISODES, 2, 0.99, without_last=True)
+    reward = scaled.take(index)["reward"]
+    np.testing.assert_allclose(reward, 0.5 * np.array(wanted["reward"]), rtol=1e-6)
+    assert reward.dtype == np.float32
+    np.testing.assert_array_equal(scaled.returns, plain.returns)
+    halved = opened("npz", tmp_path, reward_scale=0.5, derived=["return_to_go"]).take(index)
+    np.testing.assert_array_equal(halved["reward"], plain.take(index)["reward"] * 0.5)
+    assert halved["return_to_go"][0] == pytest.approx(plain.returns[0])
+
+
 @pytest.mark.parametrize("form", ["npz", "savez", "hdf5", "collected"])
 def test_observations_stay_in_the_file(form: str, tmp_path: Path) -> None:
     """They are memory maps, at any offset in the file."""

@@ -53,9 +53,9 @@ def corridor(path: Path) -> str:
 OBS, ACTIONS = spaces.Box(-np.inf, np.inf, (5,), np.float32), spaces.Discrete(2)
 
 
-def evaluator(path: str, act: Any, **options: Any) -> FQEvaluator:
+def evaluator(path: str, act: Any, scale: float = 1.0, **options: Any) -> FQEvaluator:
     seed_everything(0)
-    data = NpzDataset({"path": path})
+    data = NpzDataset({"path": path, "reward_scale": scale})
     given = {"updates": 600, "batch_size": 128, "learning_rate": 3e-3, "target_theta": 0.05,
              "hidden_size_list": [32], "discount_factor": 0.9, **options}  # fmt: skip
     return FQEvaluator(
@@ -72,6 +72,11 @@ def test_the_values_of_known_policies(tmp_path: Path) -> None:
     assert len(result.returns) == 150
     assert result.statistics["episode_count"] == 150
     assert len(right.eval(n_episode=7).returns) == 7
+    scaled = evaluator(path, lambda obs: np.ones(len(obs), np.int64), scale=0.01, updates=100)
+    plain = evaluator(path, lambda obs: np.ones(len(obs), np.int64), updates=100)
+    found, wanted = scaled.eval(train_iter=1), plain.eval(train_iter=1)
+    assert found.mean_return == pytest.approx(wanted.mean_return, rel=0.01)
+    assert found.statistics["td_error"] == pytest.approx(wanted.statistics["td_error"], rel=0.01)
     left = evaluator(path, lambda obs: np.zeros(len(obs), np.int64))
     assert left.eval(train_iter=1).mean_return == pytest.approx(0, abs=0.25)
 

@@ -182,6 +182,8 @@ def test_demonstrations_that_do_not_fit_are_not_dropped(tmp_path: Path) -> None:
          "dataset.unroll_len: 'sqil' cuts its samples itself"),
         ("sqil", (f"pipeline.dataset.path={__file__}", "pipeline.dataset.nstep=4"),
          "dataset.nstep: has no effect: 'sqil' has policy.nstep"),
+        ("dqfd", (f"pipeline.dataset.path={__file__}", "pipeline.dataset.reward_scale=0.1"),
+         "dataset.reward_scale: collected rewards are not scaled"),
     ],
 )  # fmt: skip
 def test_combinations_without_sense_are_refused(

@@ -124,6 +124,7 @@ class FQEvaluator(ScheduledEvaluator):
         if policy is not None:
             check_mode(policy, "eval", "forward", "reset")
         self._env, self._policy, self._data, self._log = env_manager, policy, dataset, log
+        self._reward_scale = float(getattr(dataset, "reward_scale", 1.0))
         self._rng = stream("evaluator/fqe")
         self._prepare(observation_space, action_space)
         self._clear_results()
@@ -243,7 +244,7 @@ class FQEvaluator(ScheduledEvaluator):
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step(loss)
         self._target_flat.data.lerp_(self._flat.data, cfg.target_theta)
-        return error.mean() * size
+        return error.mean() * (size / self._reward_scale)
 
     def _chosen(self, obs: Tree, kwargs: Mapping[str, Any]) -> Any:
         """Returns the actions of the policy, each for an observation of its own: [B, ...]."""
@@ -261,7 +262,7 @@ class FQEvaluator(ScheduledEvaluator):
             columns = Batch({"obs": obs, "action": self._chosen(obs, kwargs)})
             batch = to_batch(columns, "cpu")
             found.append(self._net.forward(batch["obs"], batch["action"]).double().numpy())
-        return np.concatenate(found)
+        return np.concatenate(found) / self._reward_scale
 
     def _write(self, statistics: Mapping[str, float], train_iter: int, envstep: int) -> None:
         if self._log is None:

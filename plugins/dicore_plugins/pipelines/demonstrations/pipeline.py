@@ -43,6 +43,8 @@ class DemosPipeline(SerialPipeline):
             yield "pipeline.dataset.unroll_len", f"'{name}' cuts its samples itself; expected 1"
         if dataset is not None and dataset.get("nstep", 1) not in (1, cfg.policy.nstep):
             yield "pipeline.dataset.nstep", f"has no effect: '{name}' has policy.nstep; expected 1"
+        if dataset is not None and dataset.get("reward_scale", 1) != 1:
+            yield "pipeline.dataset.reward_scale", "collected rewards are not scaled; expected 1"
 
     def stages(self, parts: Parts) -> list[Any]:
         """Loads demonstrations, learns from them first if asked to, and goes on by replay."""
