@@ -16,8 +16,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "use_time_check"
         ),
         "collector": "episode episode_1v1 sample sample_1v1",
-        "comm_collector": "flask_fs",
-        "comm_learner": "flask_fs",
+        "comm_collector": "flask_fs ray",
+        "comm_learner": "flask_fs ray",
         "command": "dist ditask",
         "commander": "naive solo",
         "dataset": "auto collected hdf5 minari npz",

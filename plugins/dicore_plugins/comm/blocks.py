@@ -1,4 +1,4 @@
-"""Samples in files: a block is what one call of a collector returned.
+"""Samples in a store: a block is what one call of a collector returned.
 
 Metadata of samples: `{"file_path", "row"}`; the rows of a block are read by number.
 """
@@ -7,33 +7,27 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dicore.data import Batch, tree_map
 from dicore.errors import UsageError
-from dicore_plugins.comm.frames import load_file, save_file
+from dicore_plugins.comm.exchange import Store
 
-__all__ = ["BlockCache", "save_block"]
-
-
-def save_block(folder: Path, name: str, data: Batch) -> None:
-    """Writes a block; it appears complete or not at all."""
-    save_file(folder / name, data)
+__all__ = ["BlockCache"]
 
 
 class BlockCache:
     """Reads blocks, and keeps those used last in memory.
 
     Args:
-        folder: Folder of the files.
+        store: Where the blocks are.
         size: Maximum number of bytes in memory.
     """
 
-    def __init__(self, folder: Path, size: int) -> None:
-        self._folder, self._size = folder, size
+    def __init__(self, store: Store, size: int) -> None:
+        self._store, self._size = store, size
         self._blocks: OrderedDict[str, tuple[Batch, int]] = OrderedDict()
         self._used = 0
 
@@ -63,9 +57,7 @@ class BlockCache:
         if name in self._blocks:
             self._blocks.move_to_end(name)
             return self._blocks[name][0]
-        if Path(name).name != name:  # it comes from another process
-            raise UsageError(f"not the name of a block: {name!r}")
-        block = load_file(self._folder / name)
+        block = self._store.load(name)
         if not isinstance(block, Batch):
             raise UsageError(f"{name} holds no samples")
         sizes: list[int] = []

@@ -1,4 +1,4 @@
-"""The comm collector: connects a collector to a coordinator, by HTTP and files.
+"""The comm collector: connects a collector to a coordinator, by tasks.
 
     coordinator                          comm collector
     collector_start_task    ──►  deal_with_collector_start   creates it, or takes the one it has
@@ -15,7 +15,6 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -23,15 +22,14 @@ import numpy as np
 from dicore.data import Batch
 from dicore.errors import ClosedError, DicoreError
 from dicore.run.env_factory import make_env_manager
-from dicore_plugins.comm.blocks import save_block
 from dicore_plugins.comm.errors import FrameError
-from dicore_plugins.comm.frames import load_file, save_file
+from dicore_plugins.comm.exchange import Link, file_link
 from dicore_plugins.comm.master import CallbackSlave
 from dicore_plugins.comm.resident import Resident
 from dicore_plugins.comm.worker_config import WorkerConfig
 from dicore_plugins.middleware.learn import without_origin
 
-__all__ = ["BaseCommCollector", "CollectorSlave", "FlaskFileSystemCollector"]
+__all__ = ["BaseCommCollector", "CollectorSlave", "FlaskFileSystemCollector", "TaskCollector"]
 
 _VERSION_S: Final = 30.0
 """Limit for the parameters of an on-policy round to appear in a shared folder."""
@@ -159,32 +157,22 @@ class CollectorParts:
             self._evaluator.close()
 
 
-class FlaskFileSystemCollector(Resident, BaseCommCollector):
-    """A comm collector over HTTP and files: metadata by HTTP, samples and policy by files.
+class TaskCollector(Resident, BaseCommCollector):
+    """A comm collector; how it is reached and where it stores is its link.
 
     Args:
-        host: Name or address at which the coordinator reaches this process.
-        port: Port; 0: any free one.
-        path_data: Folder of the samples, shared with the learner.
-        path_policy: Folder of the parameters, shared with the learner.
+        link: Receives tasks, and stores samples and parameters.
         update_policy_second: Seconds between two looks for new parameters.
-        token: The shared token; "": that of the variable `DICORE_TOKEN`.
     """
 
-    def __init__(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        path_data: str = "data",
-        path_policy: str = "policy",
-        update_policy_second: float = 0.0,
-        token: str = "",
-    ) -> None:
+    def __init__(self, link: Link, update_policy_second: float = 0.0) -> None:
         functions = {each: getattr(self, each) for each in CollectorSlave.callbacks.values()}
-        Resident.__init__(self, CollectorSlave(host, port, functions, token))
+        slave = CollectorSlave(callback_fn=functions, transport=link.transport)
+        Resident.__init__(self, slave)
         BaseCommCollector.__init__(self)
-        self._path_data, self._path_policy = Path(path_data), Path(path_policy)
-        self._interval, self._looked_at, self._stamp = update_policy_second, 0.0, (0, 0)
+        self._data, self._policies = link.data, link.policies
+        self._interval, self._looked_at = update_policy_second, 0.0
+        self._stamp: Any = None
         self._parts: CollectorParts | None = None
         self._built_of: Any = None
         self._task_info: Mapping[str, Any] = {}
@@ -194,10 +182,10 @@ class FlaskFileSystemCollector(Resident, BaseCommCollector):
         self._working = threading.Lock()
 
     def get_policy_update_info(self, path: str) -> Mapping[str, Any]:
-        """Reads the newest parameters; a file that is being replaced is read again."""
+        """Reads the newest parameters; what is being replaced is read again."""
         for left in (2, 1, 0):
             try:
-                found: Mapping[str, Any] = load_file(self._path_policy / path)
+                found: Mapping[str, Any] = self._policies.load(path)
             except FrameError:
                 if not left:
                     raise
@@ -207,8 +195,8 @@ class FlaskFileSystemCollector(Resident, BaseCommCollector):
         raise AssertionError
 
     def send_stepdata(self, path: str, stepdata: Any) -> None:
-        """Writes samples to a file."""
-        save_block(self._path_data, path, stepdata)
+        """Stores samples."""
+        self._data.save(path, stepdata)
 
     def send_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Makes metadata the result of the present task."""
@@ -226,7 +214,7 @@ class FlaskFileSystemCollector(Resident, BaseCommCollector):
                 if self._parts is not None:
                     self._parts.close()
                 self._parts, self._built_of = self._create_collector(info), wanted
-                self._stamp, self._looked_at = (0, 0), 0.0
+                self._stamp, self._looked_at = None, 0.0
             self._task_info, self._blocks = info, 0
             self._counts = dict.fromkeys(self._counts, 0)
             self._ended.clear()
@@ -267,7 +255,7 @@ class FlaskFileSystemCollector(Resident, BaseCommCollector):
         """Loads the newest parameters; waits for those of `wanted` updates, if it is given.
 
         Raises:
-            DicoreError: they do not appear in the file.
+            DicoreError: they do not appear.
         """
         assert self._parts is not None
         self._look()
@@ -279,25 +267,21 @@ class FlaskFileSystemCollector(Resident, BaseCommCollector):
             self._look()
             if time.monotonic() > end:
                 raise DicoreError(
-                    f"{self._path_policy}: the parameters of update {wanted} have not appeared"
-                    f" within {_VERSION_S:g} s; those of update {self._parts.version} are there",
+                    f"the parameters of update {wanted} have not appeared within {_VERSION_S:g} s;"
+                    f" those of update {self._parts.version} are there",
                     hint="is system.path_policy the same folder for learner and collectors?",
                 )
 
     def _look(self) -> None:
-        """Loads the newest parameters if the file has changed and the interval is over."""
+        """Loads the newest parameters if they have changed and the interval is over."""
         assert self._parts is not None
         now = time.monotonic()
         name = f"{self._task_info['policy_id']}.frame"
         if now - self._looked_at < self._interval and self._parts.version >= 0:
             return
         self._looked_at = now
-        try:
-            status = (self._path_policy / name).stat()
-        except FileNotFoundError:
-            return
-        stamp = status.st_mtime_ns, status.st_ino
-        if stamp != self._stamp:
+        stamp = self._policies.stamp(name)
+        if stamp is not None and stamp != self._stamp:
             found = self.get_policy_update_info(name)
             if found.get("job_id") == self._task_info.get("job_id"):  # else of an earlier training
                 self._parts.load(found)
@@ -336,7 +320,7 @@ class FlaskFileSystemCollector(Resident, BaseCommCollector):
         task = f"{self._task_info.get('job_id', '')}_{self._task_info['task_id']}"
         name = f"{task}.policy.frame"
         state = self._parts.policy.collect_mode.state_dict()
-        save_file(self._path_policy / name, {"version": self._parts.version, "state": state})
+        self._policies.save(name, {"version": self._parts.version, "state": state})
         result = self._parts.evaluate(info, self._ended.is_set)
         if getattr(result, "interrupted", False):
             raise ClosedError("the task was closed")
@@ -350,3 +334,28 @@ class FlaskFileSystemCollector(Resident, BaseCommCollector):
             "stop": bool(result.stop),
             "collector_done": True,
         })  # fmt: skip
+
+
+class FlaskFileSystemCollector(TaskCollector):
+    """A comm collector over HTTP and files: metadata by HTTP, samples and policy by files.
+
+    Args:
+        host: Name or address at which the coordinator reaches this process.
+        port: Port; 0: any free one.
+        path_data: Folder of the samples, shared with the learner.
+        path_policy: Folder of the parameters, shared with the learner.
+        update_policy_second: Seconds between two looks for new parameters.
+        token: The shared token; "": that of the variable `DICORE_TOKEN`.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        path_data: str = "data",
+        path_policy: str = "policy",
+        update_policy_second: float = 0.0,
+        token: str = "",
+    ) -> None:
+        link = file_link(host, port, path_data, path_policy, token)
+        super().__init__(link, update_policy_second)

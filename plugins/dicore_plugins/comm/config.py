@@ -8,7 +8,13 @@ from typing import Any
 from dicore.config.schema import Section, component, components, frozen, option, section
 from dicore.config.sections import PipelineConfig
 
-__all__ = ["DistConfig", "DistSystemConfig"]
+__all__ = ["DistConfig", "DistSystemConfig", "comm_of"]
+
+
+def comm_of(learner: str | None, collector: str | None, address: str | None) -> tuple[str, str]:
+    """Returns the names of comm learner and comm collector; None: what fits the rest."""
+    name = learner or ("flask_fs" if address is None else "ray")
+    return name, collector or name
 
 
 @frozen(kw_only=True)
@@ -24,8 +30,19 @@ class DistSystemConfig(Section):
     path_policy: str | None = option(
         None, "folder of the parameters, shared by all processes; None: in the run folder"
     )
-    comm_learner: str = option("flask_fs", "how the learner communicates (kind comm_learner)")
-    comm_collector: str = option("flask_fs", "how collectors communicate (kind comm_collector)")
+    comm_learner: str | None = option(
+        None,
+        "how the learner communicates (kind comm_learner); None: ray if there is an address, else"
+        " flask_fs",
+    )
+    comm_collector: str | None = option(
+        None, "how collectors communicate (kind comm_collector); None: as the learner"
+    )
+    address: str | None = option(
+        None,
+        "host:port of a running Ray cluster for comm_learner=ray; None: Ray is started with the"
+        " processes",
+    )
     commander: Any = component("commander", help="assigns tasks and decides when training ends")
     learner_host: str = option("127.0.0.1", "host of the learner, as the others reach it")
     learner_port: int = option(0, "port of the learner; 0: any free one", ge=0, le=65535)
@@ -79,6 +96,11 @@ class DistSystemConfig(Section):
         3, "failures of the tasks of one process in a row, after which the run ends", ge=0
     )
 
+    @property
+    def comm(self) -> tuple[str, str]:
+        """Names of the components by which the learner and the collectors communicate."""
+        return comm_of(self.comm_learner, self.comm_collector, self.address)
+
 
 @frozen(kw_only=True)
 class DistConfig(PipelineConfig):
@@ -95,8 +117,22 @@ class DistConfig(PipelineConfig):
         """Yields options that exclude each other."""
         if self.system.start != "none" and self.system.collector_host != "127.0.0.1":
             yield "system.start", "starts processes on this machine only; expected none"
+        system = self.system
+        learner, collector = system.comm
+        if "ray" in (learner, collector) and learner != collector:
+            yield "system.comm_collector", "expected ray for learner and collectors, or for neither"
+        if learner == "ray":
+            yield from self._ray_problems(system)
         if self.system.start != "none" and self.system.operator is not None:
             yield "system.operator", "starts the processes; expected system.start=none"
+
+    def _ray_problems(self, system: DistSystemConfig) -> Iterator[tuple[str, str]]:
+        if system.start == "none" and system.address is None:
+            text = "expected host:port of a Ray cluster; start one: ray start --head --port=6379"
+            yield "system.address", text
+        for name in ("learner_port", "collector_port"):
+            if getattr(system, name):
+                yield f"system.{name}", "has no effect with ray; expected 0"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Creates the pipeline."""

@@ -146,6 +146,8 @@ class Coordinator:
                 failures = 0
                 self._is_back(name)
             except (RemoteTaskError, AuthenticationError) as error:
+                if self._ended.is_set():
+                    return
                 failures += 1
                 refused = isinstance(error, AuthenticationError)
                 if refused or failures > self._cfg.pipeline.system.max_retries:

@@ -281,6 +281,7 @@ def _train_here(file: str | None, overrides: Sequence[str], given: Mapping[str, 
 
 def _serve(module: str, name: str | None, job: Mapping[str, Any]) -> None:
     """Runs a learner or a collector until the coordinator closes it."""
+    from dicore_plugins.comm.config import comm_of
     from dicore_plugins.comm.roles import Place, serve
 
     found = re.fullmatch(rf"{module}(\d+)", name or f"{module}0")
@@ -294,5 +295,7 @@ def _serve(module: str, name: str | None, job: Mapping[str, Any]) -> None:
             f"--module-name {name}: the config has {system['collector_num']} collectors with ports",
             hint="raise pipeline.system.collector_num, or let collectors choose ports: -clp 0",
         )
+    names = comm_of(system["comm_learner"], system["comm_collector"], system["address"])
+    system = {**system, "comm_learner": names[0], "comm_collector": names[1]}
     place = Place(system["path_data"], system["path_policy"], job["token"])
     serve(module, system, place, index)

@@ -11,13 +11,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import DicoreError, UsageError
+from dicore_plugins.comm.exchange import Store
 from dicore_plugins.comm.rounds import Share
 
 __all__ = ["BlockBuffer", "Ratio", "Replay", "Worth"]
@@ -28,16 +28,16 @@ _KEEP_S: Final = 10.0
 
 
 class BlockBuffer:
-    """A replay buffer over the metadata of samples, whose bodies are in files.
+    """A replay buffer over the metadata of samples, whose bodies are in a store.
 
     Args:
         buffer: Replay buffer (`naive`, `advanced`), which stores block and row of each sample.
-        folder: Folder of the files; those of samples that left the buffer are removed.
+        store: Where the samples are; those that left the buffer are removed.
         batch_size: Samples of a batch.
     """
 
-    def __init__(self, buffer: Any, folder: Path, batch_size: int) -> None:
-        self._buffer, self._folder, self._batch_size = buffer, folder, batch_size
+    def __init__(self, buffer: Any, store: Store, batch_size: int) -> None:
+        self._buffer, self._store, self._batch_size = buffer, store, batch_size
         self._names: dict[int, str] = {}
         self._ends: deque[tuple[int, int]] = deque()
         self._leaving: deque[tuple[float, str]] = deque()
@@ -107,7 +107,7 @@ class BlockBuffer:
             name = self._names.pop(self._ends.popleft()[1])
             self._leaving.append((now, name))
         while self._leaving and self._leaving[0][0] < now - _KEEP_S:
-            (self._folder / self._leaving.popleft()[1]).unlink(missing_ok=True)
+            self._store.remove(self._leaving.popleft()[1])
 
 
 class Replay:

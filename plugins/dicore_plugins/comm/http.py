@@ -70,6 +70,11 @@ class HttpTransport:
         """The port at which this process answers; 0 before `serve`."""
         return 0 if self._server is None else int(self._server.port)
 
+    @property
+    def address(self) -> str:
+        """`host:port` at which others reach this process."""
+        return f"{self._host}:{self.port}"
+
     def serve(self, name: str, answer: Answer) -> None:
         """Calls `answer` for each request of this name; its errors are returned as text.
 

@@ -1,4 +1,4 @@
-"""The comm learner: connects a learner to a coordinator, by HTTP and files.
+"""The comm learner: connects a learner to a coordinator, by tasks.
 
     coordinator                          comm learner                       learner
     learner_start_task      ──►  deal_with_learner_start   creates it, starts its thread
@@ -20,7 +20,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -30,12 +29,12 @@ from dicore.data import Batch
 from dicore.errors import ClosedError, DicoreError, UsageError
 from dicore_plugins.collectors.block import joined_blocks
 from dicore_plugins.comm.blocks import BlockCache
-from dicore_plugins.comm.frames import load_file, save_file
+from dicore_plugins.comm.exchange import Link, file_link
 from dicore_plugins.comm.master import CallbackSlave
 from dicore_plugins.comm.resident import Resident
 from dicore_plugins.comm.worker_config import WorkerConfig
 
-__all__ = ["BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave"]
+__all__ = ["BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave", "TaskLearner"]
 
 _LOG = logging.getLogger("dicore.comm")
 _POLL_S: Final = 0.1
@@ -141,39 +140,32 @@ class _Hook:
             self._call(engine)
 
 
-class FlaskFileSystemLearner(Resident, BaseCommLearner):
-    """A comm learner over HTTP and files: metadata and info by HTTP, samples and policy by files.
+class TaskLearner(Resident, BaseCommLearner):
+    """A comm learner; how it is reached and where it stores is its link.
 
     It is resident: when a task has ended it waits for the next one, until `close`.
 
     Args:
-        host: Name or address at which the coordinator reaches this process.
-        port: Port; 0: any free one.
-        path_data: Folder of the samples, shared with the collectors.
-        path_policy: Folder of the parameters, shared with the collectors.
+        link: Receives tasks, and stores samples, parameters and state.
         send_policy_freq: Updates between two published versions of the parameters.
         send_learn_info_freq: Updates between two learn infos, and updates of one demand of data.
         cache: Samples that are kept in memory after they were read, in MiB.
-        token: The shared token; "": that of the variable `DICORE_TOKEN`.
     """
 
     def __init__(
         self,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        path_data: str = "data",
-        path_policy: str = "policy",
+        link: Link,
         send_policy_freq: int = 1,
         send_learn_info_freq: int = 10,
         cache: int = 512,
-        token: str = "",
     ) -> None:
         functions = {each: getattr(self, each) for each in LearnerSlave.callbacks.values()}
-        Resident.__init__(self, LearnerSlave(host, port, functions, token))
+        slave = LearnerSlave(callback_fn=functions, transport=link.transport)
+        Resident.__init__(self, slave)
         BaseCommLearner.__init__(self)
-        self._path_policy = Path(path_policy)
+        self._policies, self._states = link.policies, link.saved
         self._policy_freq, self._info_freq = send_policy_freq, send_learn_info_freq
-        self._blocks = BlockCache(Path(path_data), cache << 20)
+        self._blocks = BlockCache(link.data, cache << 20)
         self._data_demand_queue: queue.Queue[Mapping[str, Any]] = queue.Queue(1)
         self._data_result_queue: queue.Queue[Sequence[Any]] = queue.Queue(1)
         self._learn_info_queue: queue.Queue[Mapping[str, Any]] = queue.Queue(1)
@@ -221,8 +213,8 @@ class FlaskFileSystemLearner(Resident, BaseCommLearner):
         return metas
 
     def send_policy(self, state_dict: Mapping[str, Any]) -> None:
-        """Writes the parameters to the file of the policy; readers see the old or the new one."""
-        save_file(self._path_policy / f"{self._task_info['policy_id']}.frame", state_dict)
+        """Stores the parameters of the policy; readers see the old or the new ones."""
+        self._policies.save(f"{self._task_info['policy_id']}.frame", state_dict)
 
     def send_learn_info(self, learn_info: Mapping[str, Any]) -> None:
         """Hands the info to the task that waits for it."""
@@ -267,12 +259,12 @@ class FlaskFileSystemLearner(Resident, BaseCommLearner):
 
     def _begin_epoch(self) -> None:
         """Says which learner writes the files of the policy from now on."""
-        file = self._path_policy / f"{self._task_info['policy_id']}.epoch"
-        save_file(file, {"job_id": self._task_info["job_id"], "epoch": self._epoch})
+        name = f"{self._task_info['policy_id']}.epoch"
+        self._states.save(name, {"job_id": self._task_info["job_id"], "epoch": self._epoch})
 
     def _check_epoch(self) -> None:
         """Raises an error if another learner has begun a later task: this one was replaced."""
-        found = load_file(self._path_policy / f"{self._task_info['policy_id']}.epoch")
+        found = self._states.load(f"{self._task_info['policy_id']}.epoch")
         if found["job_id"] == self._task_info["job_id"] and found["epoch"] > self._epoch:
             raise DicoreError(
                 f"this learner, of task {self._epoch}, was replaced by that of task"
@@ -301,12 +293,12 @@ class FlaskFileSystemLearner(Resident, BaseCommLearner):
         """Writes the whole state of the learner, from which a restarted one goes on."""
         self._check_epoch()
         state = {"job_id": self._task_info["job_id"], "learner": engine.state_dict()}
-        save_file(self._state_file, state)
+        self._states.save(self._state_name, state)
         self._saved_at, self._saved = time.monotonic(), engine.last_iter
 
     @property
-    def _state_file(self) -> Path:
-        return self._path_policy / f"{self._task_info['policy_id']}.learner.frame"
+    def _state_name(self) -> str:
+        return f"{self._task_info['policy_id']}.learner.frame"
 
     # ---- called by the slave
 
@@ -358,7 +350,7 @@ class FlaskFileSystemLearner(Resident, BaseCommLearner):
     def _continue(self) -> None:
         """Loads the state of this task that an earlier process saved."""
         try:
-            saved = load_file(self._state_file)
+            saved = self._states.load(self._state_name)
         except FileNotFoundError:
             return
         if saved["job_id"] == self._task_info["job_id"]:
@@ -419,3 +411,32 @@ class FlaskFileSystemLearner(Resident, BaseCommLearner):
             raise error
         if self._ended.is_set():
             raise ClosedError("no task runs: it was closed, or none was started")
+
+
+class FlaskFileSystemLearner(TaskLearner):
+    """A comm learner over HTTP and files: metadata and info by HTTP, samples and policy by files.
+
+    Args:
+        host: Name or address at which the coordinator reaches this process.
+        port: Port; 0: any free one.
+        path_data: Folder of the samples, shared with the collectors.
+        path_policy: Folder of the parameters, shared with the collectors.
+        send_policy_freq: Updates between two published versions of the parameters.
+        send_learn_info_freq: Updates between two learn infos, and updates of one demand of data.
+        cache: Samples that are kept in memory after they were read, in MiB.
+        token: The shared token; "": that of the variable `DICORE_TOKEN`.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        path_data: str = "data",
+        path_policy: str = "policy",
+        send_policy_freq: int = 1,
+        send_learn_info_freq: int = 10,
+        cache: int = 512,
+        token: str = "",
+    ) -> None:
+        link = file_link(host, port, path_data, path_policy, token)
+        super().__init__(link, send_policy_freq, send_learn_info_freq, cache)

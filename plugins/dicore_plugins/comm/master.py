@@ -34,22 +34,24 @@ class Slave(abc.ABC):
         host: Name or address at which the master reaches this process.
         port: Port; 0: any free one.
         token: The shared token; "": that of the variable `DICORE_TOKEN`.
+        transport: Receives the tasks, with an `address`; None: HTTP at `host:port`.
     """
 
     concurrent: frozenset[str] = frozenset()
     """Names of tasks that are processed at once, beside another one."""
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 0, token: str = "") -> None:
-        self._transport = HttpTransport(host, port, token=token)
-        self._host = host
+    def __init__(
+        self, host: str = "127.0.0.1", port: int = 0, token: str = "", transport: Any = None
+    ) -> None:
+        self._transport = transport or HttpTransport(host, port, token=token)
         self._busy = threading.Lock()
         self._present = ""
         self._master: tuple[str, int] = ("", 0)
 
     @property
     def address(self) -> str:
-        """`host:port` at which the master reaches this slave."""
-        return f"{self._host}:{self._transport.port}"
+        """Where the master reaches this slave: `host:port`, or `ray:NAME`."""
+        return str(self._transport.address)
 
     def start(self) -> None:
         """Starts to accept tasks."""
@@ -94,6 +96,7 @@ class CallbackSlave(Slave):
         port: Port; 0: any free one.
         callback_fn: A function per callback name, see `callbacks`.
         token: The shared token.
+        transport: Receives the tasks; see `Slave`.
     """
 
     callbacks: ClassVar[Mapping[str, str]] = {}
@@ -105,8 +108,9 @@ class CallbackSlave(Slave):
         port: int = 0,
         callback_fn: Mapping[str, Callable[..., Mapping[str, Any]]] | None = None,
         token: str = "",
+        transport: Any = None,
     ) -> None:
-        super().__init__(host, port, token)
+        super().__init__(host, port, token, transport)
         self._callback_fn = dict(callback_fn or {})
         missing = sorted(set(self.callbacks.values()) - set(self._callback_fn))
         if missing:
@@ -179,7 +183,7 @@ class Connection:
     """A slave, as the master sees it.
 
     Args:
-        address: `host:port` of the slave.
+        address: `host:port` of the slave, or `ray:NAME`.
         token: The shared token.
         heartbeat_s: Seconds between two signs of life.
         tolerance_s: Seconds without a sign of life after which a task fails.
@@ -195,7 +199,7 @@ class Connection:
         master: tuple[str, int] = ("", 0),
     ) -> None:
         self.address, self._master = address, master
-        self._transport = HttpTransport(peer=address, token=token)
+        self._transport = _transport_to(address, token)
         self._heartbeat_s, self._tolerance_s = heartbeat_s, tolerance_s
 
     def wait(self, timeout: float, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -265,6 +269,15 @@ class Connection:
                         f"{self.address} has been silent for {silent:.0f} s in task '{name}'",
                         context=dict(error.context),
                     ) from error
+
+
+def _transport_to(address: str, token: str) -> Any:
+    """Returns what asks the process at an address."""
+    if not address.startswith("ray:"):
+        return HttpTransport(peer=address, token=token)
+    from dicore_plugins.comm.ray_link import RayTransport
+
+    return RayTransport(peer=address, token=token)
 
 
 class Master:

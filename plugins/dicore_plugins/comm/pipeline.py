@@ -7,6 +7,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from dicore.errors import DicoreError, UsageError
 from dicore.run.env_factory import BuildContext, spaces_of
 from dicore_plugins.comm.channel import token_of
 from dicore_plugins.comm.coordinator import Addresses, Coordinator
+from dicore_plugins.comm.exchange import FileStore, Store
 from dicore_plugins.comm.flow import BlockBuffer, Replay
-from dicore_plugins.comm.frames import load_file
 from dicore_plugins.comm.journal import Journal
 from dicore_plugins.comm.master import TOLERANCE_S
 from dicore_plugins.comm.operator import OperatorServer
@@ -70,39 +71,46 @@ class DistPipeline(TrainingPipeline):
         for folder in (data, policies):
             folder.mkdir(parents=True, exist_ok=True)
         token = token_of() or secrets.token_hex(16)
+        place = Place(str(data), str(policies), token)
         journal = Journal(policies / "journal.jsonl")
-        failed: list[BaseException] = []
         try:
-            observed = _Observed(cfg, run, policies, journal.job_id, model)
-            if getattr(run, "resumed_from", None) is not None:
-                _check_journal(journal)
-                run.restore()
-            run.first_step()
-            coordinator = self._coordinator(
-                compiled, run.folder.path, journal, data, policies, token
-            )
-            observed.of(coordinator)
-            place = Place(str(data), str(policies), token)
-            with (
-                _replicas(system) as operator,
-                _processes(cfg, place, run.folder.path, failed) as replace,
-            ):
-                coordinator.on_silent = replace
-                if operator is not None:
-                    coordinator.on_lost = operator.report
-                coordinator.run(lambda: bool(failed or run.stop_requested))
+            with _stores(system, place, run.folder.metadata) as stores:
+                return self._trained(compiled, run, model, journal, place, stores)
         finally:
             journal.close()
+
+    def _trained(
+        self, compiled: Any, run: Any, model: Any, journal: Journal, place: Place, stores: _Stores
+    ) -> Any:
+        """Trains; returns the policy."""
+        cfg, folder = compiled.cfg, run.folder.path
+        failed: list[BaseException] = []
+        observed = _Observed(cfg, run, stores.policies, journal.job_id, model)
+        if getattr(run, "resumed_from", None) is not None:
+            _check_journal(journal)
+            run.restore()
+        run.first_step()
+        coordinator = self._coordinator(compiled, folder, journal, place, stores)
+        observed.of(coordinator)
+        facts = system_facts(cfg, stores.address)
+        with (
+            _replicas(cfg.pipeline.system) as operator,
+            _processes(cfg, facts, place, folder, failed) as replace,
+        ):
+            coordinator.on_silent = replace
+            if operator is not None:
+                coordinator.on_lost = operator.report
+            coordinator.run(lambda: bool(failed or run.stop_requested))
         if failed:
             raise failed[0]
         observed.finish()
         if not run.stop_requested:  # nothing goes on from the samples
-            for folder in (data, policies):
-                _remove_files(folder, journal.job_id)
+            for store in (stores.data, stores.policies):
+                store.clear(journal.job_id)
         return observed.policy
 
     def _coordinator(
-        self, compiled: Any, folder: Path, journal: Journal, data: Path, policies: Path, token: str
+        self, compiled: Any, folder: Path, journal: Journal, place: Place, stores: _Stores
     ) -> Coordinator:
         cfg = compiled.cfg
         commander = cfg.pipeline.system.commander.build(None)
@@ -113,9 +121,37 @@ class DistPipeline(TrainingPipeline):
             "buffer_id": "buffer",
             "folder": str(folder),
         }
-        find = Addresses(cfg.pipeline.system, policies)
-        flow = flow_of(cfg, data, journal.blocks)
+        find = Addresses(cfg.pipeline.system, Path(place.path_policy))
+        flow = flow_of(cfg, stores.data, journal.blocks)
+        token = place.token
         return Coordinator(cfg, job, flow, commander, journal, find, token, find.collectors)
+
+
+@dataclass(frozen=True)
+class _Stores:
+    """Where samples and parameters are, and the Ray cluster of a training over Ray."""
+
+    data: Store
+    policies: Store
+    address: str | None = None
+
+
+@contextlib.contextmanager
+def _stores(system: Any, place: Place, record: Path) -> Iterator[_Stores]:
+    """Yields the stores of a training; starts Ray for it if it needs one, and none is there."""
+    if system.comm[0] != "ray":
+        yield _Stores(FileStore(Path(place.path_data)), FileStore(Path(place.path_policy)))
+        return
+    from dicore_plugins.comm.ray_link import RayStore
+    from dicore_plugins.distributed.runtime import RayRuntime
+
+    runtime = RayRuntime(address=system.address, record=record)
+    try:
+        address = str(runtime.ray.get_runtime_context().gcs_address)
+        store = RayStore(place.token, address)
+        yield _Stores(store, store, address)
+    finally:
+        runtime.close()
 
 
 def _check_journal(journal: Journal) -> None:
@@ -142,32 +178,30 @@ def _replicas(system: Any) -> Iterator[OperatorServer | None]:
             operator.delete_replicas(collectors=system.collector_num, learners=1)
 
 
-def flow_of(cfg: Any, folder: Path, blocks: Sequence[Mapping[str, Any]] = ()) -> Any:
+def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, Any]] = ()) -> Any:
     """Returns what is between collectors and learner, with the blocks of an earlier coordinator."""
     policy, system = cfg.policy, cfg.pipeline.system
     if policy.on_policy:
         unit = "n_episode" if policy.collect.get("n_sample") is None else "n_sample"
         amount = unit, int(policy.collect[unit])
-        return Rounds(*amount, system.collector_num, folder, system.task_timeout)
+        return Rounds(*amount, system.collector_num, store, system.task_timeout)
     buffer = policy.other.replay_buffer.build(None)
-    flow = Replay(BlockBuffer(buffer, folder, policy.learn.batch_size), cfg)
+    flow = Replay(BlockBuffer(buffer, store, policy.learn.batch_size), cfg)
+    if blocks and store.stamp(str(blocks[-1]["file_path"])) is None:
+        raise UsageError(
+            "the samples of this training are gone: it cannot go on",
+            hint="over Ray they end with the cluster; start a new run",
+        )
     for meta in blocks:
         flow.put(Share({}), meta)
     return flow
 
 
-def _remove_files(folder: Path, job_id: str) -> None:
-    """Removes what collectors of a training left: samples, and files that were cut off."""
-    for pattern in (f"{job_id}_*.frame", f".{job_id}_*.part"):
-        for file in folder.glob(pattern):
-            file.unlink(missing_ok=True)
-
-
 class _Observed:
     """The policy, the run's counters, and the best checkpoint."""
 
-    def __init__(self, cfg: Any, run: Any, folder: Path, job_id: str, model: Any) -> None:
-        self._run, self._folder, self._job_id = run, folder, job_id
+    def __init__(self, cfg: Any, run: Any, store: Store, job_id: str, model: Any) -> None:
+        self._run, self._store, self._job_id = run, store, job_id
         self._stopped = False
         spaces = spaces_of(cfg.env, cfg.seed)
         ctx = BuildContext(*spaces, "cpu", cfg.seed, run)
@@ -208,8 +242,7 @@ class _Observed:
                 self._load(str(result["policy_path"]))
                 self._learner.last_iter = max(0, train_iter)
                 self._run.save_best(value)
-            with contextlib.suppress(FileNotFoundError):
-                (self._folder / str(result["policy_path"])).unlink()
+            self._store.remove(str(result["policy_path"]))
             self._stopped = self._stopped or bool(result["stop"])
 
     def finish(self) -> None:
@@ -223,14 +256,14 @@ class _Observed:
         self._run.save_checkpoint("final")
 
     def _load(self, name: str) -> None:
-        found = load_file(self._folder / Path(name).name)
+        found = self._store.load(name)
         if found.get("job_id", self._job_id) == self._job_id:  # else of an earlier training
             self.policy.collect_mode.load_state_dict(found["state"])
 
 
 @contextlib.contextmanager
 def _processes(
-    cfg: Any, place: Place, folder: Path, failed: list[BaseException]
+    cfg: Any, facts: Mapping[str, Any], place: Place, folder: Path, failed: list[BaseException]
 ) -> Iterator[Callable[[str], None]]:
     """Starts learner and collectors on this machine, if the config says so.
 
@@ -241,7 +274,6 @@ def _processes(
     if system.start == "none":
         yield lambda name: None
         return
-    facts = system_facts(cfg)
     roles = [("learner", 0), *(("collector", index) for index in range(system.collector_num))]
     if system.start == "threads":
         with in_threads(roles, facts, place):
@@ -268,12 +300,13 @@ def _supervise(supervisor: Supervisor, failed: list[BaseException]) -> None:
         failed.append(error)
 
 
-def system_facts(cfg: Any) -> dict[str, Any]:
+def system_facts(cfg: Any, address: str | None = None) -> dict[str, Any]:
     """Returns what a process needs of the options of the system, as plain data."""
     system = cfg.pipeline.system
     return {
-        "comm_learner": system.comm_learner,
-        "comm_collector": system.comm_collector,
+        "comm_learner": system.comm[0],
+        "comm_collector": system.comm[1],
+        "address": address,
         "learner_host": system.learner_host,
         "learner_port": system.learner_port,
         "collector_host": system.collector_host,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import signal
@@ -84,18 +85,19 @@ def serve(
     if folder is not None:
         _redirect(Path(folder) / "log" / name)
     hosts, port = hosts_of(system[f"{kind}_host"]), system[f"{kind}_port"]
-    made = (
-        default()
-        .resolve(f"comm_{kind}", system[f"comm_{kind}"])
-        .target(
-            host=hosts[index % len(hosts)],
-            port=port + index if port else 0,
-            path_data=place.path_data,
-            path_policy=place.path_policy,
-            token=place.token,
-            **{option: system[of] for option, of in _OPTIONS[kind].items()},
-        )
-    )
+    target: Any = default().resolve(f"comm_{kind}", system[f"comm_{kind}"]).target
+    given = {
+        "name": name,
+        "address": system["address"],
+        "host": hosts[index % len(hosts)],
+        "port": port + index if port else 0,
+        "path_data": place.path_data,
+        "path_policy": place.path_policy,
+        "token": place.token,
+        **{option: system[of] for option, of in _OPTIONS[kind].items()},
+    }
+    taken = inspect.signature(target).parameters
+    made = target(**{key: value for key, value in given.items() if key in taken})
     log = _Log(name) if folder is None and ended is None else None
     if log is not None and hasattr(made, "on_task"):
         made.on_task = log

@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dicore.errors import DicoreError
+from dicore_plugins.comm.exchange import Store
 
 __all__ = ["Rounds", "Share"]
 
@@ -42,14 +42,14 @@ class Rounds:
         unit: `n_sample` or `n_episode`.
         count: How much all collect together by one version of the parameters.
         parts: Number of shares.
-        folder: Folder of the samples; files that were used are removed.
+        store: Where the samples are; those that were used are removed.
         stall_s: Seconds after which a wait is an error.
     """
 
-    def __init__(self, unit: str, count: int, parts: int, folder: Path, stall_s: float) -> None:
+    def __init__(self, unit: str, count: int, parts: int, store: Store, stall_s: float) -> None:
         sizes = [count // parts + (part < count % parts) for part in range(parts)]
         self._amounts = [{unit: size} for size in sizes if size]
-        self._folder, self._stall_s = folder, stall_s
+        self._store, self._stall_s = store, stall_s
         self._round, self._version = 0, -1
         self._free: list[int] = []
         self._found: dict[int, Mapping[str, Any]] = {}
@@ -115,7 +115,7 @@ class Rounds:
         self.begin(int(info["learner_step"]))
 
     def _remove(self, meta: Mapping[str, Any]) -> None:
-        (self._folder / Path(str(meta["file_path"])).name).unlink(missing_ok=True)
+        self._store.remove(str(meta["file_path"]))
 
     def _wait(self, holds: Callable[[], bool], stopped: Callable[[], bool], what: str) -> bool:
         end = time.monotonic() + self._stall_s

@@ -23,6 +23,7 @@ from dicore_plugins.comm.collector import FlaskFileSystemCollector
 from dicore_plugins.comm.commander import NaiveCommander, SoloCommander
 from dicore_plugins.comm.coordinator import Coordinator
 from dicore_plugins.comm.errors import PeerError, RemoteTaskError
+from dicore_plugins.comm.exchange import FileStore
 from dicore_plugins.comm.flow import BlockBuffer, Worth
 from dicore_plugins.comm.frames import load_file
 from dicore_plugins.comm.journal import Journal
@@ -171,7 +172,7 @@ def coordinated(
     policies = Path(places["path_policy"])
     journal = Journal(policies / "journal.jsonl")
     job = {**info_of(config), "job_id": journal.job_id}
-    flow = flow_of(config.cfg, Path(places["path_data"]), journal.blocks)
+    flow = flow_of(config.cfg, FileStore(Path(places["path_data"])), journal.blocks)
     commander = commander or NaiveCommander()
     return Coordinator(config.cfg, job, flow, commander, journal, names.get, TOKEN, lambda: names)
 
@@ -276,7 +277,7 @@ def test_files_of_samples_that_left_the_buffer_are_removed(
     from dicore_plugins.comm import flow
 
     monkeypatch.setattr(flow, "_KEEP_S", 0.0)
-    stored = BlockBuffer(NaiveReplayBuffer({"replay_buffer_size": 8}), tmp_path, 4)
+    stored = BlockBuffer(NaiveReplayBuffer({"replay_buffer_size": 8}), FileStore(tmp_path), 4)
     for number in range(6):
         (tmp_path / f"{number}.frame").touch()
         stored.push({"count": 4, "file_path": f"{number}.frame"})
