@@ -57,10 +57,10 @@ class ActionCheck(Protocol):
 
 
 class DiscreteActions:
-    """Checks actions of a Discrete space.
+    """Checks actions of a Discrete space, and casts them to its dtype.
 
     Attributes:
-        legal: The legal actions, at most the first 65 536.
+        legal: The legal actions that need no cast, at most the first 65 536.
     """
 
     ragged = False
@@ -68,7 +68,9 @@ class DiscreteActions:
     def __init__(self, space: Any, *, clip: bool) -> None:
         self._low = int(getattr(space, "start", 0))
         self._n = int(space.n)
-        self.legal = frozenset(range(self._low, self._low + min(self._n, 65_536)))
+        self._dtype = np.dtype(getattr(space, "dtype", None) or np.int64)
+        self._known = frozenset(range(self._low, self._low + min(self._n, 65_536)))
+        self.legal = self._known if self._dtype == _INT64 else frozenset()
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
         iterable: Iterable[Any] = self.stacked(actions, env_ids)
@@ -81,9 +83,9 @@ class DiscreteActions:
         values = array.tolist()
         if len(values) != len(env_ids):
             self._convert(array, env_ids)
-        if not self.legal.issuperset(values):
+        if not self._known.issuperset(values):
             self._refuse(array, env_ids)
-        return array
+        return array if array.dtype is self._dtype else array.astype(self._dtype)
 
     def _convert(self, array: Any, env_ids: Sequence[int]) -> Any:
         if array.dtype.kind in "iu" and array.shape in ((len(env_ids),), (len(env_ids), 1)):

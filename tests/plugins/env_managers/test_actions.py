@@ -34,6 +34,7 @@ SPACES = {
     "discrete": spaces.Discrete(4),
     "start": spaces.Discrete(4, start=-2),
     "large": spaces.Discrete(100_000, start=7),
+    "small": spaces.Discrete(4, dtype=np.uint8),
     "multi_discrete": spaces.MultiDiscrete([3, 5]),
     "multi_discrete_2d": spaces.MultiDiscrete([[3, 5], [2, 2]]),
     "multi_binary": spaces.MultiBinary(6),

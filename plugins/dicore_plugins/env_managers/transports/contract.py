@@ -72,7 +72,11 @@ class EnvTransportContract(Suite):
     def test_carries_actions_of_every_space(self) -> None:
         """Actions are read as they were put, and the copies are not overwritten by later ones."""
         rng = np.random.default_rng(0)
-        for name, space in {**ACTIONS, "discrete": spaces.Discrete(4, start=2)}.items():
+        discrete = {
+            "discrete": spaces.Discrete(4, start=2),
+            "int8": spaces.Discrete(4, start=-2, dtype=np.int8),
+        }
+        for name, space in {**ACTIONS, **discrete}.items():
             transport, copy = self._pair(spaces.Discrete(2), space)
             check = action_check_of(space)
             given = [list(check(draw_actions(space, _ENVS, rng), range(_ENVS))) for _ in range(2)]

@@ -28,7 +28,7 @@ _NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.boo
 
 
 class SharedMemory:
-    """Columns in memory that all processes map: int64 or the dtype of the space.
+    """Columns in memory that all processes map.
 
     Observations [4, N, ...] have the dtype of the space (float64: float32), rewards [3, N, ...]
     are float64, flags [3, N] uint8, actions [N, ...] of the dtype of their space.
@@ -181,7 +181,7 @@ def _action_form(space: Any) -> tuple[tuple[int, ...], Any] | None:
     """Returns shape and dtype of actions that are arrays; None for others."""
     name = type(space).__name__
     if name == "Discrete":
-        return (), np.int64
+        return (), getattr(space, "dtype", None) or np.int64
     if name in ("Box", "MultiDiscrete", "MultiBinary"):
         return tuple(space.shape), space.dtype
     return None
