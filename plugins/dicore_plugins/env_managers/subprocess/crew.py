@@ -18,7 +18,7 @@ from typing import Any
 
 from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
 from dicore_plugins.env_managers.faults import RemoteError, described
-from dicore_plugins.env_managers.subprocess.factories import pickled
+from dicore_plugins.env_managers.subprocess.factories import pickled, preload
 from dicore_plugins.env_managers.subprocess.process import Limits, Request, Worker
 from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
@@ -77,6 +77,8 @@ class Crew:
         parts = [ids[first : first + size] for first in range(0, len(ids), size)]
         _check(cfg.context, len(parts), size)
         _warn_of_many(len(parts), _cores(), len(ids))
+        if cfg.context == "forkserver":
+            preload(env_fn.values())
         self.workers = [
             Worker(
                 pickled({env_id: env_fn[env_id] for env_id in part}),

@@ -42,7 +42,6 @@ _GUARD = (
     "the main script starts workers when it is imported, which each worker does",
     "put what the script does below the line: if __name__ == '__main__':",
 )
-_PRELOADED = ["gymnasium", "cloudpickle", "dicore_plugins.env_managers.subprocess.worker"]
 
 
 class Limits(NamedTuple):
@@ -139,8 +138,6 @@ class Worker:
                 os._exit(_UNGUARDED)  # its main process says it, once for all workers
             raise UsageError(*_GUARD[:1], hint=_GUARD[1])
         context: Any = multiprocessing.get_context(self._context)
-        if self._context == "forkserver":
-            _preload(context)
         ours, theirs = socket.socketpair()
         board, lifeline = shared_file(_BOARD_BYTES), Lifeline()
         try:
@@ -382,12 +379,3 @@ def _importable_main() -> Iterator[None]:
         yield
     finally:
         main.__file__ = path
-
-
-def _preload(context: Any) -> None:
-    """Lets the fork server import what every worker needs, unless somebody chose already."""
-    from multiprocessing import forkserver
-
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined] # noqa: SLF001
-    if server._forkserver_pid is None and server._preload_modules == ["__main__"]:  # noqa: SLF001
-        context.set_forkserver_preload(["__main__", *_PRELOADED])
