@@ -4,8 +4,9 @@ python -m benchmarks.faults            # writes benchmarks/results/faults.md and
 python -m benchmarks.faults --quick    # two faults, in process; prints only
 
 Each case runs in a child process that is ended after 15 s. Rank 1 misbehaves in its third step;
-steps go on until that shows, then once more, then the manager is closed. In the last case the
-calling process kills itself, and the processes that are left 3 s later are counted.
+steps go on until that shows, then once more, then the manager is closed; the processes that are
+left 1 s later are counted. In the last case the calling process kills itself, and they are counted
+3 s later.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ TEXTS = {
     "orphans": "the calling process is killed",
 }
 TOKEN = "DICORE_FAULTS_CASE"  # noqa: S105 - name of a variable
-ORPHANS_S = 3.0
+LEFT_S, ORPHANS_S = 1.0, 3.0
 IN_PROCESS = ("dicore base", "dicore thread", "Gymnasium Sync", "SB3 Dummy")
 CONTENDERS = (
     "dicore base", "dicore thread", "dicore sync_subprocess", "dicore async_subprocess",
@@ -156,7 +157,9 @@ MAKERS: dict[str, Callable[[str, list[Callable[[], Any]]], Any]] = {
 
 
 def say(what: str, text: object) -> None:
-    short = re.sub(r"[^\s(]*(site-packages|dicore/testing)/", "", " ".join(str(text).split()))
+    short = re.sub(
+        r"[^\s(]*(site-packages|dicore/testing|benchmarks)/", "", " ".join(str(text).split())
+    )
     print(json.dumps({what: short[:300]}), flush=True)
 
 
@@ -207,7 +210,14 @@ def finish(close: Callable[[], Any]) -> None:
     except Exception as error:
         say("close", told(error))
     thread.cancel()
-    say("left", len(children(os.getpid())))
+    until = time.monotonic() + LEFT_S
+    while (left := children(os.getpid())) and time.monotonic() < until:
+        time.sleep(0.05)
+    dead = left.count("Z")
+    say(
+        "left",
+        "" if not left else f"{dead} zombies" if dead == len(left) else f"{len(left)} processes",
+    )
     os._exit(0)
 
 
@@ -225,8 +235,8 @@ def steps(step: Callable[[], Any]) -> str:
     return shown or "it goes on"
 
 
-def children(pid: int) -> list[int]:
-    """Returns the child processes that still run environments, by /proc."""
+def children(pid: int) -> list[str]:
+    """Returns the states of the child processes that were to run environments, by /proc."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -234,7 +244,7 @@ def children(pid: int) -> list[int]:
             command = (folder / "cmdline").read_bytes()
             helper = b"forkserver" in command or b"resource_tracker" in command
             if int(stat[1]) == pid and not helper:
-                found.append(int(folder.name))
+                found.append(stat[0])
     return found
 
 
@@ -315,8 +325,8 @@ def text_of(said: dict[str, str]) -> str:
     close = said.get("close", "")
     if close and not close.endswith(" s"):
         parts.append(f"**close(): {close}**")
-    if said.get("left", "0") != "0":
-        parts.append(f"**{said['left']} processes left**")
+    if said.get("left"):
+        parts.append(f"**{said['left']} left**")
     return "; ".join(parts).replace("|", "\\|")
 
 
