@@ -49,6 +49,8 @@ def _outcome(place: Path, wheels: Path, python: str, numpy: str) -> str:
         smoke(place, wheels, found, numpy)
     except SystemExit as error:
         return f"failed ({error.code})"
+    finally:
+        shutil.rmtree(place)  # each holds a torch
     return "ok"
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +29,7 @@ PAGES = tuple(sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
 _CELL_TIMEOUT_S = 600
+_CHECK = "assert not _exit_code, f'exit code {_exit_code} of the command above'"
 
 
 def notebooks() -> dict[str, str]:
@@ -57,8 +60,10 @@ def _cells(text: str) -> Iterator[tuple[str, str]]:
         yield from _prose(text[at : block.start()])
         code = block[2].rstrip("\n")
         if block[1] == "console":
-            code = "\n".join(f"!{line[2:]}" for line in code.splitlines() if line[:2] == "$ ")
-        yield "code", code
+            commands = [line[2:] for line in code.splitlines() if line[:2] == "$ "]
+            yield from (("code", f"!{command}") for command in commands)
+        else:
+            yield "code", code
         at = block.end()
     yield from _prose(text[at:])
 
@@ -76,18 +81,29 @@ def executed(made: dict[str, Any], folder: Path) -> Any:
         folder: Its working folder.
 
     Raises:
-        nbclient.exceptions.CellExecutionError: a cell raised.
+        nbclient.exceptions.CellExecutionError: a cell raised, or a command in it failed.
     """
     import nbformat
     from nbclient import NotebookClient
 
     client = NotebookClient(
-        nbformat.from_dict(made),
+        nbformat.from_dict({**made, "cells": list(_checked(made["cells"]))}),
         timeout=_CELL_TIMEOUT_S,
         kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
     )
-    return client.execute()
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    done: Any = client.execute(env={**os.environ, "PATH": os.pathsep.join(places)})
+    done.cells = [each for each in done.cells if each.source != _CHECK]
+    return done
+
+
+def _checked(cells: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yields cells, and after those with a command one that fails if the command did."""
+    for cell in cells:
+        yield cell
+        if cell["source"].startswith("!"):
+            yield {**cell, "id": f"{cell['id']}-check", "source": _CHECK}
 
 
 def main(out: Path, *, run: bool) -> None:

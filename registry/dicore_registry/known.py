@@ -27,11 +27,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "env_transport": "pipe shared_memory",
         "env_wrapper": (
-            "action_repeat clip_reward delay_reward episodic_life eval_episode_return fire_reset "
-            "flat_obs frame_stack gym_hybrid_dict_action gym_to_gymnasium lazy_frame_stack "
-            "max_and_skip noop_reset obs_norm obs_plus_prev_action_reward obs_transpose ram "
-            "rescale_action reward_in_obs reward_norm scaled_float_frame static_obs_norm "
-            "sticky_action time_limit warp_frame"
+            "action_repeat clip_reward delay_reward discretize_action episodic_life "
+            "eval_episode_return fire_reset flat_obs frame_stack gym_hybrid_dict_action "
+            "gym_to_gymnasium lazy_frame_stack max_and_skip noop_reset obs_norm "
+            "obs_plus_prev_action_reward obs_transpose ram rescale_action reward_in_obs "
+            "reward_norm scaled_float_frame static_obs_norm sticky_action time_limit warp_frame"
         ),
         "evaluator": "battle fqe interaction metric",
         "executor": "threads",

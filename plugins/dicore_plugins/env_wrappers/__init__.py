@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dicore_plugins.env_wrappers.parallel_agents import ParallelAgents
     from dicore_plugins.env_wrappers.wrappers import (
         DelayReward,
+        DiscretizeAction,
         EpisodeReturn,
         HybridDictAction,
         MaxAndSkip,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DelayReward",
+    "DiscretizeAction",
     "EpisodeReturn",
     "EpisodicLife",
     "FireReset",
@@ -48,6 +50,7 @@ _HOMES = {
     ".parallel_agents": ("ParallelAgents",),
     ".wrappers": (
         "DelayReward",
+        "DiscretizeAction",
         "EpisodeReturn",
         "HybridDictAction",
         "MaxAndSkip",

@@ -10,6 +10,7 @@ from dicore_plugins.env_wrappers.fit import env_of, need_action, need_arrays, ne
 
 __all__ = [
     "ActionRepeatConfig",
+    "DiscretizeActionConfig",
     "EpisodicLifeConfig",
     "FireResetConfig",
     "GymToGymnasiumConfig",
@@ -158,3 +159,18 @@ class RescaleActionConfig(ComponentConfig):
         env = env_of(parts)
         need_box_actions("rescale_action", env)
         return RescaleAction(env, np.float32(self.min_action), np.float32(self.max_action))
+
+
+@frozen(kw_only=True)
+class DiscretizeActionConfig(ComponentConfig):
+    """Offers evenly spaced values of each continuous action, its bounds among them, as choices."""
+
+    bins: int = option(11, "values of each action", ge=2)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from dicore_plugins.env_wrappers.wrappers import DiscretizeAction
+
+        env = env_of(parts)
+        need_box_actions("discretize_action", env)
+        return DiscretizeAction(env, self.bins)

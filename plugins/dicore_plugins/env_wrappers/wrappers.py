@@ -8,13 +8,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import wrappers
-from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from dicore.errors import ConfigError
 
 __all__ = [
     "ActionRepeat",
     "DelayReward",
+    "DiscretizeAction",
     "EpisodeReturn",
     "HybridDictAction",
     "MaxAndSkip",
@@ -302,3 +303,27 @@ def _neutral_action(space: Any) -> Any:
     if isinstance(space, Box):
         return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
     return np.zeros(space.shape, space.dtype) + getattr(space, "start", 0)
+
+
+class DiscretizeAction(gymnasium.ActionWrapper[Any, Any, Any]):
+    """Offers `bins` evenly spaced values of each action, its bounds among them, as choices.
+
+    The actions are `Discrete(bins)` if the environment takes one number, else `MultiDiscrete` with
+    a choice for each.
+
+    Args:
+        env: With bounded continuous actions.
+        bins: Values of each action.
+    """
+
+    def __init__(self, env: Any, bins: int = 11) -> None:
+        super().__init__(env)
+        space = env.action_space
+        self._values = np.linspace(space.low, space.high, bins, dtype=space.dtype)
+        one = self._values[0].size == 1
+        self.action_space = Discrete(bins) if one else MultiDiscrete(np.full(space.shape, bins))
+
+    def action(self, action: Any) -> Any:
+        """Returns the values [...] of the choices, which are one number or int [...]."""
+        chosen = np.asarray(action, np.int64).reshape(1, *self.env.action_space.shape)
+        return np.take_along_axis(self._values, chosen, 0)[0]

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from dicore.config import compile_config
 from dicore.config.compiler import compile_section
@@ -119,6 +119,17 @@ def test_rescale_action_takes_a_range_of_its_own() -> None:
     bare = rollout(InnerEnv("continuous"), np.array([2.0, -1.0], np.float32))
     told = rollout(env, np.array([1.0, -0.5], np.float32))
     assert [step[1] for step in told] == pytest.approx([step[1] for step in bare])
+
+
+def test_discretize_action_offers_even_values_of_each_action() -> None:
+    env = wrap("discretize_action", InnerEnv("continuous"), bins=5)
+    assert env.action_space == MultiDiscrete([5, 5])
+    np.testing.assert_array_equal(env.action(np.array([0, 3])), [-2.0, 1.0])
+    pendulum = wrap("discretize_action", gymnasium.make("Pendulum-v1"))
+    assert pendulum.action_space == Discrete(11)
+    values = [pendulum.action(number) for number in range(11)]
+    np.testing.assert_allclose(values, np.linspace(-2, 2, 11)[:, None], rtol=1e-6)
+    assert values[0].dtype == np.float32
 
 
 def test_clip_reward_and_delay_reward() -> None:
@@ -281,6 +292,7 @@ NEEDS = {
     "scaled_float_frame": "array observations",
     "obs_transpose": "array observations",
     "noop_reset": "discrete actions",
+    "discretize_action": "bounded continuous actions",
     "rescale_action": "bounded continuous actions",
     "obs_plus_prev_action_reward": "numbers or arrays as actions",
     "episodic_life": "discrete actions",

@@ -477,6 +477,11 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
         ("a2c", "policy.learn.update_per_collect=4", "a2c counts passes"),
         ("ppo", "policy.nstep=3", "policy.nstep: ppo uses longer returns"),
         ("ppo", "policy.collect.unroll_len=4", "collect.unroll_len: ppo learns from single steps"),
+        (
+            "pg",
+            "policy.collect.collector.type=episode",
+            "collect.collector.get_train_sample: pg learns from advantages",
+        ),
         ("ppo", "policy.on_policy=false", "on_policy: ppo trains on samples of the current policy"),
         ("ppo", "policy.priority=true", "priority: ppo draws no samples"),
         ("ppo", "policy.multi_gpu=true", "multi_gpu"),

@@ -179,6 +179,8 @@ def test_what_it_prints_is_no_config(tmp_path: Path) -> None:
         ({"type": "gym_hybrid", "env_id": "Moving-v0"}, "pdqn", {"env.type": "moving"}),
         ({"type": "frozen_lake", "is_slippery": False}, "dqn",
          {"env.make_kwargs": {"is_slippery": False}}),
+        ({"type": "pendulum", "continuous": False}, "dqn",
+         {"env.env_wrapper.0.bins": 11}),
     ],
 )  # fmt: skip
 def test_environments_and_policies_have_their_names_here(
@@ -190,7 +192,7 @@ def test_environments_and_policies_have_their_names_here(
     for path, value in expected.items():
         found: Any = cfg
         for key in path.split("."):
-            found = getattr(found, key)
+            found = found[int(key)] if key.isdigit() else getattr(found, key)
         assert found == value
 
 
@@ -217,6 +219,8 @@ def test_environments_and_policies_have_their_names_here(
         ("bc", {"learn": {"optimizer": "Adam", "weight_decay": 0.1, "momentum": 0.9}},
          {"learn.optimizer.type": "adam", "learn.optimizer.weight_decay": 0.1}),
         ("bc", {}, {"learn.optimizer.type": "sgd", "learn.optimizer.momentum": 0.9}),
+        ("pg", {"collect": {"n_episode": 8, "collector": {"type": "episode"}}},
+         {"collect.n_episode": 8, "collect.collector.get_train_sample": True}),
         ("td3", {"learn": {"noise": False}}, {"learn.target_noise": 0.0}),
     ],
 )  # fmt: skip

@@ -133,6 +133,10 @@ def _of_type(tree: Tree) -> None:
     kind = tree.get("env.type")
     if tree.get("env.env_wrapper") == "mujoco_default":
         tree.drop("env.env_wrapper", "see env.env_wrapper", "lost")
+    if kind == "pendulum" and tree.get("env.continuous") is False:
+        tree.pop("env.continuous")
+        tree.put("env.env_wrapper", [{"type": "discretize_action", "bins": 11}])
+        tree.note("env.continuous", "moved", "env.env_wrapper: discretize_action with 11 values")
     if kind == "frozenlake":
         for name in ("desc", "map_name", "is_slippery"):
             tree.move(f"env.{name}", f"env.make_kwargs.{name}")
@@ -161,8 +165,12 @@ def _policy(tree: Tree) -> None:
     kind = tree.get("policy.collect.collector.type")
     if kind == "zergling":
         tree.drop("policy.collect.collector.type", "one process trains: parallel training", "lost")
-    if kind == "episode" and new != "pg":
-        tree.drop("policy.collect.collector.type", "the policy's own unit of collection is used")
+    if kind == "episode" and new == "pg":
+        tree.put("policy.collect.collector.get_train_sample", True)
+    else:
+        if kind == "episode":
+            tree.drop("policy.collect.collector.type", "the policy's own unit is collected")
+        tree.drop("policy.collect.collector.get_train_sample", "set by the policy")
     if tree.get("policy.model.multi_pass"):
         tree.drop("policy.model.multi_pass", "pdqn passes all arguments at once", "lost")
 
@@ -366,6 +374,8 @@ def _values(tree: Tree) -> None:
 
 def _units(tree: Tree) -> None:
     """What a policy counts: samples or episodes, updates or passes over the samples."""
+    if tree.get("policy.cuda") is True:
+        tree.note("policy.cuda", "changed", "needs a GPU; without one: policy.cuda=false")
     policy = tree.get("policy.type")
     if policy in _ON_POLICY:
         tree.drop("policy.learn.update_per_collect", "passes over the samples are counted", "lost")

@@ -129,7 +129,6 @@ DROPPED = {
     "policy.collect.collector_env_num": "set by env.collector_env_num",
     "policy.eval.env_num": "set by env.evaluator_env_num",
     "policy.collect.traj_len_inf": "windows never cross the end of an episode",
-    "policy.collect.collector.get_train_sample": "set by the type of the collector",
     "policy.collect.noise": "set by policy.collect.noise as a deviation",
     "policy.collect.model_path": "for recorded data: dicore collect RUN",
     "policy.collect.save_path": "for recorded data: dicore collect RUN",
