@@ -138,7 +138,8 @@ class ActorCriticPolicyConfig(PolicyConfig):
                 "collect.unroll_len",
                 "a recurrent network learns from sequences; set the steps of one, for example 32",
             )
-        if self.collect.collector.get("get_train_sample") is False:
+        collector = self.collect.collector
+        if collector is not None and collector.get("get_train_sample") is False:
             yield (
                 "collect.collector.get_train_sample",
                 f"{name} learns from advantages, which are made with the samples; set it to True",

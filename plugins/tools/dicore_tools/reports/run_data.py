@@ -5,10 +5,12 @@ Shapes: P points of a metric.
 
 from __future__ import annotations
 
-import math
+import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -98,25 +100,51 @@ def read_run(folder: RunFolder) -> RunData:
     Raises:
         UsageError: its files cannot be read.
     """
-    lines: dict[str, list[tuple[float, ...]]] = {}
     try:
-        for line in read_metrics(folder.metrics) if folder.metrics.is_file() else ():
-            at = tuple(float(line[key]) for key in _COLUMNS)
-            for tag, value in line.items():
-                if tag not in RESERVED and isinstance(value, float | int) and math.isfinite(value):
-                    lines.setdefault(tag, []).append((*at, value))
+        columns = _columns(folder.metrics) if folder.metrics.is_file() else {}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         text = f"cannot read {folder.metrics}: a line is not one of metrics: {error}"
         raise UsageError(text) from None
-    columns = {}
-    for tag, rows in lines.items():
-        points = np.array(rows, np.float64)
-        columns[tag] = points[np.argsort(points[:, 0], kind="stable")]
     record, config = _json(folder, "metadata"), _json(folder, "config").get("config", {})
     for file, ours in ((folder.metadata, _is_ours(record)), (folder.config, _is_tree(config))):
         if not ours:
             raise UsageError(f"cannot read {file}: it is not one that dicore wrote")
     return RunData(folder, record, config, columns)
+
+
+def _columns(path: Path) -> dict[str, Floats]:
+    """Returns the finite values of each metric: float64 [P, 4], as in `RunData.columns`.
+
+    Lines with the same members become one array, which is ten times as fast as one by one.
+    """
+    alike: dict[tuple[str, ...], list[list[Any]]] = {}
+    for number, line in enumerate(_lines(path)):
+        alike.setdefault(tuple(line), []).append([*line.values(), number])
+    found: dict[str, list[Floats]] = {}
+    for names, rows in alike.items():
+        table = np.array(rows, np.float64)  # the texts NaN and Infinity are numbers of Python
+        at = table[:, [*map(names.index, _COLUMNS), len(names)]]
+        for tag in (name for name in names if name not in RESERVED):
+            values = table[:, names.index(tag)]
+            kept = np.isfinite(values)
+            if kept.any():
+                found.setdefault(tag, []).append(np.column_stack([at, values])[kept])
+    columns = {}
+    for tag, parts in found.items():
+        points = np.concatenate(parts)
+        columns[tag] = points[np.lexsort(points[:, [3, 0]].T)][:, [0, 1, 2, 4]]
+    return columns
+
+
+def _lines(path: Path) -> Iterable[dict[str, Any]]:
+    """Returns the lines of a metrics file; all are parsed at once, unless one is damaged."""
+    raw = path.read_bytes()
+    raw = raw[: raw.rfind(b"\n") + 1]
+    with suppress(ValueError):
+        lines: list[dict[str, Any]] = json.loads(b"[" + raw[:-1].replace(b"\n", b",") + b"]")
+        if len(lines) == raw.count(b"\n"):
+            return lines
+    return read_metrics(path)
 
 
 def _is_ours(record: Mapping[str, Any]) -> bool:
