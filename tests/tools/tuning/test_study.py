@@ -136,6 +136,7 @@ def test_an_error_of_all_trials_ends_the_study() -> None:
         (["cartpole_dqn"], "no search space"),
         (["cartpole_dqn", "--grid", "--space", "policy.nstep=int(1,1000000000)"], "combinations"),
         (["cartpole_dqn", "--space", "policy.nstep=1|2", "NO"], "a bad trial would never end"),
+        (["cartpole_dqn", "--space", "policy.nstep=1|0"], "policy.nstep"),
         (["--show", "-o", "nowhere"], "no study"),
     ],
 )
@@ -147,6 +148,19 @@ def test_mistakes_are_found_before_the_first_trial(
     assert code == 2
     assert message in capfd.readouterr().err
     assert not Path("runs").exists()
+
+
+def test_all_mistakes_are_told_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    spaces = ["policy.learn.learning_rat=1|2", "policy.nstep=0|1", "policy.learn.batch_size=2|x"]
+    assert main(["tune", "cartpole_dqn", *(f"--space={each}" for each in spaces)]) == 2
+    told = capfd.readouterr().err
+    words = ("no budget", "learning_rat", "policy.nstep", "batch_size", "--max-env-step")
+    assert [word for word in words if word not in told] == []
+    wrong = ["policy.nstep=1|2", "policy.nstep=1|2", "policy.seed", "policy.x=log(2,1)"]
+    assert main(["tune", "cartpole_dqn", *(f"--space={each}" for each in wrong)]) == 2
+    told = capfd.readouterr().err
+    words = ("no budget", "nstep is given twice", "'policy.seed'", "'policy.x=log(2,1)'", "forms:")
+    assert [word for word in words if word not in told] == []
 
 
 def test_several_processes_share_a_study() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dicore.console import own_process, plural, say, verbosity, write_table
-from dicore.errors import DicoreError, UsageError
+from dicore.errors import ConfigError, DicoreError, UsageError
 
 __all__ = ["command"]
 
@@ -122,7 +122,7 @@ def command(
 
 def _plan(words: tuple[str, ...], spaces: tuple[str, ...], out: str | None, given: Any) -> Any:
     from dicore.run.launch import TrainRequest, compile_request
-    from dicore_tools.tuning.space import parse_space
+    from dicore_tools.tuning.space import parse_space, space_problems
     from dicore_tools.tuning.study import Plan
 
     files = [word for word in words if "=" not in word]
@@ -135,13 +135,19 @@ def _plan(words: tuple[str, ...], spaces: tuple[str, ...], out: str | None, give
         argv=(),
         **{name: given[name] for name in names},
     )
-    space = parse_space(spaces)
     compiled = compile_request(request)
-    pipeline = compiled.pipeline
+    pipeline, problems, hint = compiled.pipeline, [], ""
     if pipeline.max_env_step is None and pipeline.max_train_iter is None:
-        raise UsageError(
-            "a bad trial would never end: no budget", hint="add --max-env-step 20000, for example"
-        )
+        problems.append("a bad trial would never end: no budget")
+        hint = "add --max-env-step 20000, for example"
+    try:
+        space = parse_space(spaces)
+        problems += space_problems(request, space)
+    except UsageError as error:
+        problems.append(str(error))
+        hint = "; ".join(filter(None, (hint, error.hint)))
+    if problems:
+        raise ConfigError(problems, hint=hint)
     name = f"tune_{compiled.env.type}_{compiled.policy.type}"
     rest = {key: value for key, value in given.items() if key not in (*names, "seed")}
     return Plan(

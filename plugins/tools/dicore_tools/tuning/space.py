@@ -6,14 +6,17 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
-from dicore.errors import UsageError
+from dicore.errors import ConfigError, UsageError
+from dicore.run.launch import TrainRequest, compile_request
 
-__all__ = ["Dimension", "parse_space"]
+__all__ = ["Dimension", "combinations", "parse_space", "space_problems"]
 
 _MAX_POINTS = 10_000
+_MOST_COMPILED = 40
 _CALL = re.compile(r"\s*(log|uniform|int|logint|choice)\s*\((.*)\)\s*", re.DOTALL)
 _FORMS = "log(1e-5,1e-2), uniform(0,1), int(1,5), logint(16,512), or values: 32|64|128"
 
@@ -51,6 +54,13 @@ class Dimension(NamedTuple):
             return trial.suggest_int(self.path, int(low), int(high), log=log)
         return trial.suggest_float(self.path, low, high, log=log)
 
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """All choices, or the lowest and the highest value."""
+        if self.kind == "choice":
+            return self.values
+        return tuple(int(each) if "int" in self.kind else each for each in self.bounds)
+
     def grid(self) -> Sequence[Any]:
         """Returns all values.
 
@@ -74,19 +84,45 @@ def parse_space(texts: Sequence[str]) -> tuple[Dimension, ...]:
             values with `|` between them.
 
     Raises:
-        UsageError: one of them has another form, or an option is given twice.
+        UsageError: some have another form, or an option is given twice; it names all.
     """
     if not texts:
         raise UsageError(
             "no search space",
             hint='for example: --space "policy.learn.learning_rate=log(1e-5,1e-2)"',
         )
-    space = tuple(_dimension(text) for text in texts)
+    space, problems = [], []
+    for text in texts:
+        try:
+            space.append(_dimension(text))
+        except UsageError as error:
+            problems.append(str(error))
     paths = [each.path for each in space]
     twice = sorted({path for path in paths if paths.count(path) > 1})
-    if twice:
-        raise UsageError(f"--space: {twice[0]} is given twice", hint="give all its values at once")
-    return space
+    problems += [f"--space: {path} is given twice; give all its values at once" for path in twice]
+    if problems:
+        raise UsageError("\n".join(problems), hint=f"forms: {_FORMS}")
+    return tuple(space)
+
+
+def space_problems(request: TrainRequest, space: Sequence[Dimension]) -> list[str]:
+    """Returns what is wrong with a training, with each choice and each bound of the space.
+
+    Args:
+        request: The training without the options of the space.
+        space: The options.
+    """
+    first = {each.path: each.ends[0] for each in space}
+    points = [first]
+    points += [{**first, each.path: value} for each in space for value in each.ends[1:]]
+    found: dict[str, None] = {}
+    for point in points[:_MOST_COMPILED]:
+        words = [f"{path}={json.dumps(value)}" for path, value in point.items()]
+        try:
+            compile_request(replace(request, overrides=[*request.overrides, *words]))
+        except ConfigError as error:
+            found |= dict.fromkeys(error.problems)
+    return [*found]
 
 
 def combinations(space: Sequence[Dimension]) -> list[dict[str, Any]]:
@@ -148,4 +184,4 @@ def _value(text: str) -> Any:
 
 
 def _wrong(text: str, reason: str) -> UsageError:
-    return UsageError(f"--space {text!r}: {reason}", hint=f"forms: {_FORMS}")
+    return UsageError(f"--space {text!r}: {reason}")

@@ -17,11 +17,11 @@ from typing import Any
 
 from dicore.config.writer import saved_tree
 from dicore.console import plural, say
-from dicore.errors import MissingDependencyError, RunLockedError, UsageError
+from dicore.errors import ConfigError, MissingDependencyError, RunLockedError, UsageError
 from dicore.run.folder import RunLock
 from dicore.run.launch import TrainRequest, compile_request, described, launch
 from dicore_tools.migrate.changes import leaves
-from dicore_tools.tuning.space import Dimension, combinations
+from dicore_tools.tuning.space import Dimension, combinations, space_problems
 
 __all__ = ["OBJECTIVES", "PRUNERS", "SAMPLERS", "Plan", "load", "tune"]
 
@@ -150,19 +150,12 @@ def _only_start(folder: Path) -> Iterator[None]:
 
 
 def _check(plan: Plan) -> None:
-    """Compiles the config with one value of each option, so that misspelt ones are found now."""
+    """Compiles the config with values of each option, so that misspelt ones are found now."""
     if plan.grid:
         combinations(plan.space)
-    first = [
-        f"{each.path}={json.dumps(each.values[0] if each.values else _low(each))}"
-        for each in plan.space
-    ]
-    compile_request(replace(plan.request, overrides=[*plan.request.overrides, *first]))
-
-
-def _low(dimension: Dimension) -> float | int:
-    low = dimension.bounds[0]
-    return int(low) if "int" in dimension.kind else low
+    problems = space_problems(plan.request, plan.space)
+    if problems:
+        raise ConfigError(problems)
 
 
 def _storage(file: Path) -> Any:
