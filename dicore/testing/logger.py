@@ -39,8 +39,10 @@ class LoggerContract(Suite):
             logger = self.make()
             (place / "log").mkdir()
             told = [logger.open(_target(place / "log")), *_tell(logger)]
-            for each in (strange, scalars, {}):
-                told.append(logger.log_scalars(each, env_step=17, train_iter=7))
+            told += [
+                logger.log_scalars(each, env_step=17, train_iter=7)
+                for each in (strange, scalars, {})
+            ]
             told += [logger.flush(), logger.close()]
             others = [each.name for each in place.iterdir() if each.name != "log"]
         expect(told == [None] * len(told), f"its methods must return None, they returned {told}")

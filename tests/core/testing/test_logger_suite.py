@@ -64,12 +64,12 @@ def closes_once(self: Any) -> None:
 FAULTS: list[Fault] = [
     ("has_the_methods", {"flush": None}),
     ("logs_a_whole_run", {"flush": lambda self: "flushed"}),
-    ("accepts_nan_and_infinity", {"log_scalars": needs_numbers}),
-    ("does_not_change_the_metrics", {"log_scalars": takes_them_out}),
-    ("writes_only_to_the_log_folder", {"open": beside}),
+    ("logs_a_whole_run", {"log_scalars": needs_numbers}),
+    ("logs_a_whole_run", {"log_scalars": takes_them_out}),
+    ("logs_a_whole_run", {"open": beside}),
     ("accepts_a_run_without_entries", {"flush": lambda self: self.lines[-1] and None}),
-    ("close_can_be_repeated", {"close": closes_once}),
-    ("ends_its_threads", {"open": start_thread}),
+    ("close_ends_it", {"close": closes_once}),
+    ("close_ends_it", {"open": start_thread}),
 ]
 PLANTED = {LoggerContract: [check for check, _ in FAULTS]}
 
