@@ -163,12 +163,40 @@ def test_a_run_whose_process_is_gone_was_killed(host: str, state: str, tmp_path:
     assert read_run(RunFolder(folder)).state == state
 
 
-def test_names_of_runs_are_text(tmp_path: Path) -> None:
-    folder = make_run(tmp_path / "<script>alert(1)<", POINTS)
-    html = report(folder, title="<b>&")
-    assert "<script>alert" not in html
-    assert "<b>&<" not in html
-    assert "&lt;b&gt;&amp;" in html
+HOSTILE = "\"'><img src=x onerror=alert(1)><script>alert(1)</script></title></script>"
+
+
+def poisoned(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: poisoned(value) for key, value in tree.items()}
+    return tree + HOSTILE if isinstance(tree, str) else tree
+
+
+def test_what_runs_are_called_and_say_is_text(tmp_path: Path) -> None:
+    """Names, options, metrics, errors and records of runs are shown as they are."""
+    for seed, nstep in enumerate((1, 3)):
+        policy = {"type": "dqn", "nstep": nstep, f"x{HOSTILE}": f"{seed}{HOSTILE}"}
+        name = f"{seed}<script>alert(1)<"
+        run = make_run(tmp_path / "runs" / name, POINTS, seed=seed, policy=policy)
+        record = {
+            "status": HOSTILE, "seed": HOSTILE, "error": {"message": HOSTILE}, "argv": [HOSTILE],
+            "versions": {HOSTILE: HOSTILE}, "host": HOSTILE, "git": HOSTILE, "started": HOSTILE,
+            "components": {HOSTILE: {"type": HOSTILE, "dist": HOSTILE, "version": HOSTILE}},
+        }  # fmt: skip
+        (run / "run.json").write_text(json.dumps(record))
+        config = poisoned(json.loads((run / "config.json").read_text()))
+        (run / "config.json").write_text(json.dumps(config))
+        with (run / "log/metrics.jsonl").open("a") as file:
+            line = {"step": 300, "train_iter": 300, "time": 1.0, f"learner/{HOSTILE}": 1.0}
+            file.write(json.dumps(line) + "\n")
+        (run / "video").mkdir()
+        (run / "video" / f"{HOSTILE.replace('/', '')}.mp4").write_bytes(b"0")
+    for options in ({}, {"title": HOSTILE}):
+        page = Page(report(tmp_path / "runs", **options))
+        tags = [tag for tag, _ in page.tags]
+        assert (tags.count("script"), tags.count("title"), tags.count("img")) == (1, 1, 0)
+        assert not [name for _, given in page.tags for name in given if name.startswith("on")]
+        assert sum(HOSTILE in text for text in page.text) > 10
 
 
 def test_a_run_without_an_evaluation_is_there(tmp_path: Path) -> None:
