@@ -67,7 +67,7 @@ class RowResult:
         return [record.mean_return for record in self.records]
 
     def until_solved(self, name: str) -> tuple[float, float, float] | None:
-        """Returns median, least and most of `env_step` or `wall_s`; inf for unsolved seeds."""
+        """Returns median, least and most of `solved_step` or `wall_s`; inf for unsolved seeds."""
         if not self.records:
             return None
         values = [
@@ -155,7 +155,7 @@ def _table(results: Sequence[RowResult]) -> Iterable[str]:
             f"`{each.row.name}`",
             f"`{each.algorithm}`",
             solved + _missing(each),
-            _range(each, "env_step"),
+            _range(each, "solved_step"),
             _range(each, "wall_s"),
             _estimate(each.returns()),
         ]

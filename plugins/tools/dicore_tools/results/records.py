@@ -58,6 +58,11 @@ class Record:
     finished: str = ""
 
     @property
+    def solved_step(self) -> int:
+        """Env steps at the evaluation that reached the stop value; those of the run without one."""
+        return self.curve[-1][0] if self.stop and self.curve else self.env_step
+
+    @property
     def mean_return(self) -> float:
         """Mean of `returns`."""
         return sum(self.returns) / len(self.returns)
