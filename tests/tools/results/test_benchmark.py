@@ -260,9 +260,13 @@ def test_an_unsolved_seed_counts_as_more_than_its_budget(here: Path) -> None:
     plan = read_plan("t.toml")
     found = [
         record(
-            plan, "cartpole_dqn", 0, env_step=12_999, curve=((0, 9.0), (12_345, 480.0)),
+            plan,
+            "cartpole_dqn",
+            0,
+            env_step=12_999,
+            curve=((0, 9.0), (12_345, 480.0)),
             returns=(250.0, 250.0),
-        ),  # fmt: skip
+        ),
         record(plan, "cartpole_dqn", 1, stop=False, env_step=50_000, returns=(250.0,)),
         record(plan, "cartpole_dqn", 2, stop=False, env_step=50_000, returns=(250.0,)),
         record(plan, "acrobot_dqn", 0, returns=(-250.0,)),
