@@ -99,6 +99,16 @@ def test_the_initial_weights_are_those_of_ppo() -> None:
             assert not layer.bias.any()
 
 
+def test_uniform_weights_are_those_of_linear_layers() -> None:
+    torch.manual_seed(0)
+    model = VAC(4, 2, encoder_hidden_size_list=[64], initial_weights="uniform")
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(*sizes) for sizes in ((4, 64), (64, 2))]
+    for layer, wanted in zip(model.actor.layers, layers, strict=True):
+        assert torch.equal(layer.weight, wanted.weight)
+        assert torch.equal(layer.bias, wanted.bias)
+
+
 def test_the_deviation_does_not_depend_on_the_state() -> None:
     model = VAC(4, 2, continuous=True, log_std_init=-1.0)
     log_std = model(torch.randn(5, 4))["log_std"]

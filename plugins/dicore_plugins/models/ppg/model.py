@@ -73,7 +73,8 @@ class PPGNet(nn.Module):
         self.critic_encode = ObsEncoder(obs_shape, obs_parts) if is_image else None
         sizes = (*encoder_hidden_size_list, *critic_head_hidden_size_list, 1)
         self.critic = MLP((self.policy.encode.features, *sizes), **form)
-        orthogonal(self.critic, 1.0)
+        if options.get("initial_weights") != "uniform":
+            orthogonal(self.critic, 1.0)
 
     @property
     def encode(self) -> ObsEncoder:

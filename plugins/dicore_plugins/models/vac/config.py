@@ -64,6 +64,11 @@ class VACConfig(ComponentConfig):
     value_norm: bool = option(
         False, "learn the value of normalised returns; set it if returns are large"
     )
+    initial_weights: Literal["orthogonal", "uniform"] = option(
+        "orthogonal",
+        "weights at first: orthogonal, with actions near 0; or uniform in +-1 / sqrt(inputs), with"
+        " actions that depend on the state; try uniform if exploration ends in a weak behaviour",
+    )
     conv: Conv = conv_option()
     obs_parts: tuple[Part, ...] | None = obs_parts_option()
 
@@ -109,4 +114,5 @@ class VACConfig(ComponentConfig):
             value_norm=self.value_norm,
             obs_parts=self.obs_parts,
             conv=self.conv,
+            initial_weights=self.initial_weights,
         )

@@ -20,7 +20,13 @@ from torch import Tensor, nn
 
 from dicore.data import tree_map
 from dicore.errors import ConfigError, UsageError
-from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array, initialise
+from dicore_plugins.models.encoders.mlp import (
+    MLP,
+    ActivationName,
+    Array,
+    InitialWeights,
+    initialise,
+)
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.encoders.recurrent import Recurrent, RNNName, flat_time
 from dicore_plugins.models.running_norm import RunningNorm
@@ -55,6 +61,7 @@ class VAC(nn.Module):
         layer_norm: Normalise each hidden layer before its activation function.
         log_std_init: Initial log standard deviation of continuous actions.
         obs_norm: Normalise observations by running statistics.
+        initial_weights: `orthogonal` with gain 0.01 for the actions, or `uniform`; see `MLP`.
         value_norm: The critic learns normalised values; `value` is in units of the reward.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
         conv: Name of the CNN for images; see `image_encoder`.
@@ -91,6 +98,7 @@ class VAC(nn.Module):
         value_norm: bool = False,
         obs_parts: Sequence[Part] | None = None,
         conv: str = "auto",
+        initial_weights: InitialWeights = "orthogonal",
     ) -> None:
         super().__init__()
         problem = action_shape_problem(action_shape)
@@ -115,6 +123,7 @@ class VAC(nn.Module):
         )
         trunk = (self.encode.features, *encoder_hidden_size_list)
         form: dict[str, Any] = {"activation": activation, "layer_norm": layer_norm}
+        form["initial_weights"] = initial_weights
         self.encoder = MLP(trunk, activate_output=True, **form) if shared else None
         self.rnn = None if rnn is None else Recurrent(trunk[-1], rnn_hidden_size, rnn)
         below = trunk if not shared else trunk[-1:] if rnn is None else (rnn_hidden_size,)
@@ -123,7 +132,7 @@ class VAC(nn.Module):
         self.critic = MLP((*below, *critic_head_hidden_size_list, outputs), **form)
         self.log_std = nn.Parameter(torch.full((gaussian,), log_std_init)) if gaussian else None
         for part, last in ((self.encoder, math.sqrt(2)), (self.actor, 0.01), (self.critic, 1.0)):
-            if part is not None:
+            if part is not None and initial_weights == "orthogonal":
                 orthogonal(part, last)
         # A plain attribute: looking up a submodule costs 0.4 us per access.
         self._parts = self.encode, self.encoder, self.actor, self.critic, self.critic_encode

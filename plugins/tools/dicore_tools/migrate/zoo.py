@@ -191,12 +191,11 @@ class _Entry:
             "activation_fn": "policy.model.activation",
         }
         for key, value in kwargs.items():
-            if key == "ortho_init":
-                self.tree.note(
-                    f"policy_kwargs.{key}",
-                    "dropped" if value else "lost",
-                    "the initial weights are orthogonal",
-                )
+            if key == "ortho_init" and value:
+                reason = "the initial weights are orthogonal"
+                self.tree.note(f"policy_kwargs.{key}", "dropped", reason)
+            elif key == "ortho_init":
+                self.tree.put("policy.model.initial_weights", "uniform")
             elif key in names:
                 self.tree.put(names[key], value)
             else:
