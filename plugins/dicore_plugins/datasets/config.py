@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dicore.config.schema import REQUIRED, ComponentConfig, fields_of, frozen, option
+from dicore.config.schema import ComponentConfig, fields_of, frozen, option
 from dicore.errors import UsageError
 
 __all__ = [
@@ -26,7 +26,7 @@ class DatasetConfig(ComponentConfig):
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Endings of the names of files that `write` writes."""
 
-    path: str = option(REQUIRED, "the file or folder")
+    path: str = option("", "the file or folder; required")
     episodes: int | None = option(None, "use only this many episodes; None: all", ge=1)
     fraction: float = option(1.0, "use only this share of the episodes", gt=0, le=1)
     shuffle: bool = option(
@@ -63,6 +63,8 @@ class DatasetConfig(ComponentConfig):
 
     def absent(self) -> str | None:
         """Returns why nothing is at the path; None if there is something, or opening it tells."""
+        if not self.path:
+            return "required: the recorded steps"
         found = Path(self.path).expanduser().exists()
         return None if found else f"{self.path}: no such file or folder"
 
@@ -138,11 +140,11 @@ class HDF5Config(TableConfig):
 class MinariConfig(DatasetConfig):
     """Reads a local data set of Minari; nothing is downloaded."""
 
-    path: str = option(REQUIRED, "id of a local data set (`minari list local`), or its folder")
+    path: str = option("", "id of a local data set (`minari list local`), or its folder; required")
 
     def absent(self) -> str | None:
-        """Returns None: ids of data sets are looked up when one is opened."""
-        return None
+        """Returns None if a path is given: ids are looked up when a data set is opened."""
+        return None if self.path else DatasetConfig.absent(self)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Opens the data set."""
@@ -155,12 +157,12 @@ class MinariConfig(DatasetConfig):
 class CollectedConfig(DatasetConfig):
     """Reads a folder that `dicore collect` or a buffer's `save_data` wrote; memory-mapped."""
 
-    path: str = option(REQUIRED, "the folder")
+    path: str = option("", "the folder; required")
 
     def absent(self) -> str | None:
         """Returns why nothing is at the path; see `DatasetConfig`."""
         folder = Path(self.path).expanduser()
-        if folder.is_dir() and not (folder / "manifest.json").is_file():
+        if self.path and folder.is_dir() and not (folder / "manifest.json").is_file():
             return f"{self.path}: no samples in this folder"
         return DatasetConfig.absent(self)
 
@@ -179,11 +181,7 @@ class AutoConfig(TableConfig):
     Minari or of `dicore collect`, or the id of a local data set of Minari (`cartpole/expert-v0`).
     """
 
-    path: str = option(
-        REQUIRED,
-        "file, folder, or id of a local data set of Minari; dicore collect RUN --episodes 10 -o"
-        " demo.npz makes one of a trained policy",
-    )
+    path: str = option("", "file, folder, or id of a local data set of Minari; required")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Opens the data set.

@@ -73,6 +73,8 @@ class TransitionDataset:
     ) -> None:
         self._cfg = as_config(cfg, self.config_class)
         self.reward_scale = self._cfg.reward_scale
+        if not self._cfg.path:
+            raise UsageError(f"{type(self).__name__} needs a path", hint="set path")
         recording, self.fingerprint = self._read(self._cfg.path)
         self.observation_space, self.action_space = recording.spaces
         if not len(recording):

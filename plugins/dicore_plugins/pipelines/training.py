@@ -60,6 +60,7 @@ class Parts:
         self.cfg = cfg
         self.run = run
         self._model = model
+        self.opened: Any = None  # the dataset, if it was opened before
         self._collects = collects
         self._log = log if run is None else run.log
 
@@ -195,7 +196,8 @@ class Parts:
         """Recorded samples, or steps of `pipeline.expert`; the run records the content's hash."""
         from dicore_plugins.pipelines.demonstrations.experts import recorded
 
-        dataset = self._checked("dataset", recorded(self.cfg, self.ctx))
+        found = recorded(self.cfg, self.ctx) if self.opened is None else self.opened
+        dataset = self._checked("dataset", found)
         if self.run is not None and hasattr(dataset, "fingerprint"):
             if hasattr(dataset, "state_dict"):
                 self.run.register("dataset", dataset)
@@ -283,7 +285,7 @@ class TrainingPipeline:
     """Class of its parts."""
 
     def __init__(self, cfg: Any) -> None:
-        self._cfg = cfg
+        self._cfg, self._dataset = cfg, None
 
     def stages(self, parts: Parts) -> list[Any]:
         """Returns the middleware between evaluating and saving."""
@@ -330,6 +332,10 @@ class TrainingPipeline:
             problems.extend(_incompatibilities(cfg))
             problems.extend(chosen.problems(cfg))
         problems.raise_if_any()
+        if cfg.pipeline.get("dataset") is not None or cfg.policy.reward_model is not None:
+            from dicore_plugins.pipelines.demonstrations.experts import opened
+
+            self._dataset = opened(cfg)  # what is wrong with it is known before the run folder
 
     def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
         """Trains until `stop_value`, a budget, or a request to stop; returns the policy."""
@@ -337,6 +343,7 @@ class TrainingPipeline:
         torch.set_num_threads(self._cfg.num_threads)
         chosen = self.chosen(cfg)
         parts = self.parts(cfg, run, model=model, collects=chosen.school != "offline")
+        parts.opened, self._dataset = self._dataset, None
         state = TaskState(task)
         run.register("task", state)
         try:

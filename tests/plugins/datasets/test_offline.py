@@ -11,7 +11,7 @@ import pytest
 
 from dicore.cli import main
 from dicore.config import bind, compile_config
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, NonFiniteError
 from dicore.run.env_factory import BuildContext, spaces_of
 from dicore.run.launch import launch
 from dicore_plugins.datasets import NpzDataset, write_npz
@@ -173,6 +173,26 @@ def test_what_does_not_fit(policy: str, options: list[str], problem: str, tmp_pa
     with pytest.raises(ConfigError, match=problem):
         launch(
             env="cartpole", policy=policy, mode="serial_offline", overrides=overrides,
+            exp_name=str(tmp_path / "x"),
+        )  # fmt: skip
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("policy", "place"),
+    [
+        ("discrete_cql", "pipeline.dataset"), ("dqfd", "pipeline.dataset"),
+        ("ppo", "policy.reward_model.type=gail policy.reward_model.expert"),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_leaves_no_run_folder(policy: str, place: str, tmp_path: Path) -> None:
+    path = cartpole(tmp_path / "d.npz", 30)
+    columns = dict(np.load(path, allow_pickle=True))
+    columns["reward"][7] = np.nan
+    np.savez(path, **columns)
+    with pytest.raises(NonFiniteError, match=r"d\.npz: episode 0, reward: nan in step 7"):
+        launch(
+            env="cartpole", policy=policy, overrides=f"{place}.path={path}".split(),
             exp_name=str(tmp_path / "x"),
         )  # fmt: skip
     assert not (tmp_path / "x").exists()

@@ -13,11 +13,11 @@ import numpy as np
 
 from dicore.config.paths import replace
 from dicore.data import Batch, tree_paths
-from dicore.run.env_factory import make_env_manager
+from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
 from dicore_plugins.functional.samples import transitions
 from dicore_plugins.policies.base import mode_attribute
 
-__all__ = ["ExpertSteps", "expert_steps", "recorded", "source_problems", "steps_of"]
+__all__ = ["ExpertSteps", "expert_steps", "opened", "recorded", "source_problems", "steps_of"]
 
 _MISSING = (
     "required: recorded steps (dicore collect RUN --episodes 10 -o demo.npz, then"
@@ -49,6 +49,24 @@ def recorded(cfg: Any, ctx: Any) -> Any:
     if getattr(cfg.policy, "demonstrations", False):
         section = replace(section, ("nstep",), 1)
     return section.build(ctx)
+
+
+def opened(cfg: Any) -> Any | None:
+    """Returns the data set of a config, before anything else is built; None if it has none.
+
+    Opens those of its reward model, too, so that errors in them come before the run folder.
+    """
+    model = cfg.policy.reward_model
+    expert = None if model is None else model.get("expert")
+    shown = expert if isinstance(expert, tuple) else () if expert is None else (expert,)
+    if cfg.pipeline.get("dataset") is None and not shown:
+        return None
+    from dicore_plugins.reward_models.config import opened as opened_by_reward_model
+
+    context = BuildContext(*spaces_of(cfg.env, cfg.seed), "cpu", cfg.seed)
+    for each in shown:
+        opened_by_reward_model(each, context)
+    return None if cfg.pipeline.get("dataset") is None else recorded(cfg, context)
 
 
 def steps_of(dataset: Any) -> Batch:
