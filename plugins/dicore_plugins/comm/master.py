@@ -53,6 +53,11 @@ class Slave(abc.ABC):
         """Where the master reaches this slave: `host:port`, or `ray:NAME`."""
         return str(self._transport.address)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether no master can reach this slave any more."""
+        return bool(getattr(self._transport, "lost", False))
+
     def start(self) -> None:
         """Starts to accept tasks."""
         self._transport.serve("ping", lambda _: {"task": self._present})

@@ -30,6 +30,7 @@ from dicore_plugins.comm.supervisor import Job, Supervisor
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import TrainingPipeline, school_of
+from dicore_registry import default
 
 __all__ = ["DistPipeline"]
 
@@ -46,9 +47,25 @@ class DistPipeline(TrainingPipeline):
         """Returns whether a policy learns from samples that are collected while it learns."""
         return school_of(policy) in ("off_policy", "on_policy")
 
+    def check(self, compiled: Any) -> None:
+        """Checks the config, and that a given Ray cluster answers."""
+        super().check(compiled)
+        system = compiled.cfg.pipeline.system
+        if system.comm[0] == "ray":
+            from dicore_plugins.distributed.runtime import check_address, import_ray
+
+            if system.address is not None:
+                check_address(system.address)
+            import_ray(system.address)
+
     def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
         """Yields what the processes cannot do."""
         policy = cfg.policy
+        for kind, name in zip(("learner", "collector"), cfg.pipeline.system.comm, strict=True):
+            try:
+                default().resolve(f"comm_{kind}", name)
+            except DicoreError as error:
+                yield f"pipeline.system.comm_{kind}", error.message
         serial = OnPolicyPipeline if policy.on_policy else SerialPipeline
         yield from serial(self._cfg).problems(cfg)
         buffer = policy.other.get("replay_buffer")

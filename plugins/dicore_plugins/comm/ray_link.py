@@ -75,6 +75,9 @@ class RayTransport:
         peer: `ray:NAME` of the process that `request` asks; "": this process only answers.
         token: The shared token, which names the mailbox; "": that of `DICORE_TOKEN`.
         address: host:port of the Ray cluster; None: the one of this process.
+
+    Attributes:
+        lost: Nobody reaches this process any more: its mailbox was killed, or Ray is gone.
     """
 
     def __init__(self, peer: str = "", token: str = "", address: str | None = None) -> None:
@@ -85,6 +88,7 @@ class RayTransport:
         self._actor: Any = None
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
+        self.lost = False
 
     @property
     def address(self) -> str:
@@ -157,7 +161,8 @@ class RayTransport:
                 found = self._ray.get(self._mailbox.take.remote())
             except Exception as error:
                 if not self._closed.is_set():
-                    _LOG.warning("Ray has ended: %s", error)
+                    _LOG.warning("the mailbox of this process is gone: %s", error)
+                    self.lost = True
                 return
             threads = [each for each in threads if each.is_alive()]
             if found is not None:

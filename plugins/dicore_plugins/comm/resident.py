@@ -51,7 +51,13 @@ class Resident(abc.ABC):
             self._closer.join(timeout=5)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it is closed; returns whether it is."""
+        """Waits until it is closed; returns whether it is.
+
+        Raises:
+            ConnectionError: nobody can reach it any more.
+        """
+        if self._slave.is_lost:
+            raise ConnectionError(f"{self.address}: no task can reach this process any more")
         return self._closed.wait(timeout)
 
     def deal_with_get_resource(self, data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -115,6 +115,8 @@ def test_bad_commands_say_what_to_do(
         (["policy=discrete_cql"], "'discrete_cql' learns from a dataset"),
         (["policy.reward_model=rnd"], "policy.reward_model: needs the samples before"),
         (["policy.other.replay_buffer=deque"], "expected naive or advanced"),
+        (["pipeline.system.comm_learner=pigeon"], "pipeline.system.comm_learner: "),
+        (["pipeline.system.address=127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
     ],
 )
 def test_what_it_cannot_train_is_told_before_a_folder_is_made(

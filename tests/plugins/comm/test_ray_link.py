@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,12 @@ def test_requests_through_a_mailbox(token: str, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(served, "_answer", lambda version, *rest: _answer("0.0.0", *rest))
         with pytest.raises(AuthenticationError, match=r"versions differ: .* the other 0\.0\.0"):
             asks.request("double", {"x": 1})
+        assert not served.lost
+        served._ray.kill(served._mailbox)
+        until = time.monotonic() + 20
+        while not served.lost:  # its process then ends, and is started again
+            assert time.monotonic() < until
+            time.sleep(0.02)
     finally:
         blocked.set()
         served.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -179,12 +180,19 @@ def coordinated(
 
 @pytest.mark.parametrize("commander", ["naive", "solo"])
 def test_a_whole_training_keeps_the_ratio_and_shuts_all_down(
-    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any], commander: str
+    learner: FlaskFileSystemLearner,
+    collectors: Any,
+    places: dict[str, Any],
+    commander: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """FEATURES I36, I37; RELIABILITY I05: updates and samples stay in proportion.
+    """FEATURES I36, I37; RELIABILITY I05, I07: updates and samples stay in proportion.
 
-    At the end collectors are ahead of the learner; with `solo`, one evaluates once more.
+    The wall clock jumps by an hour, forth and back. At the end collectors are ahead of the learner;
+    with `solo`, one evaluates once more.
     """
+    clock, jumps = time.time, itertools.cycle((3600.0, -3600.0))  # noqa: TID251 - it is patched
+    monkeypatch.setattr(time, "time", lambda: clock() + next(jumps))
     made = NaiveCommander() if commander == "naive" else SoloCommander(eval_interval=1e9)
     config = compiled("pipeline.system.collect_blocks=1000")
     coordinator = coordinated(config, learner, collectors, places, made)
