@@ -195,6 +195,8 @@ class NetworkRewardModel:
     def estimate(self, data: Batch) -> Batch:
         """Returns the samples with estimated rewards; see `IRewardModel`."""
         self._check(data, (*self.keys, "reward"))
+        if not len(data):
+            return data
         columns = data.columns
         with torch.no_grad():
             reward: Any = self._rewards(columns)

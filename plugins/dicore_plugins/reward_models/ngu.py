@@ -235,6 +235,8 @@ class NGU(IntrinsicRewardModel):
 
     def estimate(self, data: Batch) -> Batch:
         """Returns the samples with the bonus added to their rewards; see `IRewardModel`."""
+        if not len(data):
+            return data
         novelty = self._novelty.of(self._features(data), *origin_of(data))
         reward = super().estimate(_with(data, novelty))["reward"]
         return Batch({**data.columns, "reward": reward}, len(data))

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from dicore.data import Batch
 from dicore.run.random import seed_everything
-from dicore_plugins.reward_models import ICM, RND, ReturnScale, RewardNorm
+from dicore_plugins.reward_models import GAIL, ICM, RND, ReturnScale, RewardNorm
 
 BOX = spaces.Box(-10.0, 10.0, (4,), np.float32)
 ACTIONS = {
@@ -65,6 +65,24 @@ def test_it_learns_in_every_space(cls: type[Any], name: str) -> None:
     for _ in range(4):
         model.train()
     assert model.estimate(data)["reward"].mean() < before
+
+
+@pytest.mark.parametrize("count", [0, 1, 256, 257])
+@pytest.mark.parametrize("cls", [RND, ICM, GAIL])
+def test_few_and_many_samples_are_estimated_alike(cls: type[Any], count: int) -> None:
+    """NumPy and torch compute the same, also after training; no samples are not an error."""
+    model, seen = made(cls, action=ACTIONS["box"]), samples(BOX, ACTIONS["box"], 32)
+    if cls is GAIL:
+        model.load_expert_data(seen)
+    data = samples(BOX, ACTIONS["box"], 257, seed=3)[:count]
+    for _ in range(2):
+        model.collect_data(seen)
+        model.train()
+        found = model.estimate(data)["reward"]
+        assert found.shape == (count,)
+        if count:
+            wanted = model._rewards(model._tensors(data, (*model.keys, "reward")))
+            np.testing.assert_allclose(found, wanted.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_the_bonus_of_rnd_falls_where_it_was_and_stays_elsewhere() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.evaluators.fqe.config import FQEConfig
-from dicore_plugins.evaluators.interaction.evaluator import ScheduledEvaluator
+from dicore_plugins.evaluators.interaction.evaluator import Asked, ScheduledEvaluator
 from dicore_plugins.functional.distributional import quantile_target
 from dicore_plugins.functional.samples import to_batch
 from dicore_plugins.functional.td import bridged, td_loss
@@ -177,53 +177,28 @@ class FQEvaluator(ScheduledEvaluator):
 
     # ---- evaluating
 
-    def eval(
-        self,
-        save_ckpt_fn: Callable[[str], Any] | None = None,
-        train_iter: int = -1,
-        envstep: int = -1,
-        n_episode: int | None = None,
-        *,
-        should_stop: Callable[[], bool] | None = None,
-        policy_kwargs: Mapping[str, Any] | None = None,
-    ) -> EvalResult:
-        """Fits the Q network to the policy, and returns the values of first states.
-
-        Args:
-            save_ckpt_fn: Called with 'ckpt_best.pth.tar' when the estimate is a new maximum.
-            train_iter: Gradient updates of the policy so far; at 0 training does not stop.
-            envstep: For the log.
-            n_episode: Number of first states; None: all.
-            should_stop: Called between updates; True interrupts the evaluation.
-            policy_kwargs: Keyword arguments of the policy's forward.
-
-        Returns:
-            The result, whose returns are estimates of discounted returns.
-
-        Raises:
-            ClosedError: the evaluator is closed.
-        """
-        self._check_open()
-        begun, kwargs = time.perf_counter(), dict(policy_kwargs or {})
+    def _evaluate(self, asked: Asked) -> EvalResult:
+        """Fits the Q network to the policy, and returns the values of first states."""
+        begun, kwargs = time.perf_counter(), asked.policy_kwargs
         before = copy.deepcopy(self._networks()), copy.deepcopy(self._rng.bit_generator.state)
         errors = []
         for _ in range(self._cfg.updates):
-            if should_stop is not None and should_stop():
+            if asked.should_stop():
                 self._load_networks(before[0])
                 self._rng.bit_generator.state = before[1]
                 self._last_eval_iter = self._eval_iter_before
                 return EvalResult(False, [], {"return_mean": float("nan")}, interrupted=True)
             errors.append(self._update(kwargs))
-        values = self._values(kwargs, n_episode)
+        values = self._values(kwargs, asked.n_episode)
         statistics = _statistics(values, errors, time.perf_counter() - begun)
         mean = statistics["return_mean"]
         self._eval_iter_before = self._last_eval_iter
         if mean > self.best_return:
             self.best_return = mean
-            if save_ckpt_fn is not None:
-                save_ckpt_fn("ckpt_best.pth.tar")
-        self._write(statistics, train_iter, envstep)
-        stop = mean >= self._cfg.stop_estimate and train_iter != 0
+            if asked.save_ckpt_fn is not None:
+                asked.save_ckpt_fn("ckpt_best.pth.tar")
+        self._write(statistics, asked, _line(statistics, asked.train_iter))
+        stop = mean >= self._cfg.stop_estimate and asked.train_iter != 0
         infos: list[dict[str, Any]] = [{} for _ in values]
         self.last_result = EvalResult(stop, values.tolist(), statistics, infos)
         return self.last_result
@@ -263,23 +238,6 @@ class FQEvaluator(ScheduledEvaluator):
             batch = to_batch(columns, "cpu")
             found.append(self._net.forward(batch["obs"], batch["action"]).double().numpy())
         return np.concatenate(found) / self._reward_scale
-
-    def _write(self, statistics: Mapping[str, float], train_iter: int, envstep: int) -> None:
-        if self._log is None:
-            return
-        self._log.log_scalars(
-            {f"evaluator/{key}": value for key, value in statistics.items()},
-            env_step=max(envstep, 0),
-            train_iter=max(train_iter, 0),
-        )
-        if hasattr(self._log, "log_text"):
-            self._log.log_text(
-                f"update {max(train_iter, 0)}: estimated discounted return"
-                f" {statistics['return_mean']:.6g} (std {statistics['return_std']:.4g}) of"
-                f" {statistics['episode_count']:.0f} first states, error"
-                f" {statistics['td_error']:.4g}",
-                channel="evaluator",
-            )
 
     # ---- state
 
@@ -322,3 +280,11 @@ def _statistics(values: Any, errors: list[Tensor], seconds: float) -> dict[str, 
         "td_error": float(torch.stack(errors[-100:]).mean()),
         "evaluate_time": seconds,
     }
+
+
+def _line(statistics: Mapping[str, float], train_iter: int) -> str:
+    return (
+        f"update {max(train_iter, 0)}: estimated discounted return"
+        f" {statistics['return_mean']:.6g} (std {statistics['return_std']:.4g}) of"
+        f" {statistics['episode_count']:.0f} first states, error {statistics['td_error']:.4g}"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,16 +21,29 @@ from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorCon
 _LOG = logging.getLogger("dicore.evaluator")
 
 
+class Asked(NamedTuple):
+    """Arguments of an evaluation; see `ScheduledEvaluator.eval`."""
+
+    save_ckpt_fn: Callable[[str], Any] | None
+    train_iter: int
+    envstep: int
+    n_episode: int | None
+    should_stop: Callable[[], bool]
+    policy_kwargs: Mapping[str, Any]
+
+
 class ScheduledEvaluator:
     """Base class of evaluators: when one is due, which policy it evaluates, and its end.
 
-    A subclass sets `_cfg`, `_env` (to be closed with it; None: none) and `_policy`.
+    A subclass sets `_cfg`, `_env` (to be closed with it; None: none), `_policy` and `_log`, and
+    implements `_evaluate`.
     """
 
     config_class: ClassVar[type[ComponentConfig]]
     _cfg: Any
     _env: Any
     _policy: Any
+    _log: Any
     _closed = False
     _last_eval_iter = _eval_iter_before = -1
 
@@ -57,9 +70,56 @@ class ScheduledEvaluator:
             self._eval_iter_before, self._last_eval_iter = self._last_eval_iter, train_iter
         return due
 
-    def _check_open(self) -> None:
+    def eval(
+        self,
+        save_ckpt_fn: Callable[[str], Any] | None = None,
+        train_iter: int = -1,
+        envstep: int = -1,
+        n_episode: int | None = None,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+    ) -> EvalResult:
+        """Evaluates the policy and returns whether training may stop.
+
+        An interrupted evaluation is not recorded, and is due again, also after resuming.
+
+        Args:
+            save_ckpt_fn: Called with 'ckpt_best.pth.tar' when the value is a new best.
+            train_iter: Gradient updates so far; at 0 training does not stop. -1: unknown.
+            envstep: Env steps collected so far, for the log. -1: unknown.
+            n_episode: Number of episodes (of `fqe`: first states); None: the configured number.
+            should_stop: Called between steps; True interrupts the evaluation.
+            policy_kwargs: Keyword arguments of the policy's forward.
+
+        Returns:
+            The result, which unpacks as `stop, returns`.
+
+        Raises:
+            ClosedError: the evaluator is closed.
+            UsageError: there are fewer episodes than environments.
+            SchemaError: a data set lacks a column.
+        """
         if self._closed:
             raise ClosedError("the evaluator is closed", hint="create a new evaluator")
+        stop, kwargs = should_stop or _never, policy_kwargs or {}
+        return self._evaluate(Asked(save_ckpt_fn, train_iter, envstep, n_episode, stop, kwargs))
+
+    def _evaluate(self, asked: Asked) -> EvalResult:
+        """Evaluates the policy; see `eval`."""
+        raise NotImplementedError
+
+    def _write(self, statistics: Mapping[str, float], asked: Asked, line: str = "") -> None:
+        """Passes statistics, and a line for people, to the log."""
+        if self._log is None:
+            return
+        self._log.log_scalars(
+            {f"evaluator/{key}": value for key, value in statistics.items()},
+            env_step=max(asked.envstep, 0),
+            train_iter=max(asked.train_iter, 0),
+        )
+        if line and hasattr(self._log, "log_text"):
+            self._log.log_text(line, channel="evaluator")
 
     def close(self) -> None:
         """Closes the environments, if there are any; harmless when repeated."""
@@ -139,64 +199,28 @@ class InteractionEvaluator(ScheduledEvaluator):
 
     # ---- evaluating
 
-    def eval(
-        self,
-        save_ckpt_fn: Callable[[str], Any] | None = None,
-        train_iter: int = -1,
-        envstep: int = -1,
-        n_episode: int | None = None,
-        *,
-        should_stop: Callable[[], bool] | None = None,
-        policy_kwargs: Mapping[str, Any] | None = None,
-    ) -> EvalResult:
-        """Runs episodes and returns whether training may stop.
-
-        An interrupted evaluation closes the environments, is not recorded, and is due again with
-        the same episodes, also after resuming.
-
-        Args:
-            save_ckpt_fn: Called with 'ckpt_best.pth.tar' when the mean return is a new maximum.
-            train_iter: Gradient updates so far; at 0 training does not stop. -1: unknown.
-            envstep: Env steps collected so far. -1: unknown.
-            n_episode: Number of episodes; None: the configured number.
-            should_stop: Called between steps; True interrupts the evaluation.
-            policy_kwargs: Keyword arguments of the policy's forward.
-
-        Returns:
-            The result, which unpacks as `stop, returns`.
-
-        Raises:
-            ClosedError: the evaluator is closed.
-            UsageError: there are fewer episodes than environments.
-        """
-        self._check_open()
+    def _evaluate(self, asked: Asked) -> EvalResult:
+        """Runs episodes; if interrupted, closes the environments, and repeats them next time."""
         start = time.perf_counter()
-        monitor = VectorEvalMonitor(self._env.env_num, n_episode or self._cfg.n_episode)
-        kwargs = policy_kwargs or {}
-        steps, complete = self._run_episodes(monitor, should_stop or _never, kwargs)
+        monitor = VectorEvalMonitor(self._env.env_num, asked.n_episode or self._cfg.n_episode)
+        steps, complete = self._run_episodes(monitor, asked.should_stop, asked.policy_kwargs)
         statistics = self._statistics(monitor, steps, time.perf_counter() - start)
         if not complete:
             return self._interrupted(monitor, statistics)
         value = self.measure(monitor.get_episode_reward(), monitor.get_episode_info())
         if self._cfg.measure != "return":
             statistics[self._cfg.measure] = value
-        reached = value >= self._cfg.stop_value and train_iter != 0
+        reached = value >= self._cfg.stop_value and asked.train_iter != 0
         self._consecutive = self._consecutive + 1 if reached else 0
         self._eval_iter_before = self._last_eval_iter
         mean = statistics["return_mean"]
-        self._measured = {"train_iter": train_iter, "return_mean": mean, "starts": self._starts}
+        facts = {"train_iter": asked.train_iter, "return_mean": mean, "starts": self._starts}
+        self._measured = facts
         if value > self.best_return:
             self.best_return = value
-            if save_ckpt_fn is not None:
-                save_ckpt_fn("ckpt_best.pth.tar")
-        if self._log is not None:
-            self._log.log_scalars(
-                {f"evaluator/{key}": value for key, value in statistics.items()},
-                env_step=max(envstep, 0),
-                train_iter=max(train_iter, 0),
-            )
-            if hasattr(self._log, "log_text"):
-                self._log.log_text(_line(statistics, train_iter, envstep), channel="evaluator")
+            if asked.save_ckpt_fn is not None:
+                asked.save_ckpt_fn("ckpt_best.pth.tar")
+        self._write(statistics, asked, _line(statistics, asked.train_iter, asked.envstep))
         self.last_result = EvalResult(
             self._consecutive >= self._cfg.consecutive,
             monitor.get_episode_reward(),

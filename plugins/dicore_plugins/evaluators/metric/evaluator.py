@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,7 +17,7 @@ from dicore.data import EnvBatch
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
-from dicore_plugins.evaluators.interaction.evaluator import ScheduledEvaluator
+from dicore_plugins.evaluators.interaction.evaluator import Asked, ScheduledEvaluator
 from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
 
 __all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
@@ -112,55 +112,27 @@ class MetricEvaluator(ScheduledEvaluator):
         self.reset_policy(policy)
         self._clear()
 
-    def eval(
-        self,
-        save_ckpt_fn: Callable[[str], Any] | None = None,
-        train_iter: int = -1,
-        envstep: int = -1,
-        n_episode: int | None = None,
-        *,
-        should_stop: Callable[[], bool] | None = None,
-        policy_kwargs: Mapping[str, Any] | None = None,
-    ) -> EvalResult:
-        """Compares all samples and returns whether training may stop.
-
-        Args:
-            save_ckpt_fn: Called with 'ckpt_best.pth.tar' when the value is a new best.
-            train_iter: Gradient updates so far; at 0 training does not stop. -1: unknown.
-            envstep: Env steps collected so far. -1: unknown.
-            n_episode: Ignored: there are no episodes.
-            should_stop: Called between batches; True interrupts the evaluation, which is due again.
-            policy_kwargs: Keyword arguments of the policy's forward.
-
-        Returns:
-            The result: `returns` has the value of the metric, `statistics` its parts by name.
-
-        Raises:
-            ClosedError: the evaluator is closed.
-            SchemaError: the data set lacks the label.
-        """
-        self._check_open()
+    def _evaluate(self, asked: Asked) -> EvalResult:
+        """Compares all samples; there are no episodes, whatever number is asked for."""
         start, found = time.perf_counter(), []
         for first in range(0, len(self._dataset), self._cfg.batch_size):
-            if should_stop is not None and should_stop():
+            if asked.should_stop():
                 self._last_eval_iter = self._eval_iter_before
                 return EvalResult(False, [], interrupted=True)
             last = min(first + self._cfg.batch_size, len(self._dataset))
-            found.append(self._compared(np.arange(first, last), policy_kwargs or {}))
+            found.append(self._compared(np.arange(first, last), asked.policy_kwargs))
         metric = self._metric.reduce_mean(found)
         value, parts = _value_of(metric)
         if self._best is None or self._metric.gt(metric, self._best):
             self._best, self.best_return = metric, value
-            if save_ckpt_fn is not None:
-                save_ckpt_fn("ckpt_best.pth.tar")
+            if asked.save_ckpt_fn is not None:
+                asked.save_ckpt_fn("ckpt_best.pth.tar")
         statistics = {
             "return_mean": value, **parts, "sample_count": float(len(self._dataset)),
             "evaluate_time": time.perf_counter() - start,
         }  # fmt: skip
-        if self._log is not None:
-            scalars = {f"evaluator/{name}": each for name, each in statistics.items()}
-            self._log.log_scalars(scalars, env_step=max(envstep, 0), train_iter=max(train_iter, 0))
-        stop = train_iter != 0 and self._reached(value, parts)
+        self._write(statistics, asked)
+        stop = asked.train_iter != 0 and self._reached(value, parts)
         self.last_result = EvalResult(stop, [value], statistics)
         return self.last_result
 
