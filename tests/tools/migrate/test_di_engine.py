@@ -214,6 +214,8 @@ def test_environments_and_policies_have_their_names_here(
         ("ppo", {"learn": {"value_norm": False}},
          {"model.value_norm": False, "learn.recompute_adv": True, "model.share_encoder": True,
           "model.actor_head_hidden_size_list": (64,), "model.activation": "relu"}),
+        ("ppo", {"model": {"sigma_type": "fixed", "fixed_sigma_value": 0.5}},
+         {"model.log_std_init": -0.6931}),
         ("ppo", {"on_policy": False}, {"learn.update_per_collect": 5, "learn.adv_norm": False}),
         ("r2d2", {}, {"learn.target_theta": 0.001, "collect.unroll_len": 80}),
         ("bc", {"learn": {"optimizer": "Adam", "weight_decay": 0.1, "momentum": 0.9}},

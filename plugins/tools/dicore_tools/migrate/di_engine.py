@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -280,6 +281,16 @@ def _activation(tree: Tree) -> None:
         tree.move("policy.model.activation", "policy.model.activation", name, "changed")
 
 
+def _deviation(tree: Tree) -> None:
+    """A fixed standard deviation of actions: dicore learns it, from the same value on."""
+    kind = tree.get("policy.model.sigma_type")
+    if kind == "fixed":
+        value = round(math.log(tree.get("policy.model.fixed_sigma_value", 0.3)), 4)
+        tree.put("policy.model.log_std_init", value)
+        tree.drop("policy.model.sigma_type", f"learned, from log_std_init = {value} on", "lost")
+        tree.pop("policy.model.fixed_sigma_value")
+
+
 def _buffer(tree: Tree) -> None:
     place = "policy.other.replay_buffer"
     if tree.get(f"{place}.type") in ("naive", "episode", "deque"):
@@ -397,6 +408,7 @@ _STEPS: tuple[Callable[[Tree], None], ...] = (
     _optimizer,
     _heads,
     _activation,
+    _deviation,
     _buffer,
     offline,
     _windows,
