@@ -75,5 +75,7 @@ CARTPOLE_DISCRETE_CQL = _preset(
 )
 """CQL on CartPole; with returns of five steps, which differ more between actions than of one."""
 
-CARTPOLE_DISCRETE_BCQ = _preset("cartpole", "discrete_bcq", model=_DISCRETE, learn=_DECAYED)
-"""BCQ on CartPole."""
+CARTPOLE_DISCRETE_BCQ = _preset(
+    "cartpole", "discrete_bcq", model=_DISCRETE, learn=_DECAYED, nstep=5
+)
+"""BCQ on CartPole; with returns of five steps, as CQL."""

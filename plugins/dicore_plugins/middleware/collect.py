@@ -336,9 +336,10 @@ def check_readers(task: Any, collector: Any) -> None:
         )
 
 
-def _read_by(part: MiddlewareSpec) -> tuple[str, ...]:
+def _read_by(part: MiddlewareSpec) -> set[str]:
+    """Returns the fields that a middleware uses, without those that it only changes."""
     fields = part.fields
-    return (*fields.reads, *fields.optional, *fields.either)
+    return {*fields.reads, *fields.optional, *fields.either} - {*fields.writes}
 
 
 def _single(parts: Iterable[MiddlewareSpec]) -> Iterator[MiddlewareSpec]:

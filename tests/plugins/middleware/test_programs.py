@@ -97,6 +97,7 @@ def test_samples_that_no_middleware_reads_are_refused_before_the_first_step(
             task.use(rolloutor(policy.collect_mode, env))
         else:
             task.use(StepCollector(cfg, policy.collect_mode, env))
+        task.use(priority_calculator())  # changes them only
         if not declared:
             task.use(lambda ctx: steps.append(len(ctx.trajectories)))
         task.use(OffPolicyLearner(cfg, policy.learn_mode, buffer))
