@@ -17,6 +17,8 @@ from dicore.interfaces.policy import Tail
 from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import VectorEnvManager
+from dicore_plugins.models.dqn.model import DQN
+from dicore_plugins.policies import DQNPolicy
 
 ENVS = 12
 
@@ -68,4 +70,18 @@ def test_samples_equal_those_of_each_environment_alone() -> None:
         ends = samples["end"].copy()
         ends[collector.trajectory_end_idx] = True
         assert set(samples["env_id"][ends]) == set(range(ENVS))
+    collector.close()
+
+
+def test_samples_after_episodes_of_a_vector_env() -> None:
+    manager = VectorEnvManager([lambda: gymnasium.make("CartPole-v1")] * 3)
+    manager.seed(0)
+    policy = DQNPolicy({}, model=DQN(4, 2, (8,)))
+    collector = SampleCollector(None, manager, policy.collect_mode)
+    for seed in range(4):
+        seed_everything(seed)
+        collector.collect_batch(n_episode=3, policy_kwargs={"eps": 1.0})
+        samples = collector.collect_batch(n_sample=30, policy_kwargs={"eps": 1.0})
+        assert len(samples) == 30
+        assert np.bincount(samples["env_id"]).tolist() == [10, 10, 10]
     collector.close()

@@ -174,27 +174,27 @@ class SampleCollector(SerialCollector):
 
     def _begin(self, unit: str) -> None:
         """Drops the rows of earlier calls that this call must not use."""
-        block, each = self._block, self._each
         if not (self._interrupted and unit == self._unit):
             if self._unit not in ("", unit):
                 self._forget()
-                block = self._block
             elif self._on_policy:
-                if block.rows.any() or self._under_way():
+                if self._block.rows.any() or self._under_way():
                     self._from_start = False
-                    block.clear()
-                if each is not None:
-                    each.forget()
-            self._unit, self._more = unit, False
-            self._episodes[:] = 0
+                    self._block.clear()
+                if self._each is not None:
+                    self._each.forget()
+            self._unit, self._more, self._episodes[:] = unit, False, 0
+        block = self._block
         block.settle(recycle=self._recycle)
         whole = unit == "n_episode" or isinstance(self._sample_len, str)
-        if whole and not self._from_start:  # the rest of a running episode is not an episode
+        if self._from_start != whole and (
+            whole or (self._lockstep and len(self._env.ready_obs) < self._num_envs)
+        ):  # the rest of a running episode is not one; vector envs run on where none was wanted
             block.clear()
             self._env.reset()
             self._policy.reset()
-            if each is not None:
-                each.forget()
+            if self._each is not None:
+                self._each.forget()
         self._from_start = whole
         self._counted_from[:] = block.rows
 
