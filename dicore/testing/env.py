@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dicore.config.schema import REQUIRED
 from dicore.errors import ConfigError, ContractError
 from dicore.testing.compare import difference
 from dicore.testing.suite import Suite, expect, skip
@@ -299,6 +300,9 @@ class EnvContract(Suite):
             cfg = self.registered.config({**common, **self.options})
         except ConfigError as error:
             skip(f"it has required options: {error.problems[0]}")
+        missing = [key for key in cfg if cfg[key] is REQUIRED]
+        if missing:  # they follow from other parts of a config
+            skip(f"it has required options: {', '.join(missing)}")
         return cfg.build(None)
 
 

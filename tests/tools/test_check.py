@@ -252,3 +252,8 @@ def test_broken_entries_are_no_success(world: World) -> None:
     done = world.dicore("check", "typo-rl")
     assert done.returncode == 2
     assert "typo-rl has broken entries: polcy/x: unknown kind 'dicore.polcy'" in done.stderr
+
+
+def test_required_options_that_follow_others_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "env/recorded", "-v"]) == 0
+    assert "it has required options: path, format" in capsys.readouterr().out
