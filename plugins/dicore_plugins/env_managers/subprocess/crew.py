@@ -206,7 +206,10 @@ def _check(context: str, workers: int, size: int) -> None:
         )
     threads = threading.active_count()
     if threads > 1:
-        _LOG.warning("workers are forked with %d threads running, which can hang them", threads)
+        _LOG.warning(
+            "workers are forked with %d threads running, which can hang them, and this process if"
+            " another thread computes; set env.manager.context=forkserver", threads
+        )  # fmt: skip
 
 
 @cache

@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing import forkserver
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -57,16 +57,18 @@ def preload(env_fn: Iterable[Callable[[], Any]]) -> None:
 
 
 def _uses_torch(make: Any) -> bool:
-    """Returns whether a factory, or a name of the module that defines it, is of torch."""
+    """Returns whether a factory, its module, or the main script, has a name of torch."""
     while isinstance(make, functools.partial):
         make = make.func
-    module = sys.modules.get(getattr(make, "__module__", None) or "")
-    names = (
-        each.__name__ if isinstance(each, ModuleType) else getattr(each, "__module__", None)
-        for each in list(vars(module).values() if module else ())
-    )
-    if any(str(name).partition(".")[0] == "torch" for name in names):
-        return True
+    places = {getattr(make, "__module__", None) or "", "__main__"}  # workers import both
+    modules = [sys.modules[each] for each in places if each in sys.modules]
+    for each in (each for module in modules for each in list(vars(module).values())):
+        kind = type(each)  # not isinstance, which runs code of proxies
+        name = each.__name__ if kind is ModuleType else ""
+        if issubclass(kind, type) or kind is FunctionType:
+            name = each.__module__
+        if str(name).partition(".")[0] == "torch":
+            return True
     return "torch" in getattr(getattr(make, "__code__", None), "co_names", ())
 
 
