@@ -61,7 +61,7 @@ class RewardModelContract(Suite):
     def test_estimates_a_reward_for_each_row(self) -> None:
         """`estimate` returns the same number of samples, with finite float32 rewards."""
         model = self._trained()
-        for count in (_ROWS, 3, 1):
+        for count in (_ROWS, 3, 1, 0):
             rows = model.estimate(self.data(1, count))
             expect(isinstance(rows, Batch), f"estimate returns {type(rows).__name__}, not a Batch")
             expect(len(rows) == count, f"expected {count} samples, got {len(rows)}")

@@ -106,6 +106,8 @@ class PWIL:
 
     def estimate(self, data: Batch) -> Batch:
         """Returns the samples with the rewards of the matching; see `IRewardModel`."""
+        if not len(data):
+            return data
         reward, _ = self._matched(data, self._before)
         return Batch({**data.columns, "reward": reward}, len(data))
 
