@@ -41,5 +41,8 @@ class EDACConfig(SACConfig):
         yield from super().check()
         if self.learn.diversity and getattr(self.model, "num_critics", 2) < 2:
             yield "model.num_critics", "one network has no diversity; expected 2 or more"
+        if self.learn.diversity and self.learn.compile:
+            reason = "gradients of gradients are not compiled (torch.compile)"
+            yield "learn.compile", f"{reason}; leave it out, or set learn.diversity=0"
 
     build = builds("dicore_plugins.policies.edac.policy:EDACPolicy")
