@@ -40,20 +40,18 @@ An action changes the return by a hundredth, so the weight of the Q values is la
 PENDULUM_CQL = _preset("pendulum", "cql", model=_SMALL, learn={**_TARGET, "n_action": 4})
 """CQL on Pendulum."""
 
-PENDULUM_IQL = _preset(
-    "pendulum",
-    "iql",
-    model=_SMALL,
-    learn={**_TARGET, "temperature": 0.01},
-    pipeline={"dataset": {"reward_scale": 0.01}},
-)
-"""IQL on Pendulum.
+_SCALED = {
+    "model": _SMALL,
+    "learn": {**_TARGET, "temperature": 0.01},
+    "pipeline": {"dataset": {"reward_scale": 0.01}},
+}
+"""An action changes the return by a hundredth, which Q networks tell only of scaled rewards."""
 
-An action changes the return by a hundredth, which the value networks tell only of scaled rewards.
-"""
+PENDULUM_IQL = _preset("pendulum", "iql", **_SCALED)
+"""IQL on Pendulum."""
 
-PENDULUM_AWAC = _preset("pendulum", "awac", model=_SMALL, learn={**_TARGET, "temperature": 10.0})
-"""AWAC on Pendulum; the returns are large, so the temperature is, too."""
+PENDULUM_AWAC = _preset("pendulum", "awac", **_SCALED)
+"""AWAC on Pendulum."""
 
 PENDULUM_EDAC = _preset("pendulum", "edac", model={**_SMALL, "num_critics": 10}, learn=_TARGET)
 """EDAC on Pendulum."""
