@@ -213,11 +213,8 @@ def finish(close: Callable[[], Any]) -> None:
     until = time.monotonic() + LEFT_S
     while (left := children(os.getpid())) and time.monotonic() < until:
         time.sleep(0.05)
-    dead = left.count("Z")
-    say(
-        "left",
-        "" if not left else f"{dead} zombies" if dead == len(left) else f"{len(left)} processes",
-    )
+    note = ", a zombie" if left == ["Z"] else ""
+    say("left", f"{len(left)} left{note}" if left else "")
     os._exit(0)
 
 
@@ -326,7 +323,7 @@ def text_of(said: dict[str, str]) -> str:
     if close and not close.endswith(" s"):
         parts.append(f"**close(): {close}**")
     if said.get("left"):
-        parts.append(f"**{said['left']} left**")
+        parts.append(f"**processes: {said['left']}**")
     return "; ".join(parts).replace("|", "\\|")
 
 
