@@ -52,24 +52,29 @@ def preload(env_fn: Iterable[Callable[[], Any]]) -> None:
     """
     server: Any = forkserver._forkserver  # type: ignore[attr-defined] # noqa: SLF001
     if server._forkserver_pid is None and server._preload_modules == ["__main__"]:  # noqa: SLF001
-        torch = ["torch"] if any(map(_uses_torch, env_fn)) else []
+        torch = ["torch"] if _uses_torch(env_fn) else []
         server.set_forkserver_preload(["__main__", *_PRELOADED, *torch])
 
 
-def _uses_torch(make: Any) -> bool:
-    """Returns whether a factory, its module, or the main script, has a name of torch."""
-    while isinstance(make, functools.partial):
-        make = make.func
-    places = {getattr(make, "__module__", None) or "", "__main__"}  # workers import both
+def _uses_torch(env_fn: Iterable[Any]) -> bool:
+    """Returns whether a factory, a module of one, or the main script, has a name of torch."""
+    places = {"__main__"}  # workers import it, too
+    for each in env_fn:
+        make = each
+        while isinstance(make, functools.partial):
+            make = make.func
+        places.add(getattr(make, "__module__", None) or "")
+        if "torch" in getattr(getattr(make, "__code__", None), "co_names", ()):
+            return True
     modules = [sys.modules[each] for each in places if each in sys.modules]
-    for each in (each for module in modules for each in list(vars(module).values())):
-        kind = type(each)  # not isinstance, which runs code of proxies
-        name = each.__name__ if kind is ModuleType else ""
+    for value in (value for module in modules for value in list(vars(module).values())):
+        kind = type(value)  # not isinstance, which runs code of proxies
+        name = value.__name__ if kind is ModuleType else ""
         if issubclass(kind, type) or kind is FunctionType:
-            name = each.__module__
+            name = value.__module__
         if str(name).partition(".")[0] == "torch":
             return True
-    return "torch" in getattr(getattr(make, "__code__", None), "co_names", ())
+    return False
 
 
 def _fault(value: Any) -> Exception | None:
