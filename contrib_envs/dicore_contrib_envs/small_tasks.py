@@ -19,17 +19,20 @@ class BitFlipConfig(GymnasiumConfig):
 
     env_id: str = option(_TASKS + "BitFlip-v0", "Gymnasium environment id")
     n_bits: int = option(8, "number of bits and steps; harder without hindsight above 10", ge=1)
+    step_reward: float = option(
+        -1.0, "reward of a step; 1 more when the goal is reached; 0: the return is 1 for success"
+    )
     n_evaluator_episode: int = option(100, "episodes per evaluation", ge=1)
 
     def from_spec(self) -> dict[str, Any]:
         """Returns the best mean return less 0.3, a stop value that needs nearly all goals."""
         from dicore_contrib_envs.tasks.bit_flip import optimal_return
 
-        return {"stop_value": optimal_return(self.n_bits) - 0.3}
+        return {"stop_value": optimal_return(self.n_bits, self.step_reward) - 0.3}
 
     def arguments(self) -> dict[str, Any]:
         """Returns the arguments of `gymnasium.make`."""
-        return {"n_bits": self.n_bits}
+        return {"n_bits": self.n_bits, "step_reward": self.step_reward}
 
 
 @frozen(kw_only=True)

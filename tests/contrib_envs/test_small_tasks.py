@@ -72,6 +72,11 @@ def test_rewards_of_bit_flip_can_be_computed_for_other_goals() -> None:
     assert env.compute_terminated(achieved, desired, {}).tolist() == ended
 
 
+def test_the_return_of_bit_flip_can_be_one_for_success() -> None:
+    assert mean_return(make("BitFlip", n_bits=5, step_reward=0.0), flip_first_wrong, 20) == 1
+    assert optimal_return(5, 0.0) == 1
+
+
 # ---- chain
 
 

@@ -18,23 +18,27 @@ class BitFlip(gymnasium.Env[dict[str, Bits], np.int64]):
     """Flip one of n bits per step until they equal a goal (Andrychowicz et al. 2017, section 3.1).
 
     Observations are a dict of `observation` and `achieved_goal`, the bits, and `desired_goal`, all
-    int8 [n]. The reward is 0 if the goal is reached, which terminates the episode, and -1 if not.
-    After n steps the episode is truncated. Bits and goal differ at the start.
+    int8 [n]. The reward is -1; with the goal, which terminates the episode, it is 1 higher, that
+    is 0. After n steps the episode is truncated. Bits and goal differ at the start.
 
     Args:
         n_bits: n.
+        step_reward: Reward of a step that does not reach the goal.
         render_mode: None or `rgb_array`.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 4}
 
-    def __init__(self, n_bits: int = 8, render_mode: str | None = None) -> None:
+    def __init__(
+        self, n_bits: int = 8, step_reward: float = -1.0, render_mode: str | None = None
+    ) -> None:
         self.render_mode = render_mode
         self.observation_space = Dict({
             name: MultiBinary(n_bits) for name in ("observation", "achieved_goal", "desired_goal")
         })  # fmt: skip
         self.action_space = Discrete(n_bits)
         self._n = n_bits
+        self._step_reward = step_reward
         self._bits = self._goal = np.zeros(n_bits, np.int8)
         self._steps = 0
 
@@ -56,8 +60,8 @@ class BitFlip(gymnasium.Env[dict[str, Bits], np.int64]):
         self._bits[action] ^= 1
         self._steps += 1
         obs = self._observation()
-        reward = float(self.compute_reward(obs["achieved_goal"], obs["desired_goal"], {}))
-        success = reward == 0
+        goals = obs["achieved_goal"], obs["desired_goal"], {}
+        reward, success = float(self.compute_reward(*goals)), bool(self.compute_terminated(*goals))
         truncated = not success and self._steps >= self._n
         return obs, reward, success, truncated, {"is_success": success}
 
@@ -68,14 +72,16 @@ class BitFlip(gymnasium.Env[dict[str, Bits], np.int64]):
 
         With it, hindsight experience replay computes the rewards of other goals; `info` is unused.
         """
-        wrong = (np.asarray(achieved_goal) != np.asarray(desired_goal)).any(-1)
-        return -np.asarray(wrong, np.float32)
+        reached = self.compute_terminated(achieved_goal, desired_goal, info)
+        return self._step_reward + np.asarray(reached, np.float32)
 
     def compute_terminated(
         self, achieved_goal: Any, desired_goal: Any, info: Any
     ) -> npt.NDArray[np.bool_]:
         """Returns whether goals [..., n] are reached, which ends the episode: bool [...]."""
-        return self.compute_reward(achieved_goal, desired_goal, info) == 0
+        reached: npt.NDArray[np.bool_]
+        reached = (np.asarray(achieved_goal) == np.asarray(desired_goal)).all(-1)
+        return reached
 
     def render(self) -> npt.NDArray[np.uint8]:
         """Draws the bits above the goal."""
@@ -89,6 +95,6 @@ class BitFlip(gymnasium.Env[dict[str, Bits], np.int64]):
         }
 
 
-def optimal_return(n_bits: int) -> float:
+def optimal_return(n_bits: int, step_reward: float = -1.0) -> float:
     """Returns the mean return of the best policy, which flips the wrong bits: 1 - E[wrong bits]."""
-    return 1 - n_bits / 2 / (1 - 0.5**n_bits)
+    return 1 + step_reward * n_bits / 2 / (1 - 0.5**n_bits)

@@ -138,6 +138,9 @@ def _of_type(tree: Tree) -> None:
         tree.pop("env.continuous")
         tree.put("env.env_wrapper", [{"type": "discretize_action", "bins": 11}])
         tree.note("env.continuous", "moved", "env.env_wrapper: discretize_action with 11 values")
+    if kind == "bit_flip":
+        tree.put("env.step_reward", 0.0)
+        tree.note("env.step_reward", "changed", "the return is 1 for success, as in DI-engine")
     if kind == "frozenlake":
         for name in ("desc", "map_name", "is_slippery"):
             tree.move(f"env.{name}", f"env.make_kwargs.{name}")
