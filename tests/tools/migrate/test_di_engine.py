@@ -197,6 +197,18 @@ def test_environments_and_policies_have_their_names_here(
         assert found == value
 
 
+def test_hindsight_is_a_reward_model() -> None:
+    her = {"her_strategy": "final", "her_replay_k": 2, "episode_size": 32, "sample_per_episode": 4}
+    main = {"env": {"type": "bitflip", "n_bits": 5}, "policy": {"other": {"her": her}}}
+    create = {"policy": {"type": "dqn"}, "replay_buffer": {"type": "episode"}}
+    tree, _ = convert(main, create)
+    cfg = compile_config(tree).cfg.policy
+    model = cfg.reward_model
+    assert (model.type, model.strategy, model.replay_k) == ("her", "final", 2)
+    assert (model.episode_size, model.sample_per_episode) == (32, 4)
+    assert cfg.other.replay_buffer.type == "episode"
+
+
 @pytest.mark.parametrize(
     ("policy", "main", "expected"),
     [

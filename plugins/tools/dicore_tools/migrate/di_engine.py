@@ -141,6 +141,13 @@ def _of_type(tree: Tree) -> None:
     if kind == "bit_flip":
         tree.put("env.step_reward", 0.0)
         tree.note("env.step_reward", "changed", "the return is 1 for success, as in DI-engine")
+    if "policy.other.her" in tree:
+        tree.put("policy.reward_model.type", "her")
+        tree.move("policy.other.her.her_strategy", "policy.reward_model.strategy")
+        tree.move("policy.other.her.her_replay_k", "policy.reward_model.replay_k")
+        for name in ("episode_size", "sample_per_episode"):
+            tree.move(f"policy.other.her.{name}", f"policy.reward_model.{name}")
+        tree.pop("policy.other.her")
     if kind == "frozenlake":
         for name in ("desc", "map_name", "is_slippery"):
             tree.move(f"env.{name}", f"env.make_kwargs.{name}")
@@ -296,7 +303,9 @@ def _deviation(tree: Tree) -> None:
 
 def _buffer(tree: Tree) -> None:
     place = "policy.other.replay_buffer"
-    if tree.get(f"{place}.type") in ("naive", "episode", "deque"):
+    if tree.get("policy.reward_model.type") == "her":
+        tree.put(f"{place}.type", "episode")
+    elif tree.get(f"{place}.type") in ("naive", "episode", "deque"):
         tree.drop(f"{place}.type", "the buffer that the policy needs is chosen")
     if f"{place}.max_use" in tree or f"{place}.max_staleness" in tree:
         tree.put(f"{place}.type", "advanced")
