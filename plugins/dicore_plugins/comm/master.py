@@ -47,6 +47,7 @@ class Slave(abc.ABC):
         self._busy = threading.Lock()
         self._present = ""
         self._master: tuple[str, int] = ("", 0)
+        self._present_master = self._master
 
     @property
     def address(self) -> str:
@@ -69,13 +70,16 @@ class Slave(abc.ABC):
 
     def _accept(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         name, data = str(task.get("name")), task.get("data") or {}
-        self._obey(str(task.get("job", "")), int(task.get("epoch", 0)))
+        master = str(task.get("job", "")), int(task.get("epoch", 0))
+        self._obey(*master)
         if name in self.concurrent:
             return self._process_task(name, data)
-        if not self._busy.acquire(blocking=False):
+        ends_first = self._present_master != master  # the task of a master that was replaced
+        if not self._busy.acquire(blocking=ends_first):
             raise UsageError(f"busy with '{self._present}', '{name}' is refused")
         try:
-            self._present = name
+            self._obey(*master)
+            self._present, self._present_master = name, master
             return self._process_task(name, data)
         finally:
             self._present = ""

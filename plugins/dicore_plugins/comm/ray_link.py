@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from dicore import __version__
@@ -23,15 +22,12 @@ from dicore.data import Batch, tree_map
 from dicore.errors import DicoreError, UsageError
 from dicore_plugins.collectors.block import from_plain, plain_state
 from dicore_plugins.comm.channel import token_of
-from dicore_plugins.comm.collector import TaskCollector
 from dicore_plugins.comm.errors import AuthenticationError, PeerError, RemoteTaskError
-from dicore_plugins.comm.exchange import FileStore, Link
 from dicore_plugins.comm.frames import pack, unpack
-from dicore_plugins.comm.learner import TaskLearner
 from dicore_plugins.comm.mailbox import Mailbox, Shelf
 from dicore_plugins.distributed.runtime import RayRuntime, import_ray
 
-__all__ = ["RayCollector", "RayLearner", "RayStore", "RayTransport"]
+__all__ = ["RayStore", "RayTransport"]
 
 _LOG = logging.getLogger("dicore.comm")
 _NAMESPACE: Final = "dicore"
@@ -264,48 +260,3 @@ class RayStore:
 def _copied(leaf: Any) -> Any:
     """Returns a copy of an array: shared memory is read-only."""
     return leaf.copy() if hasattr(leaf, "copy") else leaf
-
-
-def _link(path_policy: str, token: str, address: str | None) -> Link:
-    transport, store = RayTransport(token=token, address=address), RayStore(token, address)
-    return Link(transport, store, store, FileStore(Path(path_policy)))
-
-
-class RayLearner(TaskLearner):
-    """A comm learner over Ray: tasks by actors, samples and policy in the object store.
-
-    Args:
-        address: host:port of the Ray cluster; None: the one of this process.
-        path_policy: Folder of the learner's saved state.
-        send_policy_freq: Updates between two published versions of the parameters.
-        send_learn_info_freq: Updates between two learn infos, and updates of one demand of data.
-        cache: Samples that are kept in memory after they were read, in MiB.
-        token: The shared token; "": that of the variable `DICORE_TOKEN`.
-    """
-
-    def __init__(
-        self,
-        address: str | None = None,
-        path_policy: str = "policy",
-        send_policy_freq: int = 1,
-        send_learn_info_freq: int = 10,
-        cache: int = 512,
-        token: str = "",
-    ) -> None:
-        link = _link(path_policy, token, address)
-        super().__init__(link, send_policy_freq, send_learn_info_freq, cache)
-
-
-class RayCollector(TaskCollector):
-    """A comm collector over Ray: tasks by actors, samples and policy in the object store.
-
-    Args:
-        address: host:port of the Ray cluster; None: the one of this process.
-        update_policy_second: Seconds between two looks for new parameters.
-        token: The shared token; "": that of the variable `DICORE_TOKEN`.
-    """
-
-    def __init__(
-        self, address: str | None = None, update_policy_second: float = 0.0, token: str = ""
-    ) -> None:
-        super().__init__(_link("", token, address), update_policy_second)

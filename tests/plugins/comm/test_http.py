@@ -228,6 +228,23 @@ def test_one_task_at_a_time_except_those_that_end_one(worker: Worker) -> None:
     assert waiting.join(10).status is TaskStatus.COMPLETED
 
 
+def test_the_task_of_a_master_that_was_replaced_ends_before_the_next_one(worker: Worker) -> None:
+    old, new = (Connection(worker.address, TOKEN, master=("job", epoch)) for epoch in (1, 2))
+    waiting = old.new_task("wait").start()
+    end = time.monotonic() + 10
+    while not worker._present:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    task = new.new_task("good").start()
+    time.sleep(0.05)
+    assert task.status is not TaskStatus.COMPLETED
+    assert new.process("release") == {"done": "release"}
+    assert waiting.join(10).status is TaskStatus.COMPLETED
+    assert task.join(10).status is TaskStatus.COMPLETED
+    with pytest.raises(RemoteTaskError, match="number 1, was replaced by number 2"):
+        old.process("good")
+
+
 def test_a_slave_that_is_gone_fails_its_task_in_time(worker: Worker) -> None:
     connection = Connection(worker.address, TOKEN, heartbeat_s=0.1, tolerance_s=0.5)
     task = connection.new_task("wait").start()

@@ -20,7 +20,8 @@ from dicore_plugins.comm.coordinator import Coordinator
 from dicore_plugins.comm.errors import AuthenticationError, PeerError, RemoteTaskError
 from dicore_plugins.comm.journal import Journal
 from dicore_plugins.comm.pipeline import flow_of
-from dicore_plugins.comm.ray_link import RayCollector, RayLearner, RayStore, RayTransport
+from dicore_plugins.comm.ray_link import RayStore, RayTransport
+from dicore_plugins.comm.ray_roles import RayCollector, RayLearner
 from tests.plugins.comm.test_roles import compiled, info_of
 
 

@@ -36,7 +36,7 @@ def test_rates_become_a_table_and_a_picture(monkeypatch: Any) -> None:
 def test_what_a_fault_does_is_told(contender: str, fault: str, text: str) -> None:
     said = faults.case(contender, fault)
     assert text in faults.text_of(said)
-    assert said["left"] == "0"
+    assert not said["left"]
 
 
 def test_a_case_that_does_not_end_is_ended(monkeypatch: Any) -> None:
