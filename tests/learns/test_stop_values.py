@@ -51,7 +51,7 @@ CASES = [
     Case(
         "cartpole", 30_000, 400, slow=(300,) * 3, policy="ppo_offpolicy"
     ),  # "cartpole_ppo_offpolicy"
-    Case("acrobot", 40_000, -130, slow=(0, 600, 600), policy="ppo"),  # "acrobot_ppo"
+    Case("acrobot", 40_000, -130, slow=(600,) * 3, policy="ppo"),  # "acrobot_ppo"
     Case("pendulum", 100_000, -350, slow=(0, 600, 600), policy="ppo"),  # "pendulum_ppo"
     # "moving_ppo": 90k to 139k
     Case("moving", 280_000, 1.2, slow=(900,) * 3, policy="ppo", episodes=50),
@@ -114,7 +114,7 @@ CASES = [
     Case("blackjack", 120_000, slow=(600,) * 3),  # 20k to 53k env steps were seen
     Case("frozenlake", 20_000),  # 5k to 9k
     Case("minigrid", 30_000, slow=(0, 300, 300)),  # 5k to 13k
-    Case("taxi", 60_000, slow=(0, 300, 300)),  # 17k to 21k
+    Case("taxi", 60_000, slow=(300,) * 3),  # 17k to 21k
 ]
 
 UNTRAINED = {
