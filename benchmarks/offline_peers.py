@@ -31,14 +31,18 @@ RATE = {"pendulum": 1e-3, "cartpole": 1e-3, "hopper": 3e-4}
 BATCH = {"pendulum": 128, "cartpole": 128, "hopper": 256}
 TARGET = {"pendulum": 0.01, "cartpole": 0.01, "hopper": 0.005}
 OWN: dict[str, dict[str, Any]] = {
-    "pendulum_iql": {"weight_temp": 0.1, "expectile": 0.8},
+    "pendulum_iql": {"weight_temp": 100.0, "expectile": 0.8},
     "pendulum_td3_bc": {"alpha": 40.0},
     "pendulum_cql": {"n_action_samples": 4},
-    "pendulum_awac": {"lam": 10.0},
+    "pendulum_awac": {"lam": 0.01},
     "hopper_iql": {"weight_temp": 3.0, "expectile": 0.7},
     "hopper_td3_bc": {"alpha": 2.5},
 }
 """Options of d3rlpy that are our presets' by other names."""
+SCALE = {"pendulum_iql": 0.01, "pendulum_awac": 0.01}
+"""What rewards are multiplied by: `pipeline.dataset.reward_scale` of our presets."""
+NSTEP = {"cartpole_discrete_cql": 5, "cartpole_discrete_bcq": 5}
+"""Steps of the returns: `policy.nstep` of our presets."""
 
 
 def d3rlpy_config(env: str, policy: str) -> Any:
@@ -73,16 +77,18 @@ def d3rlpy_config(env: str, policy: str) -> Any:
     return made[policy]()
 
 
-def d3rlpy_data(path: Path, scale: Any) -> Any:
+def d3rlpy_data(path: Path, scale: Any, name: str = "") -> Any:
     """Returns the file as d3rlpy takes it, with actions in [-1, 1]."""
-    from d3rlpy.dataset import MDPDataset
+    from d3rlpy.dataset import MDPDataset, MultiStepTransitionPicker
 
     data = np.load(path)
+    reward = data["reward"].astype(np.float32).reshape(-1, 1) * np.float32(SCALE.get(name, 1.0))
     action, ended = data["action"], data["terminated"]
     rows = action.reshape(-1, 1) if scale is None else (action / scale).astype(np.float32)
     return MDPDataset(
-        data["obs"].astype(np.float32), rows, data["reward"].astype(np.float32).reshape(-1, 1),
-        ended.astype(np.float32), timeouts=(data["truncated"] & ~ended).astype(np.float32),
+        data["obs"].astype(np.float32), rows, reward, ended.astype(np.float32),
+        timeouts=(data["truncated"] & ~ended).astype(np.float32),
+        transition_picker=MultiStepTransitionPicker(NSTEP.get(name, 1), 0.99),
     )  # fmt: skip
 
 
@@ -106,7 +112,7 @@ def d3rlpy_run(env: str, policy: str, path: Path, seed: int, updates: int) -> fl
     space = gymnasium.make(IDS[env]).action_space
     scale = getattr(space, "high", None)
     d3rlpy.seed(seed)
-    data = d3rlpy_data(path, scale)
+    data = d3rlpy_data(path, scale, f"{env}_{policy}")
     algorithm = d3rlpy_config(env, policy).create(device="cpu:0")
     algorithm.build_with_dataset(data)
     algorithm.fit(
