@@ -116,7 +116,9 @@ def test_on_policy_all_collect_with_the_present_parameters(tmp_path: Path) -> No
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     "parts", [["pipeline.system.heartbeat_timeout=1.5"]], indirect=True, ids=["beat"]
 )

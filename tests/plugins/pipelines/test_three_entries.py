@@ -33,7 +33,7 @@ def parameters(policy: Any) -> torch.Tensor:
     )
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [3])
 def test_same_seed_same_parameters(example: Any, seed: int, tmp_path: Path) -> None:
     """With stop_value never reached, so that all three spend the whole budget."""
     unreachable = "env.stop_value=inf"
