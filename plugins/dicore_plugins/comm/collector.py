@@ -22,6 +22,7 @@ import numpy as np
 from dicore.data import Batch
 from dicore.errors import ClosedError, DicoreError
 from dicore.run.env_factory import make_env_manager
+from dicore_plugins.collectors.budget import samples_within
 from dicore_plugins.comm.errors import FrameError
 from dicore_plugins.comm.exchange import Link, file_link
 from dicore_plugins.comm.master import CallbackSlave
@@ -117,7 +118,7 @@ class CollectorParts:
             self.collector.reset_policy(policy.collect_mode)
         settings = {} if random else self.policy.command_mode.get_setting_collect(info)
         data: Batch = self.collector.collect_batch(
-            **amount,
+            **self._within(amount, info.get("within")),
             train_iter=max(0, self.version),
             random_collect=random,
             policy_kwargs=settings,
@@ -126,6 +127,12 @@ class CollectorParts:
         if random:
             self.collector.reset_policy(self.policy.collect_mode)
         return self._prepared(data) if data else data
+
+    def _within(self, amount: Mapping[str, Any], env_steps: int | None) -> Mapping[str, Any]:
+        """Returns how much to collect with the env steps that are left; None: any number."""
+        if env_steps is None or "n_sample" not in amount:
+            return amount
+        return {"n_sample": samples_within(self.collector, amount["n_sample"], env_steps)}
 
     def _prepared(self, data: Batch) -> Batch:
         """Returns samples as the learner gets them; on-policy, ids of environments are unique."""

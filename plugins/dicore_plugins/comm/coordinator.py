@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dicore.errors import ClosedError, DicoreError
+from dicore_plugins.comm.budget import EnvStepBudget
 from dicore_plugins.comm.errors import AuthenticationError, PeerError, RemoteTaskError
 from dicore_plugins.comm.journal import Journal
 from dicore_plugins.comm.master import Connection
@@ -47,8 +48,8 @@ class Coordinator:
         on_lost: Called with the name of a process that was there and does not answer.
         on_silent: Called with the name of a process that is there and does not answer.
         flow: The samples.
-        env_step: Env steps so far.
         train_iter: Updates so far.
+        budget: The env steps that are left.
     """
 
     def __init__(
@@ -72,12 +73,18 @@ class Coordinator:
         self._error: BaseException | None = None
         self._threads: dict[str, threading.Thread] = {}
         self._lost: dict[str, float] = {}
-        self.env_step, self.train_iter = journal.env_step, journal.train_iter
+        self.budget = EnvStepBudget(cfg, journal.env_step)
+        self.train_iter = journal.train_iter
         self.on_evaluation: Callable[[Mapping[str, Any]], None] = lambda result: None
         self.on_lost: Callable[[str], None] = lambda name: None
         self.on_silent: Callable[[str], None] = lambda name: None
         if hasattr(commander, "load_state_dict"):
             commander.load_state_dict(journal.tasks)
+
+    @property
+    def env_step(self) -> int:
+        """Env steps so far."""
+        return self.budget.used
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Runs until the commander ends the training, or `stopped` returns True.
@@ -194,14 +201,16 @@ class Coordinator:
         """Returns a process that answers; None if the run has ended meanwhile."""
         address = self._find(name)
         if address is None:
-            kind = _kind_of(name)
-            raise PeerError(
-                f"{name} has not started",
-                hint=f"dicore -m dist --module {kind} --module-name {name} -c FILE.pkl",
-            )
+            raise PeerError(f"{name} has not started", hint=self._hint(name))
         connection = self._connection(address)
         connection.wait(2.0, self._ended.is_set)
         return None if self._ended.is_set() else connection
+
+    def _hint(self, name: str) -> str:
+        if self._system.start == "none":
+            return f"dicore -m dist --module {_kind_of(name)} --module-name {name} -c FILE.pkl"
+        log = f"log/{name}/output.txt of the run"
+        return f"see {log}; if the machine is busy, raise pipeline.system.start_timeout"
 
     def _learn(self, name: str, learner: Connection) -> None:
         """Gives a learner task and its data until it is done."""
@@ -263,7 +272,7 @@ class Coordinator:
                 finished = collector.process("collector_data_task", self._info(), self._timeout)
                 self._evaluated(finished)
             while not self._ended.is_set() and not finished.get("collector_done"):
-                found = self._collected(collector)
+                found = self._collected(name, collector)
                 if found is None:
                     break
                 finished = found
@@ -277,19 +286,23 @@ class Coordinator:
             if self._commander.finish_collector_task(str(task["task_id"]), finished):
                 self._ended.set()
 
-    def _collected(self, collector: Connection) -> Mapping[str, Any] | None:
+    def _collected(self, name: str, collector: Connection) -> Mapping[str, Any] | None:
         """Takes one block; None if none is wanted."""
         share = None if self._stops_collecting() else self.flow.claim(self._stops_collecting)
         if share is None:
             return None
-        wanted = {**self._info(), "amount": share.amount, "policy_iter": share.policy_iter}
+        left = self.budget.claim(name, share.amount, self._stops_collecting)
+        if left is None:
+            self.flow.give_back(share)
+            return None
+        wanted = {**self._info(), "amount": share.amount, "policy_iter": share.policy_iter, **left}
         try:
             meta = collector.process("collector_data_task", wanted, self._timeout)
         except BaseException:
+            self.budget.made(name, 0)
             self.flow.give_back(share)
             raise
-        with self._lock:
-            self.env_step += int(meta["env_step"])
+        self.budget.made(name, int(meta["env_step"]))
         facts = {key: meta[key] for key in ("file_path", "count", "env_step", "policy_iter")}
         self._journal.write("block", **facts)
         self.flow.put(share, meta)
@@ -305,9 +318,11 @@ class Coordinator:
         return self._ended.is_set() or self._learner_done.is_set() or self._is_spent()
 
     def _is_spent(self) -> bool:
-        """Returns whether the budget of env steps is spent, which ends the learner's task."""
-        budget = self._cfg.pipeline.max_env_step
-        if budget is None or self.env_step < budget:
+        """Returns whether the budget of env steps is spent, and its updates are made.
+
+        This ends the learner's task.
+        """
+        if not self.budget.is_spent or self.flow.owes_updates:
             return False
         with self._lock:
             if self._commander.finish_learner_task("budget", {}):

@@ -137,6 +137,11 @@ class Replay:
         """Whether the random samples of the warm-up are not complete yet."""
         return self.ratio.samples < self._worth.warm_up
 
+    @property
+    def owes_updates(self) -> bool:
+        """Whether the samples are worth updates that were not made yet."""
+        return self.ratio.updates < self.ratio.earned
+
     def begin(self, learner_step: int) -> None:
         """Notes the updates from which a learner starts."""
         self.ratio.learned(learner_step)

@@ -234,6 +234,7 @@ class _Observed:
         """Observes the evaluations of a coordinator."""
         self._coordinator = coordinator
         coordinator.on_evaluation = self._evaluated
+        coordinator.budget.of(self.policy.collect_mode)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the counters."""

@@ -58,6 +58,11 @@ class Rounds:
     is_random = False
     """On-policy learning has no random samples."""
 
+    @property
+    def owes_updates(self) -> bool:
+        """Whether the samples of the round are complete and were not learned from yet."""
+        return bool(self._amounts) and len(self._found) == len(self._amounts)
+
     def begin(self, learner_step: int) -> None:
         """Opens a round for the parameters after `learner_step` updates."""
         with self._changed:
@@ -99,11 +104,7 @@ class Rounds:
 
     def wait_to_learn(self, stopped: Callable[[], bool]) -> bool:
         """Waits for all shares of the round; returns False if stopped."""
-        return self._wait(
-            lambda: bool(self._amounts) and len(self._found) == len(self._amounts),
-            stopped,
-            "the learner waits for samples",
-        )
+        return self._wait(lambda: self.owes_updates, stopped, "the learner waits for samples")
 
     def draw(self, size: int, train_iter: int) -> list[dict[str, Any]]:
         """Returns the metadata of all samples of the round."""

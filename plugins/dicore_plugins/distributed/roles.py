@@ -18,6 +18,7 @@ import torch
 from dicore.data import Tree
 from dicore.run.random import hash_seed, seed_everything
 from dicore_plugins.collectors.block import plain_state
+from dicore_plugins.collectors.budget import samples_within
 from dicore_plugins.distributed.weights import Versioned
 from dicore_plugins.pipelines.training import Parts
 from dicore_plugins.policies.base import mode_attribute
@@ -119,9 +120,8 @@ class CollectorRole:
         """Returns arguments of `collect_batch` that keep to the env steps that are left."""
         given = dict(amount)
         env_steps, count = given.pop("within", None), given.get("n_sample")
-        fits = getattr(self._collector, "samples_within", None)
-        if env_steps is not None and count is not None and fits is not None:
-            given["n_sample"] = max(1, min(count, fits(env_steps)))
+        if env_steps is not None and count is not None:
+            given["n_sample"] = samples_within(self._collector, count, env_steps)
         return given
 
     def _random(self) -> Any:

@@ -13,6 +13,7 @@ from dicore.errors import TaskError, UsageError
 from dicore.task import OnlineRLContext, StepInterrupted, middleware
 from dicore.task.middleware import MiddlewareSpec, Role
 from dicore_plugins.collectors.base import mode_name
+from dicore_plugins.collectors.budget import samples_within
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 
 _LOG = logging.getLogger("dicore.collector")
@@ -142,9 +143,7 @@ class StepCollector:
         """Returns `size`, or fewer samples if the budget of env steps ends before."""
         if self._max_env_step is None:
             return size
-        left = self._max_env_step - self.collector.envstep
-        within = getattr(self.collector, "samples_within", None)
-        return max(1, min(size, left if within is None else within(left)))
+        return samples_within(self.collector, size, self._max_env_step - self.collector.envstep)
 
     def _should_stop(self) -> bool:
         if self._run is not None and self._run.stop_requested:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
 import time
 from collections import namedtuple
@@ -462,16 +463,23 @@ def test_a_collector_joins_while_training_and_a_lost_one_does_not_end_it(
     assert coordinator.train_iter == 40
 
 
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ([], "--module learner --module-name learner0"),
+        (["pipeline.system.start=processes"], r"log/learner0/output\.txt"),
+    ],
+)
 def test_a_learner_that_never_starts_ends_the_run_with_its_command(
-    collectors: Any, learner: Any, places: dict[str, Any]
+    collectors: Any, learner: Any, places: dict[str, Any], options: list[str], hint: str
 ) -> None:
-    config = compiled("pipeline.system.start_timeout=0.3")
+    config = compiled("pipeline.system.start_timeout=0.3", *options)
     coordinator = coordinated(config, learner, collectors, places)
     find = coordinator._find
     coordinator._find = lambda name: None if name == "learner0" else find(name)
     with pytest.raises(PeerError, match=r"learner0 has not started, for 0\.3 s") as caught:
         coordinator.run(lambda: False)
-    assert "--module learner --module-name learner0" in caught.value.hint
+    assert re.search(hint, caught.value.hint)
 
 
 def test_the_last_collector_has_as_long_as_any_to_come_back(

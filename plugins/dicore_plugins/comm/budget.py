@@ -1,0 +1,86 @@
+"""The budget of env steps of a training, of which several collectors take at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from dicore_plugins.policies.base import mode_attribute
+
+__all__ = ["EnvStepBudget"]
+
+_POLL_S: Final = 0.2
+
+
+class EnvStepBudget:
+    """Env steps that are left; what a collector was told to make is not left for others.
+
+    Args:
+        cfg: The bound config.
+        used: Env steps so far.
+
+    Attributes:
+        used: Env steps so far.
+    """
+
+    def __init__(self, cfg: Any, used: int = 0) -> None:
+        self._most: int | None = cfg.pipeline.max_env_step
+        self._together = int(cfg.env.collector_env_num)
+        self.used = used
+        self._told: dict[str, int] = {}
+        self._changed = threading.Condition()
+        self._stride, self._first = 1, self._together
+
+    def of(self, mode: Any) -> None:
+        """Counts the env steps of a sample by a collect mode; before, a sample is one step."""
+        length = mode_attribute(mode, "sample_len", 1)
+        if length == "episode":
+            self._stride = 0
+            return
+        self._stride = int(mode_attribute(mode, "sample_stride", 1))
+        self._first = (int(length) - self._stride + 1) * self._together
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no step is left, once those that were told are made."""
+        return self._most is not None and self.used >= self._most
+
+    def claim(
+        self, name: str, amount: Mapping[str, int], stopped: Callable[[], bool]
+    ) -> Mapping[str, int] | None:
+        """Waits until a collector may collect.
+
+        Args:
+            name: Name of the collector.
+            amount: `n_sample` or `n_episode`; whole episodes are counted when they are made.
+            stopped: Ends the wait.
+
+        Returns:
+            `within`: the env steps that are left for it, if there is a budget; None if stopped.
+        """
+        if self._most is None:
+            return {}
+        with self._changed:
+            while not stopped():
+                left = self._most - self.used - sum(self._told.values())
+                if left > 0:
+                    self._told[name] = min(left, self._expected(amount))
+                    return {"within": left}
+                self._changed.wait(_POLL_S)
+        return None
+
+    def made(self, name: str, env_steps: int) -> None:
+        """Counts the env steps that a collector made; 0: it failed."""
+        with self._changed:
+            self._told.pop(name, None)
+            self.used += env_steps
+            self._changed.notify_all()
+
+    def _expected(self, amount: Mapping[str, int]) -> int:
+        """Returns the most env steps of a collect.
+
+        Environments step together, and their first steps complete no sample of several rows.
+        """
+        samples = int(amount.get("n_sample", 0))
+        return samples * self._stride + self._first if samples and self._stride else 0

@@ -1,0 +1,105 @@
+"""The budget of env steps of `-m dist`: kept by collectors that collect at the same time."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dicore_plugins.comm.budget import EnvStepBudget
+from dicore_plugins.comm.commander import NaiveCommander
+from tests.plugins.comm import test_roles as roles
+
+learner, collectors, places = roles.learner, roles.collectors, roles.places
+
+
+class Mode:
+    """A collect mode with samples of several env steps."""
+
+    def __init__(self, **facts: Any) -> None:
+        self.get_attribute = facts.__getitem__
+
+
+def budget(most: int | None, used: int = 0, **facts: Any) -> EnvStepBudget:
+    cfg = SimpleNamespace(
+        pipeline=SimpleNamespace(max_env_step=most), env=SimpleNamespace(collector_env_num=2)
+    )
+    made = EnvStepBudget(cfg, used)
+    made.of(Mode(**facts))
+    return made
+
+
+def never() -> bool:
+    return False
+
+
+def test_what_one_collector_was_told_is_not_left_for_others() -> None:
+    shared = budget(100, used=40)
+    amount = {"n_sample": 16}
+    assert shared.claim("a", amount, never) == {"within": 60}
+    assert shared.claim("b", amount, never) == {"within": 60 - 16 - 2}
+    shared.made("a", 16)
+    assert (shared.used, shared.is_spent) == (56, False)
+    shared.made("b", 0)  # it was lost: its steps are left again
+    assert shared.claim("a", amount, never) == {"within": 44}
+
+
+def test_a_collector_waits_for_what_others_were_told_until_that_is_made() -> None:
+    shared, ended = budget(16), threading.Event()
+    amount = {"n_sample": 16}
+    assert shared.claim("a", amount, never) == {"within": 16}
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(shared.claim("b", amount, ended.is_set)))
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    shared.made("a", 12)
+    waiting.join(10)
+    assert found == [{"within": 4}]
+    ended.set()
+    assert shared.claim("a", amount, ended.is_set) is None
+    shared.made("b", 4)
+    assert shared.is_spent
+
+
+@pytest.mark.parametrize(
+    ("facts", "amount", "left"),
+    [
+        ({"sample_len": 3, "sample_stride": 1}, {"n_sample": 16}, 100 - 16 - 3 * 2),
+        ({"sample_len": 20, "sample_stride": 10}, {"n_sample": 4}, 100 - 40 - 11 * 2),
+        ({"sample_len": "episode"}, {"n_sample": 16}, 100),
+        ({}, {"n_episode": 5}, 100),
+    ],
+)
+def test_env_steps_of_samples_of_several_rows(
+    facts: dict[str, Any], amount: dict[str, int], left: int
+) -> None:
+    shared = budget(100, **facts)
+    shared.claim("a", amount, never)
+    assert shared.claim("b", amount, never) == {"within": left}
+
+
+def test_without_a_budget_nobody_waits() -> None:
+    shared = budget(None)
+    assert shared.claim("a", {"n_sample": 1 << 40}, never) == {}
+    assert not shared.is_spent
+
+
+@pytest.mark.parametrize("policy", [roles.PPO, {}], ids=["rounds", "replay"])
+def test_a_training_ends_at_its_budget_and_its_updates_are_made(
+    learner: Any, collectors: Any, places: dict[str, Any], policy: dict[str, Any]
+) -> None:
+    """As a serial run: not by whole blocks of each collector."""
+    options = ["pipeline.max_env_step=200", "pipeline.max_train_iter=null"]
+    config = roles.compiled(*options, *([] if policy else ["policy.nstep=3"]), **policy)
+    coordinator = roles.coordinated(config, learner, collectors, places, NaiveCommander())
+    mode = config.cfg.policy.build(roles.WorkerConfig.of(roles.info_of(config)).ctx).collect_mode
+    coordinator.budget.of(mode)
+    coordinator.run(lambda: False)
+    assert coordinator.env_step == 200
+    assert not coordinator.flow.owes_updates
+    if not policy:
+        owed = coordinator.flow.ratio.earned
+        assert owed <= coordinator.train_iter < owed + 5  # five updates are one task
