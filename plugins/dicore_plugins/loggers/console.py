@@ -12,6 +12,7 @@ from typing import Any
 from dicore.console import is_quiet, is_shared, is_terminal, number, printable, say
 from dicore.errors import UsageError
 from dicore.interfaces.logger import LogTarget
+from dicore_plugins.loggers.rate import RecentRate
 
 _BAR_WIDTH = 12
 """Characters of a line that are reserved for the bar and its gaps."""
@@ -24,7 +25,7 @@ _RENEW_S = 0.5
 
 
 class ConsoleLogger:
-    """Prints progress: steps, last and best return, rate and time left.
+    """Prints progress: steps, last and best return, rate of the last 20 s and time left.
 
     Args:
         interval: Seconds between progress lines if stdout is neither a terminal nor a notebook.
@@ -36,7 +37,7 @@ class ConsoleLogger:
         self._return_tag = return_tag
         self._target = LogTarget(Path())
         self._shown = 0.0
-        self._since: tuple[float, int] | None = None
+        self._recent = RecentRate()
         self._done = 0
         self._updates = 0
         self._last = self._best = math.nan
@@ -58,10 +59,12 @@ class ConsoleLogger:
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
         """Updates counters and return; prints them if enough time has passed."""
+        first_update = self._updates == 0 < train_iter
         self._done = max(self._done, env_step)
         self._updates = max(self._updates, train_iter)
-        if self._since is None:  # the rate leaves out the time of building
-            self._since = (time.monotonic(), self._progress[0])
+        if first_update:  # random steps before it are faster than any later
+            self._recent.forget()
+        self._recent.mark(time.monotonic(), self._progress[0])
         value = scalars.get(self._return_tag)
         if value is not None:
             self._last = value
@@ -117,9 +120,7 @@ class ConsoleLogger:
     def _rate_and_time_left(self) -> tuple[float, float | None]:
         """Returns units per second, and the seconds left; None if unknown."""
         done, total, _ = self._progress
-        now = time.monotonic()
-        began, before = self._since or (now, done)
-        rate = (done - before) / max(now - began, 1e-9)
+        rate = self._recent.per_second(time.monotonic(), done)
         return rate, (total - done) / rate if total and rate > 0 else None
 
     def _line(self) -> str:

@@ -123,7 +123,7 @@ def test_a_pipe_gets_plain_lines_and_no_rich() -> None:
     assert (said, end) == ("said in between", "end")
     assert len(progress) == 4
     assert progress[1].startswith("250/1000 env steps  125 updates  return 125.0 (best 125.0)")
-    assert "left" in progress[1]
+    assert "left" in progress[2]
     assert "left" not in progress[3]
 
 
@@ -215,3 +215,40 @@ def test_a_narrow_encoding_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     say("runs/é")
     assert raw.getvalue() == b"runs/\\xe9\n"
+
+
+def test_the_rate_and_the_time_left_follow_the_recent_past(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 random steps in ten seconds, then 100 per second for 20 s, then 50 per second."""
+    now = [0.0]
+    monkeypatch.setattr("dicore_plugins.loggers.console.time.monotonic", lambda: now[0])
+    logger = ConsoleLogger(interval=1.0)
+    logger.open(LogTarget(Path(), max_env_step=20_000))
+    step = 0
+    for second in range(61):
+        now[0] = float(second)
+        step += 1000 if 0 < second <= 10 else 100 if 10 < second <= 30 else 50 * (second > 30)
+        updates = max(0, step - 10_000)
+        logger.log_scalars({"x": 0.0}, env_step=step, train_iter=updates)
+    lines = capsys.readouterr().out.splitlines()
+    at = {int(line.partition("/")[0]): line for line in lines}
+    assert "1000 env steps/s  at most 10 s left" in at[10_000]
+    assert "/s" not in at[10_100], "what random steps took says nothing of what follows"
+    assert "100 env steps/s  at most 2 min left" in at[10_200]
+    assert "100 env steps/s  at most 80 s left" in at[12_000]
+    assert "50 env steps/s  at most 2 min left" in at[13_500]
+
+
+def test_the_time_left_of_a_budget_of_updates_leaves_out_what_was_before_the_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("dicore_plugins.loggers.console.time.monotonic", lambda: now[0])
+    logger = ConsoleLogger(interval=1.0)
+    logger.open(LogTarget(Path(), max_train_iter=60))
+    for second in range(21):
+        now[0] = float(second)
+        logger.log_scalars({"x": 0.0}, env_step=second, train_iter=max(0, second - 10))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith("10/60 updates  10 updates  1 updates/s  at most 50 s left")
