@@ -145,7 +145,7 @@ class LogHub:
 RESERVED: Final = ("step", "train_iter", "time")
 """Members of every line; tags must have other names."""
 
-_NON_FINITE: Final = {"NaN", "Infinity", "-Infinity"}
+_NON_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
 class LineFile:
@@ -279,10 +279,10 @@ def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
     raw = Path(path).read_bytes().split(b"\n")
     for number, line in enumerate(raw[:-1], start=1):
         try:
-            values = json.loads(line)
-        except ValueError as error:
+            values = json.loads(line).items()
+        except (AttributeError, RecursionError, ValueError) as error:
             raise UsageError(f"{path}, line {number}: not a JSON object: {error}") from None
-        yield {tag: float(v) if v in _NON_FINITE else v for tag, v in values.items()}
+        yield {tag: float(v) if v in _NON_FINITE else v for tag, v in values}
 
 
 def _end_of_line(file: BinaryIO, size: int) -> int:

@@ -344,7 +344,7 @@ def test_a_run_without_the_number_does_not_keep_the_others_from_being_shown(
     said = capsys.readouterr()
     assert said.out.startswith("dqn on cartpole (1 run)\n")
     first, second = said.err.splitlines()
-    assert first.startswith(f"warning: skipped {tmp_path / 'b'}: no 'evaluator/return_mean' in")
+    assert first.startswith(f"warning: skipped {tmp_path / 'b'}: no finite 'evaluator/return_mean'")
     assert "not a JSON object" in second
 
 

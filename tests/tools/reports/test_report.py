@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -23,7 +24,7 @@ from dicore.errors import UsageError
 from dicore.run.folder import RunFolder
 from dicore_tools.commands.watch import serve
 from dicore_tools.reports.chart import MAX_POINTS, thinned, ticks
-from dicore_tools.reports.curves import TAG
+from dicore_tools.reports.curves import TAG, read_curve
 from dicore_tools.reports.run_data import read_run
 from dicore_tools.results.statistics import iqm_interval
 from tests.tools.reports.test_curves import make_run
@@ -117,15 +118,54 @@ def test_a_curve_is_drawn_where_its_values_are(runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["[1]", '{"a": [1]}', '{"step": "x", "train_iter": 0, "time": 0}', "{}"]
-)
+    "line",
+    ["[1]", "5", '{"a": [1]}', '{"step": "x", "train_iter": 0, "time": 0}', "{}", "[" * 100_000,
+     '{"step": 1, "train_iter": 0, "time": 0, "a": {"b": 1}}',
+     f'{{"step": {10**400}, "train_iter": 0, "time": 0, "a": 1}}'],
+    ids=lambda line: line[:60],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["report", "plot"])
 def test_a_line_that_is_not_of_metrics_is_named(
-    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = make_run(tmp_path / "a", POINTS)
     (folder / "log/metrics.jsonl").write_text(f"{line}\n")
+    assert main([command, str(folder), "-o", str(tmp_path / "x.html")]) == 2
+    assert re.search(r"metrics\.jsonl(: a line is not|, line 1: not)", capsys.readouterr().err)
+
+
+def test_values_that_no_picture_can_show_are_left_out(tmp_path: Path) -> None:
+    points = [(0, 1.0), (10, 1e308), (20, -1e308), (30, float("inf")), (40, 3.0)]
+    for seed in range(2):
+        make_run(tmp_path / f"runs/a_s{seed}", points, seed=seed)
+    assert "3 (3 to 3)" in " ".join(Page(report(tmp_path / "runs")).text)
+    curve = read_curve(RunFolder(tmp_path / "runs/a_s0"))
+    assert (curve.x.tolist(), curve.y.tolist()) == ([0, 40], [1, 3])
+    assert main(["plot", str(tmp_path / "runs"), "--text"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run.json", '{"result": {"env_step": NaN}}'),
+        ("run.json", '{"result": {"wall_s": Infinity}}'),
+        ("config.json", '{"config": {"env": [1]}}'),
+        ("config.json", '{"config": [1]}'),
+    ],
+)
+def test_a_damaged_record_or_config_is_named(
+    name: str, content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run(tmp_path / "a", POINTS)
+    (folder / name).write_text(content)
     assert main(["report", str(folder), "-o", str(tmp_path / "x.html")]) == 2
-    assert "metrics.jsonl: a line is not one of metrics" in capsys.readouterr().err
+    assert f"{name}: it is not one that dicore wrote" in capsys.readouterr().err
+    assert main(["plot", str(folder), "--text"]) == 0
+
+
+def test_a_folder_whose_name_is_no_text_is_shown(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / os.fsdecode(b"caf\xe9_s0"), POINTS)
+    assert "caf?_s0" in report(folder)
 
 
 def test_the_mean_of_noisy_runs_is_their_mean(tmp_path: Path) -> None:
@@ -300,6 +340,21 @@ def test_watching_serves_the_page_of_now(runs: Path) -> None:
         shutil.rmtree(runs / "new_s0")
         assert "odd&lt;_s0" in get()
         assert "odd<_s0" not in get()
+
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        alive = make_run(runs / "alive_s0", [(0, 1.0), (10, 2.0)])
+        record = {"status": "running", "pid": child.pid, "host": platform.node()}
+        (alive / "run.json").write_text(json.dumps(record))
+        assert "1 running" in get()
+        child.communicate(b"\n")
+        assert "1 killed" in get(), "a process that is killed changes no file"
+
+        request = urllib.request.Request(address, headers={"Host": "localhost"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert answer.status == 200
+        foreign = urllib.request.Request(address, headers={"Host": "a.example:80"})
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(foreign, timeout=10)
     finally:
         server.shutdown()
         thread.join()

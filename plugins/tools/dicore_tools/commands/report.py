@@ -45,7 +45,7 @@ def command(places: Sequence[str], *, out: Path, title: str | None, show: bool) 
     from dicore_tools.reports.run_data import read_runs
 
     runs, problems = read_runs(find_runs(places))
-    content = page(runs, title=title, problems=problems).encode()
+    content = page(runs, title=title, problems=problems).encode("utf-8", "replace")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_file(out, content)

@@ -88,7 +88,7 @@ def serve(places: Sequence[str], *, every: int = 10, port: int = 8300) -> Thread
         """Seconds after which a browser that sends nothing is left."""
 
         def do_GET(self) -> None:
-            host = self.headers.get("Host", "").rpartition(":")[0]
+            host = self.headers.get("Host", "").partition(":")[0]  # no port if it is 80
             ours = host in ("127.0.0.1", "localhost")  # not a name that a website points here
             found = ours and self.path.partition("?")[0] in ("/", "/index.html")
             content = pages.now() if found else b"not found: see /"
@@ -118,6 +118,7 @@ class _Pages:
     def __init__(self, places: Sequence[str], every: int) -> None:
         self._places, self._every = places, every
         self._seen: Any = None
+        self._states: list[str] = []
         self._read: dict[Path, tuple[Any, RunData]] = {}
         self._content = b""
         self._lock = threading.Lock()
@@ -134,10 +135,12 @@ class _Pages:
             try:
                 folders = find_runs(self._places)
                 seen = [(each.path, *map(_changed, _files(each))) for each in folders]
-                if seen != self._seen:
+                states = [run.state for _, run in self._read.values()]
+                if (seen, states) != (self._seen, self._states):  # a killed run writes nothing
                     runs, problems = self._runs(folders)
                     content = page(runs, refresh_s=self._every, problems=problems)
-                    self._content, self._seen = content.encode(), seen
+                    self._content, self._seen = content.encode("utf-8", "replace"), seen
+                    self._states = [run.state for run in runs]
             except (DicoreError, OSError) as error:  # they may be removed at any time
                 return self._note(str(error))
             return self._content
@@ -162,7 +165,8 @@ class _Pages:
 
     def _note(self, text: str) -> bytes:
         again = f'<meta http-equiv="refresh" content="{self._every}">'
-        return f"<!doctype html><meta charset=utf-8>{again}<pre>{escape(text)}</pre>".encode()
+        page = f"<!doctype html><meta charset=utf-8>{again}<pre>{escape(text)}</pre>"
+        return page.encode("utf-8", "replace")
 
 
 def _files(run: RunFolder) -> tuple[Path, ...]:

@@ -6,7 +6,7 @@ Shapes: P points of a run, G points of the grid of a group.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dicore.data.json_codec import loads
 from dicore.errors import UsageError
 from dicore.run.folder import RunFolder
-from dicore.run.log import RESERVED, read_metrics
+from dicore_tools.reports.columns import AT, read_columns
 
 __all__ = [
     "AXES",
@@ -27,6 +27,7 @@ __all__ = [
     "Curve",
     "Group",
     "Middle",
+    "along",
     "common_label",
     "find_runs",
     "goal_of",
@@ -182,21 +183,25 @@ def read_curve(run: RunFolder, *, tag: str = TAG, axis: Axis = "env_step") -> Cu
         UsageError: the run's files cannot be read, or it has no such metric.
     """
     file = run.log / "usage.jsonl" if tag.startswith("usage/") else run.metrics
-    key = AXES[axis][0]
-    points: list[tuple[float, float]] = []
-    tags: set[str] = set()
-    if file.is_file():
-        for line in read_metrics(file):
-            tags |= line.keys()
-            if tag in line and math.isfinite(line[tag]):
-                points.append((float(line[key]), float(line[tag])))
-    if not points:
-        raise UsageError(f"{run}: no '{tag}' in {file}", hint=_tag_hint(tag, tags))
-    points.sort(key=lambda point: point[0])
-    x, y = np.array(points).T
-    record = _json(run.metadata)
-    result = record.get("result") or {}
-    return Curve(run.path, x, y, _json(run.config).get("config", {}), bool(result.get("stop")))
+    columns = read_columns(file) if file.is_file() else {}
+    if tag not in columns:
+        raise UsageError(f"{run}: no finite '{tag}' in {file}", hint=_tag_hint(tag, columns))
+    config, result = _json(run.config).get("config"), _json(run.metadata).get("result")
+    solved = isinstance(result, Mapping) and bool(result.get("stop"))
+    known = config if isinstance(config, Mapping) else {}
+    return Curve(run.path, *along(columns[tag], axis), known, solved)
+
+
+def along(points: Floats, axis: Axis) -> tuple[Floats, Floats]:
+    """Returns a metric over an axis: x, increasing, and y, float64 [P].
+
+    Args:
+        points: Of the metric, as `read_columns` returns it: float64 [P, 4].
+        axis: Quantity on the x axis.
+    """
+    x = points[:, AT.index(AXES[axis][0])]
+    order = np.argsort(x, kind="stable")
+    return x[order], points[order, 3]
 
 
 def group_runs(curves: Sequence[Curve], by: str | None = None) -> list[Group]:
@@ -337,10 +342,10 @@ def _json(file: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _tag_hint(tag: str, tags: set[str]) -> str:
+def _tag_hint(tag: str, tags: Collection[str]) -> str:
     from dicore_registry import nearest
 
-    close = nearest(tag, tags - {*RESERVED})
+    close = nearest(tag, tags)
     if close:
         return f"did you mean '{close}'?"
     return "log/metrics.jsonl lists the metric names" if tags else "the run has logged nothing yet"

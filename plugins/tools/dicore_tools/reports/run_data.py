@@ -5,12 +5,10 @@ Shapes: P points of a metric.
 
 from __future__ import annotations
 
-import json
+import math
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -20,8 +18,8 @@ import psutil
 from dicore.data.json_codec import loads
 from dicore.errors import UsageError
 from dicore.run.folder import RunFolder
-from dicore.run.log import RESERVED, read_metrics
-from dicore_tools.reports.curves import AXES, TAG, Axis, Curve
+from dicore_tools.reports.columns import read_columns
+from dicore_tools.reports.curves import TAG, Axis, Curve, along
 
 __all__ = ["NONE", "RunData", "differing", "read_run", "read_runs"]
 
@@ -31,7 +29,6 @@ NONE: Final = "\u2013"
 """What a table shows where there is no value."""
 _TREES = ("limits", "versions")
 _NUMBERS = ("env_step", "train_iter", "wall_s", "best_return")
-_COLUMNS = tuple(key for key, _ in AXES.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,8 @@ class RunData:
         points = self.columns.get(tag)
         if points is None:
             return None
-        x, y = points[:, _COLUMNS.index(AXES[axis][0])], points[:, 3]
-        return Curve(self.folder.path, x, y, self.config, bool(self.result.get("stop")))
+        solved = bool(self.result.get("stop"))
+        return Curve(self.folder.path, *along(points, axis), self.config, solved)
 
     @property
     def state(self) -> str:
@@ -100,51 +97,12 @@ def read_run(folder: RunFolder) -> RunData:
     Raises:
         UsageError: its files cannot be read.
     """
-    try:
-        columns = _columns(folder.metrics) if folder.metrics.is_file() else {}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        text = f"cannot read {folder.metrics}: a line is not one of metrics: {error}"
-        raise UsageError(text) from None
+    columns = read_columns(folder.metrics) if folder.metrics.is_file() else {}
     record, config = _json(folder, "metadata"), _json(folder, "config").get("config", {})
-    for file, ours in ((folder.metadata, _is_ours(record)), (folder.config, _is_tree(config))):
+    for file, ours in ((folder.metadata, _is_ours(record)), (folder.config, _is_config(config))):
         if not ours:
             raise UsageError(f"cannot read {file}: it is not one that dicore wrote")
     return RunData(folder, record, config, columns)
-
-
-def _columns(path: Path) -> dict[str, Floats]:
-    """Returns the finite values of each metric: float64 [P, 4], as in `RunData.columns`.
-
-    Lines with the same members become one array, which is ten times as fast as one by one.
-    """
-    alike: dict[tuple[str, ...], list[list[Any]]] = {}
-    for number, line in enumerate(_lines(path)):
-        alike.setdefault(tuple(line), []).append([*line.values(), number])
-    found: dict[str, list[Floats]] = {}
-    for names, rows in alike.items():
-        table = np.array(rows, np.float64)  # the texts NaN and Infinity are numbers of Python
-        at = table[:, [*map(names.index, _COLUMNS), len(names)]]
-        for tag in (name for name in names if name not in RESERVED):
-            values = table[:, names.index(tag)]
-            kept = np.isfinite(values)
-            if kept.any():
-                found.setdefault(tag, []).append(np.column_stack([at, values])[kept])
-    columns = {}
-    for tag, parts in found.items():
-        points = np.concatenate(parts)
-        columns[tag] = points[np.lexsort(points[:, [3, 0]].T)][:, [0, 1, 2, 4]]
-    return columns
-
-
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
-    """Returns the lines of a metrics file; all are parsed at once, unless one is damaged."""
-    raw = path.read_bytes()
-    raw = raw[: raw.rfind(b"\n") + 1]
-    with suppress(ValueError):
-        lines: list[dict[str, Any]] = json.loads(b"[" + raw[:-1].replace(b"\n", b",") + b"]")
-        if len(lines) == raw.count(b"\n"):
-            return lines
-    return read_metrics(path)
 
 
 def _is_ours(record: Mapping[str, Any]) -> bool:
@@ -153,10 +111,18 @@ def _is_ours(record: Mapping[str, Any]) -> bool:
     return (
         all(map(_is_tree, (result, components, *(record.get(name) or {} for name in _TREES))))
         and all(map(_is_tree, components.values()))
-        and all(isinstance(result.get(name) or 0, int | float) for name in _NUMBERS)
+        and all(_is_finite(result.get(name) or 0) for name in _NUMBERS)
         and isinstance(record.get("argv") or [], list)
         and isinstance(record.get("status", ""), str)
     )
+
+
+def _is_config(config: Any) -> bool:
+    return _is_tree(config) and all(_is_tree(config.get(name) or {}) for name in ("env", "policy"))
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < math.inf
 
 
 def _is_tree(value: Any) -> bool:
