@@ -14,12 +14,13 @@ from dicore.task.middleware import Role
 from dicore_plugins.distributed.processes import RoleProcess, end_processes, raise_failure
 from dicore_plugins.distributed.runtime import RayRuntime
 from dicore_plugins.distributed.weights import as_arrays
+from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
 from dicore_plugins.middleware.callbacks import BEST_EVALUATION, EvalSettings, eval_kwargs
 
 __all__ = ["ParallelEvaluation", "RemoteEvaluator"]
 
 
-class RemoteEvaluator:
+class RemoteEvaluator(ScheduledEvaluator):
     """Evaluates in a process of its own, one evaluation at a time.
 
     Its results and its state are those of the configured evaluator, which is never launched here.
@@ -44,8 +45,9 @@ class RemoteEvaluator:
         log: Any,
         system: Any,
     ) -> None:
-        self._local, self._runtime, self._mode = local, runtime, mode
+        self._local, self._runtime, self._policy = local, runtime, mode
         self._start, self._log, self.system = start, log, system
+        self._env = None
         self._process: RoleProcess | None = None
         self._pending: Any = None
         self._on_best: Callable[[], Any] = _nothing
@@ -103,7 +105,7 @@ class RemoteEvaluator:
         """
         self.prepare()
         assert self._process is not None
-        address = self._runtime.put(as_arrays(self._mode.state_dict()))
+        address = self._runtime.put(as_arrays(self._policy.state_dict()))
         self._on_best = on_best or _nothing
         call = address, train_iter, env_step, dict(kwargs or {})
         self._pending = self._process.call("evaluate", *call)
@@ -161,30 +163,23 @@ class RemoteEvaluator:
             self._on_best()
         return result
 
-    def eval(
-        self,
-        save_ckpt_fn: Callable[[str], Any] | None = None,
-        train_iter: int = -1,
-        envstep: int = -1,
-        *,
-        should_stop: Callable[[], bool] | None = None,
-        policy_kwargs: Mapping[str, Any] | None = None,
-    ) -> EvalResult:
+    def _evaluate(self, asked: Asked) -> EvalResult:
         """Evaluates the present parameters and waits for the result.
 
         An evaluation under way is completed first; if it ends the training, it is the result.
         """
-        stop = should_stop or _never
+        stop, save = asked.should_stop, asked.save_ckpt_fn
         while self.busy and not stop():
             if (earlier := self.poll(0.1)) is not None and earlier.stop:
                 return earlier
+        given = {"policy_kwargs": dict(asked.policy_kwargs), "n_episode": asked.n_episode}
+        kwargs = {key: each for key, each in given.items() if each}
+        on_best = None if save is None else lambda: save("ckpt_best.pth.tar")
         result: EvalResult | None = None
         for _ in range(3):
             if stop():
                 break
-            kwargs = {"policy_kwargs": dict(policy_kwargs)} if policy_kwargs else {}
-            on_best = None if save_ckpt_fn is None else lambda: save_ckpt_fn("best")
-            self.begin(train_iter, envstep, kwargs, on_best)
+            self.begin(asked.train_iter, asked.envstep, kwargs, on_best)
             while self.busy and not stop() and result is None:
                 result = self.poll(0.1)
             if result is not None:
@@ -197,6 +192,7 @@ class RemoteEvaluator:
             end_processes(self._runtime, [self._process])
         self._process = self._pending = None
         self._local.close()
+        super().close()
 
 
 @middleware(
@@ -256,7 +252,3 @@ class ParallelEvaluation:
 
 def _nothing() -> None:
     """What is called after an evaluation that is not the best."""
-
-
-def _never() -> bool:
-    return False

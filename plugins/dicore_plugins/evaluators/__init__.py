@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from dicore_plugins.evaluators.interaction.evaluator import (
         BaseSerialEvaluator,
         InteractionEvaluator,
-        VectorEvalMonitor,
     )
     from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
     from dicore_plugins.evaluators.metric.evaluator import Accuracy, IMetric, MetricEvaluator
+    from dicore_plugins.evaluators.monitor import VectorEvalMonitor
 
 __all__ = [
     "Accuracy",
@@ -42,13 +42,10 @@ _HOMES = {
     ".fqe.config": ("FQEConfig",),
     ".fqe.evaluator": ("FQEvaluator", "StateActionValue"),
     ".interaction.config": ("InteractionEvaluatorConfig",),
-    ".interaction.evaluator": (
-        "BaseSerialEvaluator",
-        "InteractionEvaluator",
-        "VectorEvalMonitor",
-    ),
+    ".interaction.evaluator": ("BaseSerialEvaluator", "InteractionEvaluator"),
     ".metric.config": ("MetricEvaluatorConfig",),
     ".metric.evaluator": ("Accuracy", "IMetric", "MetricEvaluator"),
+    ".monitor": ("VectorEvalMonitor",),
 }
 """Public names by module."""
 

@@ -18,7 +18,14 @@ import psutil
 import pytest
 
 from dicore.config import bind, compile_config
-from dicore.errors import ConfigError, ConfigWarning, DicoreError, EnvError, UsageError
+from dicore.errors import (
+    ClosedError,
+    ConfigError,
+    ConfigWarning,
+    DicoreError,
+    EnvError,
+    UsageError,
+)
 from dicore.run.env_factory import spaces_of
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
@@ -211,8 +218,15 @@ def test_an_evaluation_is_lost_with_its_process(parts: Any, number: int) -> None
         evaluator.poll(0.1)
     assert evaluator.last_result is None or not evaluator.missing
     assert evaluator.best_return == float("-inf") or not evaluator.missing
-    assert evaluator.eval(train_iter=1, envstep=1).mean_return > 0
+    names: list[str] = []
+    result = evaluator.eval(names.append, train_iter=1, envstep=1, n_episode=5)
+    assert result.mean_return > 0
+    assert len(result.returns) == 5
+    assert names == ["ckpt_best.pth.tar"] or not evaluator.missing
     assert not psutil.pid_exists(gone)
+    evaluator.close()
+    with pytest.raises(ClosedError, match="the evaluator is closed"):
+        evaluator.eval()
 
 
 @pytest.mark.ray

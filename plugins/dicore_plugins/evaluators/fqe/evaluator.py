@@ -30,7 +30,7 @@ from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.evaluators.fqe.config import FQEConfig
-from dicore_plugins.evaluators.interaction.evaluator import Asked, ScheduledEvaluator
+from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
 from dicore_plugins.functional.distributional import quantile_target
 from dicore_plugins.functional.samples import to_batch
 from dicore_plugins.functional.td import bridged, td_loss

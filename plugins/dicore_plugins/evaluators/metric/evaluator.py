@@ -17,8 +17,8 @@ from dicore.data import EnvBatch
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
-from dicore_plugins.evaluators.interaction.evaluator import Asked, ScheduledEvaluator
 from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
+from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
 
 __all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
 

@@ -1,0 +1,125 @@
+"""What evaluators share: when an evaluation is due, its arguments, its log, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from dicore.config.schema import ComponentConfig
+from dicore.errors import ClosedError
+from dicore.interfaces.evaluator import EvalResult
+from dicore.interfaces.policy import check_mode
+
+__all__ = ["Asked", "ScheduledEvaluator"]
+
+
+class Asked(NamedTuple):
+    """Arguments of an evaluation; see `ScheduledEvaluator.eval`."""
+
+    save_ckpt_fn: Callable[[str], Any] | None
+    train_iter: int
+    envstep: int
+    n_episode: int | None
+    should_stop: Callable[[], bool]
+    policy_kwargs: Mapping[str, Any]
+
+
+class ScheduledEvaluator:
+    """Base class of evaluators: when one is due, which policy it evaluates, and its end.
+
+    A subclass sets `_cfg`, `_env` (to be closed with it; None: none), `_policy` and `_log`, and
+    implements `_evaluate`.
+    """
+
+    config_class: ClassVar[type[ComponentConfig]]
+    _cfg: Any
+    _env: Any
+    _policy: Any
+    _log: Any
+    _closed = False
+    _last_eval_iter = _eval_iter_before = -1
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    def reset_policy(self, policy: Any | None = None) -> None:
+        """Uses `policy` (an eval mode) from now on, and clears its per-env state."""
+        if policy is not None:
+            check_mode(policy, "eval", "forward", "reset")
+            self._policy = policy
+        self._policy.reset()
+
+    def should_eval(self, train_iter: int) -> bool:
+        """Returns whether an evaluation is due: at 0, then every `eval_freq` updates."""
+        if train_iter == self._last_eval_iter:
+            return False
+        due = self._last_eval_iter < 0 or train_iter - self._last_eval_iter >= self._cfg.eval_freq
+        if due:
+            self._eval_iter_before, self._last_eval_iter = self._last_eval_iter, train_iter
+        return due
+
+    def eval(
+        self,
+        save_ckpt_fn: Callable[[str], Any] | None = None,
+        train_iter: int = -1,
+        envstep: int = -1,
+        n_episode: int | None = None,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+    ) -> EvalResult:
+        """Evaluates the policy and returns whether training may stop.
+
+        An interrupted evaluation is not recorded, and is due again, also after resuming.
+
+        Args:
+            save_ckpt_fn: Called with 'ckpt_best.pth.tar' when the value is a new best.
+            train_iter: Gradient updates so far; at 0 training does not stop. -1: unknown.
+            envstep: Env steps collected so far, for the log. -1: unknown.
+            n_episode: Number of episodes (of `fqe`: first states); None: the configured number.
+            should_stop: Called between steps; True interrupts the evaluation.
+            policy_kwargs: Keyword arguments of the policy's forward.
+
+        Returns:
+            The result, which unpacks as `stop, returns`.
+
+        Raises:
+            ClosedError: the evaluator is closed.
+            UsageError: there are fewer episodes than environments.
+            SchemaError: a data set lacks a column.
+        """
+        if self._closed:
+            raise ClosedError("the evaluator is closed", hint="create a new evaluator")
+        stop, kwargs = should_stop or _never, policy_kwargs or {}
+        return self._evaluate(Asked(save_ckpt_fn, train_iter, envstep, n_episode, stop, kwargs))
+
+    def _evaluate(self, asked: Asked) -> EvalResult:
+        """Evaluates the policy; see `eval`."""
+        raise NotImplementedError
+
+    def _write(self, statistics: Mapping[str, float], asked: Asked, line: str = "") -> None:
+        """Passes statistics, and a line for people, to the log."""
+        if self._log is None:
+            return
+        self._log.log_scalars(
+            {f"evaluator/{key}": value for key, value in statistics.items()},
+            env_step=max(asked.envstep, 0),
+            train_iter=max(asked.train_iter, 0),
+        )
+        if line and hasattr(self._log, "log_text"):
+            self._log.log_text(line, channel="evaluator")
+
+    def close(self) -> None:
+        """Closes the environments, if there are any; harmless when repeated."""
+        if not self._closed:
+            self._closed = True
+            if self._env is not None:
+                self._env.close()
+
+
+def _never() -> bool:
+    return False
