@@ -57,8 +57,7 @@ class RunningNorm(nn.Module):
         def forward(x: npt.NDArray[np.float32]) -> Any:
             y = x - mean
             y /= np.sqrt(var + eps)
-            np.maximum(y, -limit, out=y)
-            return np.minimum(y, limit, out=y)
+            return y.clip(-limit, limit, y)
 
         return forward
 

@@ -309,10 +309,10 @@ def _arrays(tree: Any) -> Any:
     """Returns tensors as arrays; a third of the time of `tree_map`."""
     if tree.__class__ is np.ndarray:
         return tree
+    if tree.__class__ is dict or isinstance(tree, Mapping):
+        return {key: _arrays(each) for key, each in tree.items()}
     if isinstance(tree, Tensor):
         return tree.numpy()
-    if isinstance(tree, Mapping):
-        return {key: _arrays(each) for key, each in tree.items()}
     return tree_map(lambda leaf: leaf.numpy() if isinstance(leaf, Tensor) else leaf, tree)
 
 
