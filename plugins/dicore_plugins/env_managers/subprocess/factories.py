@@ -12,6 +12,7 @@ from typing import Any
 import cloudpickle
 
 from dicore.errors import EnvCreateError
+from dicore.run.env_factory import EnvFactory
 from dicore_plugins.env_managers.faults import described
 
 __all__ = ["pickled", "preload"]
@@ -57,15 +58,14 @@ def preload(env_fn: Iterable[Callable[[], Any]]) -> None:
 
 
 def _uses_torch(env_fn: Iterable[Any]) -> bool:
-    """Returns whether a factory, a module of one, or the main script, has a name of torch."""
+    """Returns whether an environment, a module of one, or the main script, has a name of torch."""
     places = {"__main__"}  # workers import it, too
     for each in env_fn:
-        make = each
-        while isinstance(make, functools.partial):
-            make = make.func
-        places.add(getattr(make, "__module__", None) or "")
-        if "torch" in getattr(getattr(make, "__code__", None), "co_names", ()):
-            return True
+        for made in _made_by(each):
+            places.add(getattr(made, "__module__", None) or "")
+            code = getattr(getattr(made, "build", made), "__code__", None)
+            if "torch" in getattr(code, "co_names", ()):
+                return True
     modules = [sys.modules[each] for each in places if each in sys.modules]
     for value in (value for module in modules for value in list(vars(module).values())):
         kind = type(value)  # not isinstance, which runs code of proxies
@@ -75,6 +75,17 @@ def _uses_torch(env_fn: Iterable[Any]) -> bool:
         if str(name).partition(".")[0] == "torch":
             return True
     return False
+
+
+def _made_by(make: Any) -> Iterator[Any]:
+    """Yields a factory; of one by config, classes and functions of environment and wrappers."""
+    while isinstance(make, functools.partial):
+        make = make.func
+    yield make
+    if isinstance(make, EnvFactory):
+        for section in map(type, (make.env, *make.env.env_wrapper)):
+            yield section
+            yield getattr(section, "_target", None)
 
 
 def _fault(value: Any) -> Exception | None:
