@@ -119,7 +119,7 @@ class RayRuntime:
     def _use(self, address: str | None) -> None:
         """Uses the Ray that this process is connected to, if it is the one that is meant."""
         present = self.ray.get_runtime_context().gcs_address
-        if address not in (None, "auto", present):
+        if address not in (None, "auto") and _place(str(address)) != _place(present):
             raise UsageError(
                 f"pipeline.system.address: expected {present}, the Ray cluster that this process"
                 f" is connected to, got {address}",
@@ -244,6 +244,18 @@ def check_address(address: str) -> None:
         _connect_to(address, 5.0)
     except (OSError, OverflowError) as error:
         raise _nobody_at(address, error) from error
+
+
+def _place(address: str) -> tuple[str, str]:
+    """Returns host and port of `host:port`; all names of this machine are one host."""
+    name, _, port = address.rpartition(":")
+    try:
+        host = socket.gethostbyname(name)
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+    except (OSError, UnicodeError):
+        return name, port
+    return "127.0.0.1", port
 
 
 def _connect_to(address: str, timeout: float) -> None:

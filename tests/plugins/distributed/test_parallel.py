@@ -380,6 +380,19 @@ def test_another_cluster_than_the_one_of_this_process_is_refused() -> None:
     RayRuntime(address="auto").close()
 
 
+@pytest.mark.ray
+def test_a_cluster_of_this_machine_may_be_called_by_any_of_its_names() -> None:
+    runtime = RayRuntime()
+    try:
+        port = runtime.ray.get_runtime_context().gcs_address.rpartition(":")[2]
+        for name in ("127.0.0.1", "localhost"):
+            RayRuntime(address=f"{name}:{port}").close()
+        with pytest.raises(UsageError, match="expected 127"):
+            RayRuntime(address=f"192.0.2.77:{port}")
+    finally:
+        runtime.close()
+
+
 def test_a_system_config_of_a_file_is_not_dropped_silently(tmp_path: Path) -> None:
     file = tmp_path / "dqn.py"
     main, create = {"env": {"type": "cartpole"}, "policy": {"type": "random"}}, {}  # type: ignore[var-annotated]
