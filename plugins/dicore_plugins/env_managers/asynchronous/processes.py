@@ -141,11 +141,11 @@ class AsyncProcessPool(ProcessPool):
         queued = self._queued.pop(worker, [])
         try:
             if isinstance(value, RemoteError):
-                worker.end()
                 raise value
             worker.time_limits, worker.launched = value, True
             self._crew.join(worker)
         except RemoteError as error:
+            worker.end()
             self._forget(worker)
             for env_id, _, _ in queued:
                 self._resetting.pop(env_id, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import resource
-import socket
 import sys
 import threading
 import time
@@ -130,6 +129,21 @@ class Crew:
                 worker.end()
         return failed
 
+    def has_layers(self) -> bool:
+        """Returns whether an environment has layers with a state that outlives episodes.
+
+        Raises:
+            EnvCreateError: a worker ended.
+        """
+        found = []
+        asked = [(worker, worker.post("has_layers")) for worker in self.workers]
+        for worker, request in asked:
+            try:
+                found.append(worker.value(request))
+            except RemoteError as error:
+                raise create_error(worker, error) from error
+        return any(found)
+
     def new_transport(self, layout: EnvLayout) -> None:
         """Makes the configured transport, or the pipe for spaces that it cannot carry."""
         from dicore_plugins.env_managers.transports.shared_memory import SharedMemory
@@ -144,20 +158,25 @@ class Crew:
         except EnvSpaceError as error:
             _LOG.info("env workers use the pipe, not shared memory: %s", error.message)
             self.transport = Pipe()
-        self.attach(self.workers)
+        self._attach(self.workers)  # one that ends here is started again by the next reset
 
-    def attach(self, workers: Sequence[Worker]) -> None:
+    def _attach(self, workers: Sequence[Worker]) -> dict[Worker, RemoteError]:
         """Gives the memory of the transport to workers.
 
-        Raises:
-            RemoteError: a worker ended.
+        Returns:
+            Why some could not take it; these workers are ended.
         """
         files = list(self.transport.files())
-        if files:
-            asked = [(worker, worker.post("attach", self.transport)) for worker in workers]
-            for worker, request in asked:
+        failed: dict[Worker, RemoteError] = {}
+        asked = [(worker, worker.post("attach", self.transport)) for worker in workers if files]
+        for worker, request in asked:
+            try:
                 worker.value(request)
-                socket.send_fds(worker.channel.socket, [b"f"], files)
+                worker.send_files(files)
+            except RemoteError as error:
+                failed[worker] = error
+                worker.end()
+        return failed
 
     def join(self, worker: Worker) -> None:
         """Gives a worker that made its environments the memory, and the states of lost ones.
@@ -165,7 +184,8 @@ class Crew:
         Raises:
             RemoteError: the worker ended, or a state could not be restored.
         """
-        self.attach([worker])
+        for error in self._attach([worker]).values():
+            raise error
         for state in worker.states.items():
             worker.value(worker.post("load_layer_states", *state))
 

@@ -92,9 +92,7 @@ class ProcessPool(EnvPool):
         for worker, error in crew.launch(crew.workers).items():
             raise create_error(worker, error) from (error if error.trace else None)
         self._made, self._lost = set(self.ids), set(self.ids)
-        asked = [(worker, worker.post("has_layers")) for worker in crew.workers]
-        stateful = [self._value(*each) for each in asked]
-        self._is_stateful = any(stateful)
+        self._is_stateful = crew.has_layers()
         shape: tuple[int, ...] = ()
         with contextlib.suppress(EnvSpaceError):
             shape = shape_of(self.space("reward_space", "rew_space"))

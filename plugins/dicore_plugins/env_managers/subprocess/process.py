@@ -149,11 +149,10 @@ class Worker:
             with _importable_main(), one_thread_each():
                 process.start()
             theirs.close()
-            self._process = process
+            self._process, self._lifeline = process, lifeline
             self.channel = Channel(ours, min(0.2, *self._limits))
-            socket.send_fds(ours, [b"f"], [lifeline.end, board])
+            self.send_files([lifeline.end, board])
             lifeline.handed_over()
-            self._lifeline = lifeline
         except BaseException as error:
             ours.close()
             theirs.close()
@@ -167,6 +166,17 @@ class Worker:
         finally:
             os.close(board)
         self.post("make", self._env_fn, self.ids)
+
+    def send_files(self, files: Sequence[int]) -> None:
+        """Gives descriptors to the process.
+
+        Raises:
+            RemoteError: it ended.
+        """
+        try:
+            socket.send_fds(self.channel.socket, [b"f"], files)
+        except OSError:
+            raise self.lost() from None
 
     def post(
         self, name: str, *args: Any, ids: Sequence[int] = (), buffer: int = 0, body: bytes = b""
