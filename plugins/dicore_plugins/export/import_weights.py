@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle  # noqa: TID251 - for the error of torch's weights-only loader
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import Any, Final
 import torch
 
 from dicore.errors import CheckpointUnsafeError, UsageError
-from dicore.run.checkpoint_store import CheckpointStore
+from dicore.run.checkpoint_store import CheckpointStore, checkpoint_name
 from dicore.run.env_factory import BuildContext, spaces_of
 from dicore.run.folder import RunFolder
 from dicore.run.random import seeded
@@ -27,6 +28,7 @@ __all__ = ["Imported", "import_weights", "read_tensors", "suggested_table"]
 
 _SB3: Final = "policy.pth"
 """Member of the archives that Stable-Baselines3 saves."""
+_OURS: Final = "imported"
 _SHOWN: Final = 12
 _TURNED: Final = ".T"
 Tensors = dict[str, torch.Tensor]
@@ -73,10 +75,13 @@ def import_weights(
         trust: Run code that `config.json` names by path instead of a registered name.
 
     Raises:
-        UsageError: the file cannot be read, or names or shapes do not match.
-        CheckpointUnsafeError: the file would have to run code.
+        UsageError: the file cannot be read, names or shapes do not match, or training wrote a
+            checkpoint of this name.
+        RunLockedError: the run is being trained.
+        CheckpointUnsafeError: the file would have to run code, or the name is none of a folder.
     """
     theirs = read_tensors(file)
+    _check_name(run, name)
     with _policy_of(run, trust) as policy:
         ours = dict(_leaves(policy.eval_mode.state_dict()))
         pairs = _pairs(ours, theirs, table)
@@ -88,11 +93,36 @@ def import_weights(
         for own, other in pairs.items():
             for tensor in _copies(state, own, ours[own]):
                 tensor.copy_(_found(other, theirs).to(tensor.dtype))
-        learner = {"policy": state, "last_iter": 0, "last_step": 0}
-        place = CheckpointStore(RunFolder.open(run).checkpoints).save(name, {"learner": learner})
+        place = _save(run, name, {"policy": state, "last_iter": 0, "last_step": 0})
     rows = [(own, tuple(ours[own].shape), other) for own, other in pairs.items()]
     used = {other.removesuffix(_TURNED) for other in pairs.values()} | set(pairs.values())
     return Imported(place, rows, missing, [each for each in theirs if each not in used])
+
+
+def _check_name(run: str | Path, name: str) -> None:
+    """Raises UsageError if the checkpoint of this name is one of training."""
+    store = CheckpointStore(RunFolder.open(run).checkpoints)
+    name = checkpoint_name(name)
+    if name != _OURS and name in store.names() and _OURS not in store.metadata(name):
+        raise UsageError(
+            f"{store.folder / name} exists and holds what the run has trained",
+            hint="choose another --name (name= in Python)",
+        )
+
+
+def _save(run: str | Path, name: str, learner: dict[str, Any]) -> Path:
+    """Writes a checkpoint of the learner alone; all others stay.
+
+    Raises:
+        RunLockedError: the run is being trained.
+    """
+    folder = RunFolder.open(run)
+    folder.lock()
+    try:
+        store = CheckpointStore(folder.checkpoints, keep=sys.maxsize, metadata={_OURS: True})
+        return store.save(name, {"learner": learner})
+    finally:
+        folder.unlock()
 
 
 def suggested_table(run: str | Path, file: str | Path, *, trust: bool = False) -> dict[str, str]:
@@ -147,7 +177,8 @@ def read_tensors(file: str | Path) -> Tensors:
             )
     except pickle.UnpicklingError as error:
         raise CheckpointUnsafeError(
-            f"{path}: holds more than tensors: {str(error).splitlines()[0]}",
+            f"{path}: torch's weights-only loader refuses it: it is damaged, or reading it would"
+            " run code, because it holds more than tensors",
             hint="save only its state dict (torch.save(model.state_dict(), FILE)), or safetensors",
         ) from error
     except OSError as error:
@@ -260,6 +291,8 @@ def _check_shapes(pairs: Mapping[str, str], ours: Tensors, theirs: Tensors) -> N
         there, here = [*_found(other, theirs).shape], [*ours[own].shape]
         if there != here:
             wrong.append(f"{own} is {here} here, {other} is {there} in the file")
+        elif _found(other, theirs).is_complex() and not ours[own].is_complex():
+            wrong.append(f"{other} has complex numbers")
         elif not bool(torch.isfinite(_found(other, theirs).float()).all()):
             wrong.append(f"{other} has values that are not finite")
     if wrong:
@@ -284,10 +317,13 @@ def _unmatched(
 
 
 def _copies(state: Mapping[str, Any], own: str, like: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yields the tensor of a name, and those of networks that follow it (`target_model`)."""
+    """Yields the tensor of a name, and those of networks that follow it.
+
+    These have a tensor of the same name and shape: `target_model`, `average_model`.
+    """
     first, _, rest = own.partition(".")
     for key, part in state.items():
-        if key != first and not (isinstance(part, Mapping) and key.startswith("target")):
+        if key != first and not (isinstance(part, Mapping) and rest):
             continue
         found: Any = part
         for word in _words(found, rest):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle  # noqa: TID251 - to write what must be refused
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,20 @@ import yaml
 from safetensors.torch import save_file
 
 from dicore.cli import main
-from dicore.errors import CheckpointUnsafeError, UsageError
+from dicore.errors import CheckpointUnsafeError, RunLockedError, UsageError
 from dicore.run.checkpoint_io import read_state
+from dicore.run.checkpoint_store import CheckpointStore
+from dicore.run.folder import RunFolder
 from dicore.run.launch import launch
-from dicore_plugins.export.import_weights import import_weights, read_tensors, suggested_table
+from dicore.run.request import TrainRequest
+from dicore_plugins.export.import_weights import (
+    _policy_of,
+    import_weights,
+    read_tensors,
+    suggested_table,
+)
 from dicore_tools.evaluation.evaluate import evaluate
+from dicore_tools.sessions import create
 
 Tensors = dict[str, torch.Tensor]
 
@@ -94,6 +104,48 @@ def test_an_archive_of_stable_baselines3(runs: tuple[Path, Path], tmp_path: Path
     assert suggested_table(target, tmp_path / "model.zip")
 
 
+def test_checkpoints_of_training_stay(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    source, trained_run = runs
+    target = tmp_path / "target"
+    shutil.copytree(trained_run, target)
+    store = CheckpointStore(target / "ckpt", keep=20)
+    for number in range(8):
+        store.save(f"iteration_{number}", {"learner": {}}, train_iter=number)
+    names = set(store.names())
+    torch.save({"model": weights_of(source)}, tmp_path / "a.pt")
+    for name in ("final", "ckpt_final.pth.tar", "iteration_3"):
+        with pytest.raises(UsageError, match="holds what the run has trained"):
+            import_weights(target, tmp_path / "a.pt", name=name)
+    for name in ("imported", "mine", "mine"):
+        import_weights(target, tmp_path / "a.pt", name=name)
+    assert set(store.names()) == {*names, "imported", "mine"}
+
+
+def test_a_run_that_is_being_trained_is_refused(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    source, target = runs
+    torch.save({"model": weights_of(source)}, tmp_path / "a.pt")
+    trainer = RunFolder.open(target)
+    trainer.lock()
+    try:
+        with pytest.raises(RunLockedError):
+            import_weights(target, tmp_path / "a.pt", name="meanwhile")
+    finally:
+        trainer.unlock()
+    assert not (target / "ckpt/meanwhile").exists()
+
+
+def test_every_network_that_follows_gets_the_weights(tmp_path: Path) -> None:
+    run = create(TrainRequest(env="cartpole", policy="acer", exp_name=str(tmp_path / "a"))).path
+    with _policy_of(run, trust=False) as policy:
+        state = policy.learn_mode.state_dict()
+    weights = {name: torch.rand_like(torch.as_tensor(v)) for name, v in state["model"].items()}
+    save_file(weights, tmp_path / "a.safetensors")
+    done = read_state(import_weights(run, tmp_path / "a.safetensors").checkpoint)
+    for part in ("model", "average_model"):
+        for name, value in weights.items():
+            assert torch.equal(torch.as_tensor(done["learner"]["policy"][part][name]), value)
+
+
 class Evil:
     def __reduce__(self) -> Any:
         return os.mkdir, ("evil",)
@@ -105,11 +157,12 @@ class Evil:
         (lambda w: w | {next(iter(w)): torch.zeros(3, 3)}, None, "is [16, 4] here"),
         (lambda w: w | {next(iter(w)): torch.full((16, 4), torch.nan)}, None, "not finite"),
         (lambda w: dict(list(w.items())[1:]), None, "no weights for 1 of"),
+        (lambda w: {n: v * (1 + 1j) for n, v in w.items()}, None, "has complex numbers"),
         (lambda w: {}, None, "has no tensors"),
         (lambda w: w, {"model.x.*": "y.*"}, "the policy has no"),
         (lambda w: w, {"model.*": "q_net.*"}, "the file has no 'q_net.*'"),
     ],
-    ids=["shape", "nan", "missing", "empty", "own", "theirs"],
+    ids=["shape", "nan", "missing", "complex", "empty", "own", "theirs"],
 )
 def test_mistakes_are_named_and_nothing_is_written(
     runs: tuple[Path, Path], tmp_path: Path, change: Any, table: Any, text: str
