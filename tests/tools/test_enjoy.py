@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,24 @@ def test_a_trained_policy_plays_and_its_run_is_unchanged(
     assert mtimes(run) == before
 
 
+def test_a_folder_with_an_equals_sign_is_a_run(
+    run: Path, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(run, "lr=0.1")
+    assert "5 env steps" in said(capfd, "lr=0.1", "--show", "none", "--steps", "5").out
+    for command in ("eval", "config show"):
+        assert main([*command.split(), "lr=0.1"]) == 0
+    assert main(["eval", "lr=0.1", "env.stop_value=7", "-n", "1"]) == 0
+
+
+def test_a_video_of_half_an_episode_is_missed(
+    run: Path, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("--show", "video", "-o", str(tmp_path / "film"), "--steps", "1")
+    assert "no video: no episode ended within 1 env step" in said(capfd, str(run), *words).out
+
+
 def test_frames_are_drawn_as_text(capfd: pytest.CaptureFixture[str]) -> None:
     out = said(capfd, "cartpole", "--show", "text", "--steps", "3", "--delay", "0").out
     frames = [part for part in out.split("\n\n") if part.count("\n") > 10]
@@ -82,6 +101,7 @@ def test_failing_environments_are_listed(capfd: pytest.CaptureFixture[str]) -> N
         (("cartpol", "--show", "none"), "cartpole"),
         (("cartpole", "--load-path", "best"), "no run is given"),
         (("cartpole", "-p", "dqn", "--show", "none"), "has to learn first"),
+        (("cartpole", "--show", "none", "--delay", "nan"), "a delay of nan s"),
     ],
 )
 def test_mistakes_are_named(

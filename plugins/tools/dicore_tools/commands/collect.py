@@ -109,18 +109,20 @@ def command(
     """Collects samples with a policy and saves them to a folder or a file."""
     from dicore.console import say
     from dicore.errors import UsageError
+    from dicore_tools.commands.words import split_words
     from dicore_tools.demo_dataset import collect_demo_data
 
     if count is not None and given["n_episode"] is not None:
         raise UsageError(f"-n {count} and --episodes {given['n_episode']}: expected one of them")
-    source = _source([word for word in words if "=" not in word], env, policy)
+    places, overrides = split_words(words)
+    source = _source(places, env, policy)
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         data = collect_demo_data(
             source,
             collect_count=1000 if count is None else count,
             expert_data_path=out,
             state_dict_path=load_path,
-            overrides=[word for word in words if "=" in word],
+            overrides=overrides,
             **given,
         )
     say(f"{out}: {len(data)} samples of {', '.join(data.keys())}", result=True)

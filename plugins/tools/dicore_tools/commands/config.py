@@ -12,6 +12,7 @@ import click
 
 from dicore.console import plural, printable, write_table
 from dicore.errors import ConfigError, DicoreError, UsageError
+from dicore_tools.commands.words import split_words
 
 if TYPE_CHECKING:
     from dicore.run.request import TrainRequest
@@ -254,8 +255,8 @@ def schema(out: str | None) -> None:
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    overrides = [word for word in words if "=" in word or word.startswith("{")]
-    return [word for word in words if word not in overrides], overrides
+    places, _ = split_words([word for word in words if not word.startswith("{")])
+    return places, [word for word in words if word not in places]
 
 
 def _request(overrides: Sequence[str], **given: Any) -> Any:

@@ -107,10 +107,10 @@ def command(
 ) -> None:
     """Plays episodes to look at, of a trained policy or of an environment."""
     from dicore.console import own_process, say
+    from dicore_tools.commands.words import split_words
 
     own_process()
-    places = [word for word in words if "=" not in word]
-    overrides = [word for word in words if "=" in word]
+    places, overrides = split_words(words)
     if (include or exclude) and not everything:
         raise UsageError("--include and --exclude choose among the environments of --all")
     if everything:
@@ -122,6 +122,8 @@ def command(
         played = how.play(places[0])
         for video in played.videos:
             say(f"video: {video}")
+        if how.show == "video" and not played.videos:
+            say(f"no video: no episode ended within {plural(played.steps, 'env step')}")
         say(f"{places[0]}: {played}", result=True)
         return
     failed = 0

@@ -88,14 +88,14 @@ def command(words: Sequence[str], *, as_json: bool, **given: Any) -> None:
 def _evaluate(words: Sequence[str], **given: Any) -> Evaluation:
     from dicore.console import own_process
     from dicore.run.request import TrainRequest
+    from dicore_tools.commands.words import split_words
     from dicore_tools.evaluation.evaluate import eval as eval_by_config
     from dicore_tools.evaluation.evaluate import evaluate
 
     own_process()
     names = {name: given.pop(name) for name in ("config", "env", "policy")}
     seed, trust, load_path = given.pop("seed"), given.pop("trust"), given.pop("load_path")
-    places = [word for word in words if "=" not in word]
-    overrides = [word for word in words if "=" in word]
+    places, overrides = split_words(words)
     if len(places) == 1 and Path(places[0]).is_file():
         names["config"], places = _only(names["config"], places[0]), []
     if len(places) > 1:

@@ -55,13 +55,13 @@ def new(*, words: Sequence[str], **given: Any) -> None:
     RUN` trains it.
     """
     from dicore.run.request import TrainRequest
+    from dicore_tools.commands.words import split_words
     from dicore_tools.sessions import create
 
     own_process()
-    files = [word for word in words if "=" not in word]
+    files, overrides = split_words(words)
     if len(files) > 1:
         raise UsageError(f"expected at most one config, got {', '.join(files)}")
-    overrides = [word for word in words if "=" in word]
     request = TrainRequest(config=files[0] if files else None, overrides=overrides, **given)
     folder = create(request)
     say(f"{folder}: made; train it: dicore train --resume {folder}", result=True)

@@ -122,16 +122,17 @@ def command(
 
 def _plan(words: tuple[str, ...], spaces: tuple[str, ...], out: str | None, given: Any) -> Any:
     from dicore.run.launch import TrainRequest, compile_request
+    from dicore_tools.commands.words import split_words
     from dicore_tools.tuning.space import parse_space, space_problems
     from dicore_tools.tuning.study import Plan
 
-    files = [word for word in words if "=" not in word]
+    files, overrides = split_words(words)
     if len(files) > 1:
         raise UsageError(f"expected one config, got {', '.join(files)}")
     names = ("env", "policy", "max_env_step", "max_train_iter")
     request = TrainRequest(
         config=files[0] if files else None,
-        overrides=["pipeline.logger=[]", *(word for word in words if "=" in word)],
+        overrides=["pipeline.logger=[]", *overrides],
         argv=(),
         **{name: given[name] for name in names},
     )

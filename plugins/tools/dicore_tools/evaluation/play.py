@@ -5,6 +5,7 @@ Nothing is trained, and no parameter changes.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -78,8 +79,11 @@ def play(
         idle: Always take the same action (zeros if the space has them), not the policy's.
 
     Raises:
-        UsageError: the environment cannot be shown so, or videos cannot be recorded.
+        UsageError: the environment cannot be shown so, videos cannot be recorded, or the delay is
+            not finite.
     """
+    if delay is not None and not math.isfinite(delay):
+        raise UsageError(f"a delay of {delay} s cannot be waited for", hint="pass a finite number")
     compiled = trained.compiled
     recorder: Any = Recorder(folder) if show == "video" else Viewer(show, delay)
     known = _files(folder) if show == "video" else set()
