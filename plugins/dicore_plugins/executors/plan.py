@@ -137,10 +137,10 @@ class Plan:
         """Returns whether a node waits for one of the step before."""
         one, two, count = self.stage_of[first], self.stage_of[then], len(self.stages)
         a, b = self.stages[one], self.stages[two]
-        if one == two:  # an object may keep what its second half needs
-            function = inspect.isroutine(a.spec.fn)
-            return (first < count) == (then < count) or not function or self._ordered(a, b)
         kept = a.writes & self._kept
+        if one == two:  # an object may keep what its second half needs
+            function = inspect.isroutine(a.spec.fn) and not kept & a.reads
+            return (first < count) == (then < count) or not function or self._ordered(a, b)
         return bool(self._ordered(a, b) or kept & b.writes or kept & (b.reads - self.lagged[two]))
 
     @staticmethod

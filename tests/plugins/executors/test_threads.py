@@ -145,6 +145,21 @@ def timed(lag: int | None) -> float:
     return time.perf_counter() - start
 
 
+def test_a_field_that_a_second_half_counts_is_read_by_the_next_step() -> None:
+    seen: list[int] = []
+
+    @middleware(reads=["train_iter"], writes=["train_iter"], uses=[])
+    def count(ctx: OnlineRLContext) -> Iterator[None]:
+        seen.append(ctx.train_iter)
+        yield
+        time.sleep(0.005)
+        ctx.train_iter += 1
+
+    with Task().start(True, 3, OnlineRLContext()) as task:
+        task.use(count).run(max_step=5)
+    assert seen == list(range(5))
+
+
 def test_what_declares_nothing_runs_alone() -> None:
     program, alone = Program(lambda: time.sleep(0.001)), []
 
