@@ -128,10 +128,10 @@ class Plan:
         a, b = self.stages[one], self.stages[two]
         if a.writes & b.writes:
             return True
-        if _apart(a.path, b.path):  # an object that both use is not used by both at once
-            return not a.uses.isdisjoint(b.uses)
-        exact = a.reads - self.lagged[one]
-        return bool(self._ordered(a, b) or a.writes & b.reads or exact & b.writes)
+        shared = not a.uses.isdisjoint(b.uses) or (
+            (a.alone or b.alone) and not _apart(a.path, b.path)
+        )
+        return bool(shared or a.writes & b.reads or (a.reads - self.lagged[one]) & b.writes)
 
     def _across(self, first: int, then: int) -> bool:
         """Returns whether a node waits for one of the step before."""

@@ -196,6 +196,23 @@ def test_members_of_a_parallel_run_at_the_same_time_and_those_of_a_serial_in_ord
     assert order == [*"defcba"] * 2
 
 
+def test_members_of_a_parallel_that_declare_a_dependency_run_in_order() -> None:
+    seen: list[float] = []
+
+    @middleware(writes=["eval_value"], uses=[])
+    def write(ctx: OnlineRLContext) -> None:
+        time.sleep(0.01)
+        ctx.eval_value = float(ctx.total_step)
+
+    @middleware(optional=["eval_value"], uses=[])
+    def read(ctx: OnlineRLContext) -> None:
+        seen.append(ctx.eval_value)
+
+    with Task().start(True, 3, OnlineRLContext()) as task:
+        task.use(task.parallel(write, read)).run(max_step=8)
+    assert seen == list(range(8))
+
+
 @pytest.mark.parametrize("half", ["forward", "backward"])
 def test_an_exception_surfaces_at_once_by_name(half: str) -> None:
     program, closed = Program(), []
