@@ -95,8 +95,8 @@ class Task(Events):
         if async_mode:
             self.executor = _executor(self, n_async_workers)
             self.executor.here.ctx, self._here = self._here.ctx, self.executor.here
-        mode = ["async"] * bool(async_mode)
-        self.labels = frozenset({*(labels or ()), *self.router.labels, *mode})
+        given = [labels] if isinstance(labels, str) else labels or ()
+        self.labels = frozenset([*given, *self.router.labels, *["async"] * bool(async_mode)])
         self._running = True
         self.router.route("start", self)
         return self

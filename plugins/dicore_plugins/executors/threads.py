@@ -6,7 +6,7 @@ import contextvars
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -165,13 +165,13 @@ class ThreadExecutor:
             self._rest()
             while self._jobs:  # an evaluation that was due at the end
                 self._rest()
-        except BaseException:
+        except BaseException as error:
             if not self.cancelled:
                 self.cancelled = True
                 self._join(self._jobs)
+            self._close(error)
             raise
-        finally:
-            self._close()
+        self._close(None)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -248,13 +248,12 @@ class ThreadExecutor:
                 acting.restart(newest.number)
             self._work.notify_all()
 
-    def _close(self) -> None:
-        """Closes the middleware of steps that were not completed."""
-        schedule = self._schedule
-        assert schedule is not None
-        for each in reversed(schedule.drop()):
-            with suppress(ValueError):  # it is still running
-                each.close()
+    def _close(self, error: BaseException | None) -> None:
+        """Closes the middleware of steps that were not completed, as the task does."""
+        assert self._schedule is not None
+        suspended = self._schedule.drop()
+        self.here.suspended = [each for each in suspended if not getattr(each, "gi_running", False)]
+        self._task._abandon(error)  # noqa: SLF001 - its own
 
     # ---- in the threads
 

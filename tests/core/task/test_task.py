@@ -543,6 +543,11 @@ def test_a_shared_lock_is_free_between_the_halves() -> None:
 # Labels and roles -----------------------------------------------------------------------------
 
 
+def test_one_label_may_be_given_as_a_string() -> None:
+    with Task().start(labels="distributed") as task:
+        assert task.labels == {"distributed", "standalone"}
+
+
 def test_labels_match_patterns() -> None:
     with Task().start(labels=["node.3"]) as task:
         assert task.labels == {"node.3", "standalone"}

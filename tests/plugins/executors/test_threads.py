@@ -244,6 +244,35 @@ def no_thread_of_ours() -> bool:
     return not any(each.name.startswith("dicore-") for each in threading.enumerate())
 
 
+@pytest.mark.parametrize("async_mode", [False, True])
+def test_failures_to_close_do_not_hide_the_exception(async_mode: bool) -> None:
+    closed: list[str] = []
+
+    def stage(name: str) -> Any:
+        @middleware(reads=["env_step"], uses=[])
+        def fn(ctx: OnlineRLContext) -> Iterator[None]:
+            try:
+                yield
+            finally:
+                closed.append(name)
+                raise KeyError(name)
+
+        return fn
+
+    def fails(ctx: OnlineRLContext) -> None:
+        raise ValueError("planted")
+
+    with (
+        pytest.raises(ValueError, match="planted") as raised,
+        Task().start(async_mode, ctx=OnlineRLContext()) as task,
+    ):
+        task.use(stage("a")).use(stage("b")).use(fails).run(max_step=3)
+    assert closed == ["b", "a"]
+    notes = raised.value.__notes__
+    assert ["fails' at total_step 0" in notes[0], len(notes)] == [True, 3]
+    assert "fn' failed too: KeyError('a')" in notes[2]
+
+
 def test_an_exception_of_a_listener_surfaces_too() -> None:
     def listener(value: int) -> None:
         if value == 2:
