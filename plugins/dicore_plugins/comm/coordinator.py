@@ -26,6 +26,8 @@ _LOG = logging.getLogger("dicore.comm")
 _POLL_S: Final = 0.05
 _RETRY_S: Final = 0.5
 _LOOK_S: Final = 1.0
+_RETURN_S: Final = 10.0
+"""At the end of training: the wait for lost processes that are being started again."""
 _LEARNER: Final = "learner0"
 
 
@@ -104,7 +106,7 @@ class Coordinator:
                         self._start(name)
         finally:
             self._ended.set()
-            self._close_all()
+            self._close_all(0.0 if self._error or stopped() else _RETURN_S)
             for thread in self._threads.values():
                 thread.join(timeout=10)
             if self._error is None and not stopped():
@@ -123,18 +125,27 @@ class Coordinator:
         self._threads[name] = thread
         thread.start()
 
-    def _close_all(self) -> None:
-        """Asks all processes to end; those that do not answer are left."""
-        for name in self._threads:
-            address = self._find(name)
-            if address is None:
-                continue
-            task = f"{_kind_of(name)}_close_task"
-            try:
-                connection = self._connection(address, heartbeat_s=1.0, tolerance_s=2.0)
-                connection.process(task, {"shutdown": True}, timeout=5)
-            except DicoreError as error:
-                _LOG.debug("%s did not close: %s", name, error)
+    def _close_all(self, wait_s: float) -> None:
+        """Asks all processes to end; those that do not answer are asked again for `wait_s`."""
+        end, left = time.monotonic() + wait_s, [*self._threads]
+        while True:
+            left = [name for name in left if not self._close(name)]
+            if not left or time.monotonic() > end:
+                return
+            time.sleep(_RETRY_S)  # they may be starting again
+
+    def _close(self, name: str) -> bool:
+        """Asks a process to end; returns whether it will, or was never there."""
+        address = self._find(name)
+        if address is None:
+            return True
+        try:
+            connection = self._connection(address, heartbeat_s=1.0, tolerance_s=2.0)
+            connection.process(f"{_kind_of(name)}_close_task", {"shutdown": True}, timeout=5)
+        except DicoreError as error:
+            _LOG.debug("%s did not close: %s", name, error)
+            return False
+        return True
 
     def _connection(self, address: str, **times: float) -> Connection:
         return Connection(address, self._token, master=self._master, **times)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from dicore.config.writer import saved_tree
 from dicore.data.json_codec import dumps
 from dicore.errors import DicoreError, UsageError
 from dicore.run.env_factory import BuildContext, spaces_of
-from dicore_plugins.comm.channel import token_of
 from dicore_plugins.comm.coordinator import Addresses, Coordinator
 from dicore_plugins.comm.exchange import FileStore, Store
 from dicore_plugins.comm.flow import BlockBuffer, Replay
@@ -27,6 +25,7 @@ from dicore_plugins.comm.operator import OperatorServer
 from dicore_plugins.comm.roles import Place, in_threads, serve
 from dicore_plugins.comm.rounds import Rounds, Share
 from dicore_plugins.comm.supervisor import Job, Supervisor
+from dicore_plugins.comm.token_file import forget_token, kept_token
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import TrainingPipeline, school_of
@@ -87,10 +86,9 @@ class DistPipeline(TrainingPipeline):
         policies = Path(system.path_policy or run.folder.path / "policy").absolute()
         for folder in (data, policies):
             folder.mkdir(parents=True, exist_ok=True)
-        token = token_of() or secrets.token_hex(16)
-        place = Place(str(data), str(policies), token)
         journal = Journal(policies / "journal.jsonl")
         try:
+            place = Place(str(data), str(policies), kept_token(policies))
             with _stores(system, place, run.folder.metadata) as stores:
                 return self._trained(compiled, run, model, journal, place, stores)
         finally:
@@ -124,6 +122,7 @@ class DistPipeline(TrainingPipeline):
         if not run.stop_requested:  # nothing goes on from the samples
             for store in (stores.data, stores.policies):
                 store.clear(journal.job_id)
+            forget_token(Path(place.path_policy))
         return observed.policy
 
     def _coordinator(

@@ -214,7 +214,7 @@ def test_a_restarted_coordinator_goes_on_and_gives_no_task_twice(
     """RELIABILITY I03: the journal is on disk; learner and collectors stay."""
     config = compiled("pipeline.max_train_iter=60")
     first = coordinated(config, learner, collectors, places)
-    first._close_all = lambda: None  # type: ignore[method-assign] # as if it was killed
+    first._close_all = lambda wait_s: None  # type: ignore[method-assign] # as if it was killed
     first.run(lambda: first.train_iter >= 20)
     second = coordinated(config, learner, collectors, places)
     assert second._journal.resumed
