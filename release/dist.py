@@ -64,9 +64,8 @@ def smoke(folder: Path, out: Path, python: str, *pins: str) -> None:
     """
     began = time.monotonic()
     inside = new_environment(folder / "env", python)
-    wheels = [f"{wheel}{EXTRAS.get(wheel.name.split('-')[0], '')}" for wheel in out.glob("*.whl")]
     limits = [] if pins else ["-c", str(ROOT / "constraints.txt")]
-    run([inside, "-m", "pip", "install", "-q", *limits, *wheels, *pins])
+    run([inside, "-m", "pip", "install", "-q", *limits, *requirements(out), *pins])
     place = folder / "work"
     place.mkdir()
     for program, *words in SMOKE:
@@ -74,6 +73,12 @@ def smoke(folder: Path, out: Path, python: str, *pins: str) -> None:
     for name in ("report.html", "serial.svg", "runs/a/log/progress.csv"):
         assert (place / name).stat().st_size > 0, name
     print(f"installed and run in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def requirements(out: Path) -> list[str]:
+    """Returns the wheels of a folder as pip takes them, with the extras of the smoke test."""
+    wheels = sorted(out.glob("*.whl"))
+    return [f"{wheel}{EXTRAS.get(wheel.name.split('-')[0], '')}" for wheel in wheels]
 
 
 def new_environment(folder: Path, python: str) -> str:

@@ -1,0 +1,1 @@
+"""The scripts that make and check a release."""
