@@ -14,6 +14,7 @@ $(STAMP): pyproject.toml plugins/pyproject.toml plugins/tools/pyproject.toml con
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing dicore into $(VENV) (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements.txt
+	@$(BIN)/python -m compileall -q dicore registry plugins contrib_envs  # as pip does elsewhere
 	@touch $@
 
 demo: $(STAMP)

@@ -18,7 +18,7 @@ import pytest
 from dicore.cli import main
 from dicore.run.checkpoint_store import CheckpointStore, read_state
 from dicore.run.log import read_metrics
-from tests.cli.test_train import DICORE, dicore, environ
+from tests.cli.test_train import DICORE, dicore, environ, here
 
 KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3"))
 BUDGET = max(4_000, 1_000 * KILLS)
@@ -69,11 +69,11 @@ def assert_equal(run: Path, whole: Path) -> None:
 
 def test_a_budget_can_be_raised(whole: Path, tmp_path: Path) -> None:
     run = straight(tmp_path, 1_552)  # where a collect ends anyway
-    assert "nothing to do" in dicore("train", "--resume", "run", cwd=tmp_path).stdout
+    assert "nothing to do" in here("train", "--resume", "run", cwd=tmp_path).stdout
     before = (run / "run.json").read_text()
-    dicore("train", "--resume", "run", cwd=tmp_path)
+    here("train", "--resume", "run", cwd=tmp_path)
     assert (run / "run.json").read_text() == before
-    dicore("train", "--resume", "run", "--max-env-step", str(BUDGET), cwd=tmp_path)
+    here("train", "--resume", "run", "--max-env-step", str(BUDGET), cwd=tmp_path)
     assert_equal(run, whole)
     record = json.loads((run / "run.json").read_text())
     assert record["status"] == "done"
@@ -88,9 +88,9 @@ def test_a_run_stopped_by_a_signal_goes_on(whole: Path, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     again = [*RUN, "--max-env-step", str(BUDGET), "--exp-name", "run"]
-    said = dicore(*again, "--exist", "resume", "policy.nstep=1", code=2, cwd=tmp_path)
+    said = here(*again, "--exist", "resume", "policy.nstep=1", code=2, cwd=tmp_path)
     assert "trained with another config, which differs in policy.nstep" in said.stderr
-    said = dicore(*again, "--resume", "auto", cwd=tmp_path)
+    said = here(*again, "--resume", "auto", cwd=tmp_path)
     assert "training starts" not in said.stdout
     assert_equal(tmp_path / "run", whole)
 
@@ -155,7 +155,7 @@ def test_kills_at_any_moment_spoil_nothing(whole: Path, tmp_path: Path) -> None:
         reached = found
     assert alive == KILLS
     if (run / "config.json").is_file():
-        dicore("train", "--resume", "run", "--max-env-step", str(BUDGET), cwd=tmp_path)
+        here("train", "--resume", "run", "--max-env-step", str(BUDGET), cwd=tmp_path)
     else:
         straight(tmp_path)
     assert_equal(run, whole)
@@ -163,16 +163,14 @@ def test_kills_at_any_moment_spoil_nothing(whole: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_resumed_run_learns_cannot_be_changed(whole: Path, tmp_path: Path) -> None:
-    said = dicore(
-        "train", "--resume", str(whole), "policy.learn.batch_size=8", code=2, cwd=tmp_path
-    )
+    said = here("train", "--resume", str(whole), "policy.learn.batch_size=8", code=2, cwd=tmp_path)
     assert "trained with another config, which differs in policy.learn.batch_size" in said.stderr
     assert "--allow-change policy.learn.batch_size" in said.stderr
-    said = dicore("train", "--resume", str(whole), "-e", "acrobot", code=2, cwd=tmp_path)
+    said = here("train", "--resume", str(whole), "-e", "acrobot", code=2, cwd=tmp_path)
     assert "env" in said.stderr
-    said = dicore("train", "--resume", str(tmp_path), code=2, cwd=tmp_path)
+    said = here("train", "--resume", str(tmp_path), code=2, cwd=tmp_path)
     assert "config.json" in said.stderr
-    said = dicore(*RUN, "--exp-name", str(whole), "--exist", "error", code=2, cwd=tmp_path)
+    said = here(*RUN, "--exp-name", str(whole), "--exist", "error", code=2, cwd=tmp_path)
     assert "already exists" in said.stderr
 
 
@@ -186,15 +184,15 @@ def test_a_python_file_in_a_run_is_never_run(whole: Path, tmp_path: Path) -> Non
     for name in ("total_config.py", "formatted_total_config.py", "config.py", "evil.py"):
         (run / name).write_text(evil)
     (run / "config.json").write_text(json.dumps(config))
-    dicore("train", "--resume", "run", "--max-env-step", "300", cwd=tmp_path)
+    here("train", "--resume", "run", "--max-env-step", "300", cwd=tmp_path)
     assert not marker.exists()
     config["config"]["env"]["type"] = f"{run / 'evil.py'}:Env"
     (run / "config.json").write_text(json.dumps(config))
-    said = dicore("train", "--resume", "run", "--max-env-step", "600", code=2, cwd=tmp_path)
+    said = here("train", "--resume", "run", "--max-env-step", "600", code=2, cwd=tmp_path)
     assert "evil.py" in said.stderr
-    assert "--trust" in dicore("train", "run/config.json", code=2, cwd=tmp_path).stderr
+    assert "--trust" in here("train", "run/config.json", code=2, cwd=tmp_path).stderr
     assert not marker.exists()
-    dicore("train", "run/config.json", "--trust", code=2, cwd=tmp_path)  # it has no class Env
+    here("train", "run/config.json", "--trust", code=2, cwd=tmp_path)  # it has no class Env
     assert marker.exists()
 
 
@@ -287,21 +285,21 @@ def test_a_final_evaluation_that_was_cut_short_is_repeated(name: str, tmp_path: 
         "policy.eval.evaluator.eval_freq=1000000",
         'policy.learn.learner.hook={"save_ckpt_after_iter": 1}',
     ]  # fmt: skip
-    dicore(*words, "--exp-name", "whole", cwd=tmp_path)
+    here(*words, "--exp-name", "whole", cwd=tmp_path)
     at = 1 + 10 + 40 + 3  # spaces and first evaluation, training, then within the last evaluation
     code = {"SIGTERM": 143, "SIGKILL": -9}[name]
     env = {**environ(), "KILL_AT": str(at), "KILL_BY": name}
     command = [*DICORE, *words, "--exp-name", "cut"]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False)
     assert done.returncode == code, done.stderr
-    dicore("train", "--resume", "cut", "--trust", "-q", cwd=tmp_path)
+    here("train", "--resume", "cut", "--trust", "-q", cwd=tmp_path)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     ends = [json.loads((run / "run.json").read_text()) for run in (whole, cut)]
     assert ends[1]["status"] == "done"
     assert ends[1]["result"]["best_return"] == ends[0]["result"]["best_return"]
     states = [read_state(run / "ckpt" / "final") for run in (whole, cut)]
     assert differences(*states) == []
-    assert "nothing to do" in dicore("train", "--resume", "cut", "--trust", cwd=tmp_path).stdout
+    assert "nothing to do" in here("train", "--resume", "cut", "--trust", cwd=tmp_path).stdout
 
 
 SECRET_LOGGER = """
@@ -415,7 +413,7 @@ def test_a_job_that_is_preempted_queues_itself_again(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "run/run.json").read_text())
     assert record["resumed"][0]["train_iter"] > 0
     assert not (tmp_path / "run-1").exists()
-    refused = dicore(*RUN, "--requeue", code=2, cwd=tmp_path)
+    refused = here(*RUN, "--requeue", code=2, cwd=tmp_path)
     assert "not a Slurm job" in refused.stderr
 
 
@@ -442,6 +440,6 @@ def test_a_preemption_before_the_run_begins_requeues_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", [["--allow-change", "policy.nstep"], ["--ignore-missing"]])
 def test_options_of_resuming_are_not_ignored(option: list[str], tmp_path: Path) -> None:
-    done = dicore("train", "-e", "cartpole", "-p", "dqn", *option, cwd=tmp_path, code=2)
+    done = here("train", "-e", "cartpole", "-p", "dqn", *option, cwd=tmp_path, code=2)
     assert "have no effect without --resume RUN" in done.stderr
     assert not any(tmp_path.iterdir())

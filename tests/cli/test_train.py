@@ -1,4 +1,8 @@
-"""`dicore train` and `dicore eval` as a person runs them: real processes, real environments."""
+"""`dicore train` and `dicore eval` as a person runs them: real trainings of real environments.
+
+Whatever depends on the process (signals, pipes, terminals, limits, crashes) runs in one of its own;
+the rest runs here, where torch is imported already.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +22,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("dicore_plugins")
 pytest.importorskip("dicore_contrib_envs")
+
+from dicore.cli import main
 
 DICORE = [sys.executable, "-c", "import sys; from dicore.cli import main; sys.exit(main())"]
 SMALL = ["policy.eval.evaluator.n_episode=5", "env.evaluator_env_num=5", "env.stop_value=inf"]
@@ -35,6 +43,7 @@ def environ() -> dict[str, str]:
 
 
 def dicore(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a process of its own."""
     done = subprocess.run(
         [*DICORE, *arguments],
         cwd=cwd,
@@ -46,6 +55,16 @@ def dicore(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedPro
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done
+
+
+def here(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Runs a command as `dicore` does, in this process."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        with chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+            returned = main(list(arguments))
+        texts = [(stream.flush(), stream.seek(0), stream.read())[2] for stream in (out, err)]
+    assert returned == code, "".join(texts)
+    return subprocess.CompletedProcess(arguments, returned, *texts)
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -141,7 +160,7 @@ def test_the_forms_of_the_documents_mean_the_same(tmp_path: Path) -> None:
         ["train", "--max-train-iter", "20", "c.py", "seed=0"],
     ]
     for form in forms:
-        dicore(*form, cwd=tmp_path)
+        here(*form, cwd=tmp_path)
     runs = [tmp_path / "runs" / name for name in ("file", "file-1", "file-2")]
     results = [read(run / "run.json")["result"] for run in runs]
     for result in results:
@@ -160,14 +179,14 @@ def test_the_forms_of_the_documents_mean_the_same(tmp_path: Path) -> None:
 def test_the_config_of_a_run_trains_the_same(trained: tuple[Path, str], tmp_path: Path) -> None:
     run = trained[0] / "runs/x"
     for name in ("config.json", "formatted_total_config.py"):
-        dicore("train", str(run / name), "--exp-name", name, cwd=tmp_path)
+        here("train", str(run / name), "--exp-name", name, cwd=tmp_path)
         best = read(tmp_path / name / "run.json")["result"]["best_return"]
         assert best == read(run / "run.json")["result"]["best_return"]
 
 
 def test_any_gymnasium_id_trains_without_a_config(tmp_path: Path) -> None:
     arguments = ["-e", "gymnasium:MountainCar-v0", "-p", "dqn", "--max-env-step", "40"]
-    dicore("train", *arguments, "env.n_evaluator_episode=5", cwd=tmp_path)
+    here("train", *arguments, "env.n_evaluator_episode=5", cwd=tmp_path)
     run = tmp_path / "runs/MountainCar-v0_dqn_s0"
     assert read(run / "run.json")["result"]["stop"] is False
 
@@ -194,7 +213,7 @@ def test_bad_input_is_one_clear_error_and_no_folder(
 ) -> None:
     """R-F09: exit 2, at most three lines, no traceback, nothing left behind."""
     (tmp_path / "file").write_text("")
-    done = dicore("train", *arguments, cwd=tmp_path, code=2)
+    done = here("train", *arguments, cwd=tmp_path, code=2)
     assert text in done.stderr
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) <= 3
@@ -262,7 +281,7 @@ def test_a_signal_ends_a_training_after_saving(
     assert record["status"] == "interrupted"
     assert record["result"]["env_step"] > 0
     assert (tmp_path / "x/ckpt/final/manifest.json").exists()
-    answer = dicore("eval", "x", "-n", "1", "--json", "--load-path", "final", cwd=tmp_path)
+    answer = here("eval", "x", "-n", "1", "--json", "--load-path", "final", cwd=tmp_path)
     assert json.loads(answer.stdout)["episodes"] == 1
 
 
@@ -284,6 +303,6 @@ def test_a_reader_that_leaves_does_not_end_the_training(tmp_path: Path) -> None:
 
 def test_help_shows_options_and_examples(tmp_path: Path) -> None:
     for command in ("train", "eval"):
-        text = dicore(command, "-h", cwd=tmp_path).stdout
+        text = here(command, "-h", cwd=tmp_path).stdout
         assert "Examples:" in text
         assert "--seed" in text

@@ -23,7 +23,7 @@ pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
 from dicore.run.checkpoint_store import CheckpointStore
-from tests.cli.test_train import DICORE, dicore, environ, read, start, wait_for_updates
+from tests.cli.test_train import DICORE, dicore, environ, here, read, start, wait_for_updates
 
 TINY = [
     "train", "-e", "cartpole", "-p", "dqn", "--max-env-step", "40", "env.evaluator_env_num=1",
@@ -101,10 +101,21 @@ def test_a_parent_that_may_not_be_written_is_one_error(
     assert "cannot make the run folder" in capfd.readouterr().err
 
 
-def test_nothing_is_written_at_home(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+Piped = tuple[Path, subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def piped(tmp_path_factory: pytest.TempPathFactory) -> Piped:
+    """An empty home that may not be written, and what a training there said through pipes."""
+    cwd = tmp_path_factory.mktemp("work")
+    home = cwd / "home"
     home.mkdir(mode=0o555)
-    done = run([*TINY, "--exp-name", "x"], tmp_path, env={**environ(), "HOME": str(home)})
+    words = [*TINY[:-2], "pipeline.logger=[console]", "--exp-name", "x"]
+    return home, run(words, cwd, env={**environ(), "HOME": str(home)})
+
+
+def test_nothing_is_written_at_home(piped: Piped) -> None:
+    home, done = piped
     assert (done.returncode, done.stderr) == (0, "")
     assert list(home.iterdir()) == []
 
@@ -176,7 +187,7 @@ def test_a_disk_that_fills_ends_the_training_with_4(tmp_path: Path) -> None:
     told = map(json.loads, (tmp_path / "x/log/metrics.jsonl").read_text().splitlines())
     assert [line[tag] for line in told if tag in line] == [1, 2, 3]
     more = record["result"]["env_step"] + 200
-    dicore("train", "--resume", "x", "--max-env-step", str(more), cwd=tmp_path)
+    here("train", "--resume", "x", "--max-env-step", str(more), cwd=tmp_path)
     assert read(tmp_path / "x/run.json")["status"] == "done"
 
 
@@ -195,7 +206,7 @@ def test_a_warning_of_the_cluster_saves_and_can_be_resumed(tmp_path: Path) -> No
     assert process.returncode == 75
     reached = read(tmp_path / "x/run.json")["result"]["env_step"]
     budget = str(reached + 100)
-    dicore("train", "--resume", "x", "--max-env-step", budget, cwd=tmp_path)
+    here("train", "--resume", "x", "--max-env-step", budget, cwd=tmp_path)
     assert read(tmp_path / "x/run.json")["result"]["env_step"] >= reached + 100
 
 
@@ -218,8 +229,7 @@ def test_a_logger_that_fails_never_stops_a_training(tmp_path: Path) -> None:
     """R-J08: one warning, and the others go on."""
     (tmp_path / "bad.py").write_text(BAD_LOGGERS)
     words = [*TINY[:-2], 'pipeline.logger=["./bad.py:Offline", "tensorboard"]']
-    done = run([*words, "--exp-name", "x"], tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = dicore(*words, "--exp-name", "x", cwd=tmp_path)  # pytest has a handler of its own
     assert done.stderr.count("\n") == 1
     assert "logger Offline is disabled" in done.stderr
     assert "no route" in done.stderr
@@ -317,11 +327,10 @@ def test_a_terminal_that_is_closed_does_not_spoil_the_training(
     assert (tmp_path / "x/ckpt/final").is_dir()
 
 
-def test_without_a_terminal_lines_are_plain(tmp_path: Path) -> None:
+def test_without_a_terminal_lines_are_plain(piped: Piped) -> None:
     """R-F12."""
-    words = [*TINY[:-2], "pipeline.logger=[console]", "--exp-name", "x"]
-    done = run(words, tmp_path)
-    assert done.returncode == 0
+    _, done = piped
+    assert "x" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
     assert "\r" not in done.stdout
 
@@ -335,16 +344,15 @@ def test_one_seed_is_one_training_in_any_process(
     """R-J03: parameters, buffer and numbers are equal to the last bit, under any hash seed."""
     monkeypatch.chdir(tmp_path)
     words = [*TINY, "--max-env-step", "200", "--exp-name"]
-    for name, hash_seed in (("a", "0"), ("b", "4242")):
-        done = run([*words, name, "-s5"], tmp_path, env={**environ(), "PYTHONHASHSEED": hash_seed})
-        assert done.returncode == 0, done.stderr
-    assert main([*words, "c", "-s5"]) == 0
-    assert main([*words, "d", "-s6"]) == 0
+    done = run([*words, "a", "-s5"], tmp_path, env={**environ(), "PYTHONHASHSEED": "4242"})
+    assert done.returncode == 0, done.stderr
+    assert main([*words, "b", "-s5"]) == 0  # Python drew a hash seed when it started, or has 0
+    assert main([*words, "c", "-s6"]) == 0
     digests = [
         read(tmp_path / name / "ckpt/final/manifest.json")["files"]["tensors.safetensors"]["sha256"]
-        for name in "abcd"
+        for name in "abc"
     ]
-    assert digests[0] == digests[1] == digests[2] != digests[3]
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_importing_does_nothing(tmp_path: Path) -> None:
