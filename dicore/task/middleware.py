@@ -299,7 +299,7 @@ def _remedy(problems: Sequence[str], ctx: Context) -> str:
         return f"start the task with a context that has them: a subclass of {cls}" + (
             ", such as OnlineRLContext" if type(ctx) is Context else ""
         )
-    return "use each middleware after the one that writes what it reads"
+    return "use each middleware after one that declares the field: @middleware(writes=[...])"
 
 
 def _too_early(
