@@ -38,10 +38,14 @@ class Activation(NamedTuple):
 
 
 _ZERO = np.float32(0)
+_ZEROS = np.zeros(2**15, np.float32)
 
 
 def _relu(x: Array) -> None:
-    np.maximum(x, _ZERO, out=x)
+    if 1024 < x.size <= len(_ZEROS):  # NumPy compares with an array in a third of the time
+        np.maximum(x, _ZEROS[: x.size].reshape(x.shape), out=x)
+    else:
+        np.maximum(x, _ZERO, out=x)
 
 
 def _tanh(x: Array) -> None:
