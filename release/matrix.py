@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dist import PROJECTS, requirements, run, smoke
+from dist import PROJECTS, ROOT, requirements, run, smoke
 
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 NUMPYS = ("numpy>=1.26,<2", "numpy>=2,<3")
@@ -51,16 +51,23 @@ def _outcome(place: Path, wheels: Path, python: str, numpy: str, *, cuda: bool) 
     found = interpreter(python)
     if found is None:
         return "not installed"
-    against = obstacle(found, [*requirements(wheels), numpy], cuda=cuda)
+    pins = (numpy, tested_torch())
+    against = obstacle(found, [*requirements(wheels), *pins], cuda=cuda)
     if against is not None:
         return against
     try:
-        smoke(place, wheels, found, numpy)
+        smoke(place, wheels, found, *pins)
     except SystemExit as error:
         return f"failed ({error.code})"
     finally:
         shutil.rmtree(place)  # each holds a torch
     return "ok"
+
+
+def tested_torch() -> str:
+    """Returns the requirement of the torch that CI tests."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return next(line for line in lines if line.startswith("torch=="))
 
 
 def obstacle(python: str, wanted: list[str], *, cuda: bool = False) -> str | None:
