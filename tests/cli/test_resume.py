@@ -21,7 +21,7 @@ from dicore.run.log import read_metrics
 from tests.cli.test_train import DICORE, dicore, environ, here
 
 KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3"))
-BUDGET = max(4_000, 1_000 * KILLS)
+BUDGET = max(2_500, 750 * KILLS)
 RUN = [
     "train", "-e", "cartpole", "-p", "dqn", "-s", "3", "env.stop_value=inf",
     "pipeline.final_eval=false", "pipeline.logger=[]",
