@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
     from dicore_plugins.evaluators.metric.evaluator import Accuracy, IMetric, MetricEvaluator
-    from dicore_plugins.evaluators.monitor import VectorEvalMonitor
+    from dicore_plugins.evaluators.scheduled import VectorEvalMonitor
 
 __all__ = [
     "Accuracy",
@@ -45,7 +45,7 @@ _HOMES = {
     ".interaction.evaluator": ("BaseSerialEvaluator", "InteractionEvaluator"),
     ".metric.config": ("MetricEvaluatorConfig",),
     ".metric.evaluator": ("Accuracy", "IMetric", "MetricEvaluator"),
-    ".monitor": ("VectorEvalMonitor",),
+    ".scheduled": ("VectorEvalMonitor",),
 }
 """Public names by module."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 from dicore.console import is_quiet, is_shared, is_terminal, number, printable, say
 from dicore.errors import UsageError
 from dicore.interfaces.logger import LogTarget
-from dicore_plugins.loggers.rate import RecentRate
 
 _BAR_WIDTH = 12
 """Characters of a line that are reserved for the bar and its gaps."""
@@ -22,6 +22,8 @@ _REDRAW_S = 0.1
 """Shortest time between two drawings of the bar."""
 _RENEW_S = 0.5
 """Shortest time between two lines in a notebook, each a message to the browser."""
+_MARKS = 20
+"""Marks kept per window of a rate: the resolution of its beginning."""
 
 
 class ConsoleLogger:
@@ -160,6 +162,37 @@ class ConsoleLogger:
             fields[name] = text if room >= 0 else ""
         self._bar.update(self._bar.task_ids[0], completed=done, total=total, **fields)
         self._bar.refresh()
+
+
+class RecentRate:
+    """Units per second over the last seconds, so that a fast beginning is soon forgotten.
+
+    Args:
+        window: Seconds that the rate looks back; more if nothing was counted for longer.
+    """
+
+    def __init__(self, window: float = 20.0) -> None:
+        self._window = window
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def forget(self) -> None:
+        """Begins anew at the next mark."""
+        self._marks.clear()
+
+    def mark(self, now: float, count: int) -> None:
+        """Takes note of `count` units in all at `now`, in seconds of any clock that only rises."""
+        marks = self._marks
+        if not marks or now - marks[-1][0] >= self._window / _MARKS:
+            marks.append((now, count))
+        while len(marks) > 1 and marks[1][0] <= now - self._window:
+            marks.popleft()
+
+    def per_second(self, now: float, count: int) -> float:
+        """Returns the units per second up to `count` units at `now`; 0 if nothing was noted."""
+        if not self._marks:
+            return 0.0
+        began, before = self._marks[0]
+        return (count - before) / max(now - began, 1e-9)
 
 
 def _notebook_line() -> Any:

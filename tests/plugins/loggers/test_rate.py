@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dicore_plugins.loggers.rate import RecentRate
+from dicore_plugins.loggers.console import RecentRate
 
 
 def test_a_fast_beginning_is_forgotten_after_the_window() -> None:

@@ -17,8 +17,7 @@ from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
 from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
-from dicore_plugins.evaluators.monitor import VectorEvalMonitor
-from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
+from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator, VectorEvalMonitor
 
 _LOG = logging.getLogger("dicore.evaluator")
 
