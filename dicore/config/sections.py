@@ -125,7 +125,7 @@ class PolicyConfig(ComponentConfig):
 
     on_policy: bool = option(REQUIRED, "train only on samples of the current policy")
     cuda: bool = option(False, "train on the first CUDA device")
-    multi_gpu: bool = option(False, "data-parallel training; no policy supports it yet")
+    multi_gpu: bool = option(False, "data-parallel training; see pipeline.system.learner_num")
     priority: bool = option(False, "prioritized replay; needs a buffer that supports it")
     priority_IS_weight: bool = option(False, "weight losses by importance-sampling weights")  # noqa: N815 - the documents' name
     traj_len_inf: bool = option(False, "make samples of whole episodes, not of pieces of them")

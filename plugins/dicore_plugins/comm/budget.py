@@ -29,8 +29,9 @@ class EnvStepBudget:
         self._together = int(cfg.env.collector_env_num)
         self.used = used
         self._told: dict[str, int] = {}
+        self._begun: set[str] = set()
         self._changed = threading.Condition()
-        self._stride, self._first = 1, self._together
+        self._stride, self._first = 1, 0
 
     def of(self, mode: Any) -> None:
         """Counts the env steps of a sample by a collect mode; before, a sample is one step."""
@@ -39,7 +40,7 @@ class EnvStepBudget:
             self._stride = 0
             return
         self._stride = int(mode_attribute(mode, "sample_stride", 1))
-        self._first = (int(length) - self._stride + 1) * self._together
+        self._first = (int(length) - self._stride) * self._together
 
     @property
     def is_spent(self) -> bool:
@@ -65,7 +66,7 @@ class EnvStepBudget:
             while not stopped():
                 left = self._most - self.used - sum(self._told.values())
                 if left > 0:
-                    self._told[name] = min(left, self._expected(amount))
+                    self._told[name] = min(left, self._expected(name, amount))
                     return {"within": left}
                 self._changed.wait(_POLL_S)
         return None
@@ -74,13 +75,20 @@ class EnvStepBudget:
         """Counts the env steps that a collector made; 0: it failed."""
         with self._changed:
             self._told.pop(name, None)
+            if env_steps:
+                self._begun.add(name)
+            else:
+                self._begun.discard(name)
             self.used += env_steps
             self._changed.notify_all()
 
-    def _expected(self, amount: Mapping[str, int]) -> int:
+    def _expected(self, name: str, amount: Mapping[str, int]) -> int:
         """Returns the most env steps of a collect.
 
         Environments step together, and their first steps complete no sample of several rows.
         """
-        samples = int(amount.get("n_sample", 0))
-        return samples * self._stride + self._first if samples and self._stride else 0
+        steps = int(amount.get("n_sample", 0)) * self._stride
+        if not steps:
+            return 0
+        first = 0 if name in self._begun else self._first
+        return steps + first + -steps % self._together

@@ -39,7 +39,7 @@ def test_what_one_collector_was_told_is_not_left_for_others() -> None:
     shared = budget(100, used=40)
     amount = {"n_sample": 16}
     assert shared.claim("a", amount, never) == {"within": 60}
-    assert shared.claim("b", amount, never) == {"within": 60 - 16 - 2}
+    assert shared.claim("b", amount, never) == {"within": 60 - 16}
     shared.made("a", 16)
     assert (shared.used, shared.is_spent) == (56, False)
     shared.made("b", 0)  # it was lost: its steps are left again
@@ -67,8 +67,9 @@ def test_a_collector_waits_for_what_others_were_told_until_that_is_made() -> Non
 @pytest.mark.parametrize(
     ("facts", "amount", "left"),
     [
-        ({"sample_len": 3, "sample_stride": 1}, {"n_sample": 16}, 100 - 16 - 3 * 2),
-        ({"sample_len": 20, "sample_stride": 10}, {"n_sample": 4}, 100 - 40 - 11 * 2),
+        ({}, {"n_sample": 15}, 100 - 16),
+        ({"sample_len": 3, "sample_stride": 1}, {"n_sample": 16}, 100 - 16 - 2 * 2),
+        ({"sample_len": 20, "sample_stride": 10}, {"n_sample": 4}, 100 - 40 - 10 * 2),
         ({"sample_len": "episode"}, {"n_sample": 16}, 100),
         ({}, {"n_episode": 5}, 100),
     ],
@@ -79,6 +80,18 @@ def test_env_steps_of_samples_of_several_rows(
     shared = budget(100, **facts)
     shared.claim("a", amount, never)
     assert shared.claim("b", amount, never) == {"within": left}
+
+
+def test_only_the_first_collect_of_a_process_has_steps_without_a_sample() -> None:
+    shared, amount = budget(100, sample_len=3, sample_stride=1), {"n_sample": 16}
+    shared.claim("a", amount, never)
+    shared.made("a", 20)
+    shared.claim("a", amount, never)
+    assert shared.claim("b", amount, never) == {"within": 100 - 20 - 16}
+    shared.made("a", 0)  # another process takes its place
+    shared.claim("a", amount, never)
+    shared.made("b", 20)
+    assert shared.claim("b", amount, never) == {"within": 100 - 40 - 20}
 
 
 def test_without_a_budget_nobody_waits() -> None:

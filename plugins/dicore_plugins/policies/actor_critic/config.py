@@ -164,7 +164,8 @@ class ActorCriticPolicyConfig(PolicyConfig):
         if self.priority:
             yield "priority", f"{name} draws no samples by priority; set it to False"
         if self.multi_gpu:
-            yield "multi_gpu", f"{name} learns in one process; set it to False"
+            told = "set it to False; several learners: -m parallel pipeline.system.learner_num=2"
+            yield "multi_gpu", f"{name} learns in one process; {told}"
 
     def replay_problems(self, unit: str) -> Iterator[tuple[str, str]]:
         """Yields what an algorithm does not support that replays `unit` ("steps", …)."""

@@ -186,6 +186,7 @@ def replay_problems(cfg: Any, name: str) -> Iterator[tuple[str, str]]:
     if cfg.on_policy:
         yield "on_policy", f"{name} learns from a replay buffer; set it to False"
     if cfg.multi_gpu:
-        yield "multi_gpu", f"{name} learns in one process; set it to False"
+        told = "set it to False; several learners: -m parallel pipeline.system.learner_num=2"
+        yield "multi_gpu", f"{name} learns in one process; {told}"
     if cfg.collect.n_episode is not None:
         yield "collect.n_episode", f"{name} collects samples; use collect.n_sample"
