@@ -52,11 +52,14 @@ def test_the_links_of_a_page_have_targets(path: Path) -> None:
     assert broken(path, (ROOT / path).read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("name", [name for name in pages() if not name.startswith("parts/")])
-def test_the_links_of_a_generated_page_have_targets(name: str) -> None:
-    path = Path("docs/generated") / name
-    text = pages()[name].replace("](#", "](http:#")
-    assert broken(path, text) == []
+def test_the_links_of_the_generated_pages_have_targets() -> None:
+    bad = {
+        name: broken(Path("docs/generated") / name, text.replace("](#", "](http:#"))
+        for name, text in pages().items()  # made here: not by each process that collects tests
+        if not name.startswith("parts/")
+    }
+    assert len(bad) > 50
+    assert {name: targets for name, targets in bad.items() if targets} == {}
 
 
 def test_a_broken_link_is_found() -> None:
