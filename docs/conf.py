@@ -12,6 +12,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 os.environ["DICORE_NO_PLUGINS"] = "1"  # the pages list first-party components only
 
+from sphinx.domains.python import PythonDomain  # noqa: E402
+
 from docs import generate  # noqa: E402 - beside this file
 
 project = "dicore"
@@ -51,6 +53,23 @@ _CODE = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)")
 _INTRODUCED = re.compile(r"(?<![:\s]):$")
 
 
+class _Domain(PythonDomain):
+    """Knows at once which names are none of ours: a search compares each with all objects."""
+
+    _last_words: frozenset[str] = frozenset()
+    _known = 0
+
+    def find_obj(
+        self, env: Any, modname: Any, classname: Any, name: str, *more: Any, **options: Any
+    ) -> Any:
+        if len(self.objects) != self._known:
+            self._known = len(self.objects)
+            self._last_words = frozenset(name.rpartition(".")[2] for name in self.objects)
+        if name.removesuffix("()").rpartition(".")[2] not in self._last_words:
+            return []
+        return super().find_obj(env, modname, classname, name, *more, **options)
+
+
 def _mark_code(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Converts `x` in docstrings to literals and indented text to literal blocks."""
     lines[:] = _CODE.sub(r"``\1``", "\n".join(lines)).split("\n")
@@ -86,5 +105,6 @@ def _indent(line: str) -> int:
 def setup(app: Any) -> None:
     """Writes the generated pages before Sphinx reads the sources."""
     generate.write(HERE / "generated")
+    app.add_domain(_Domain, override=True)
     app.connect("autodoc-process-docstring", _mark_code, priority=100)
     app.connect("missing-reference", _resolve)

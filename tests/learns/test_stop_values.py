@@ -43,8 +43,8 @@ class Case(NamedTuple):
 
 CASES = [
     Case("cartpole", 10_000, 450),
-    Case("cartpole", 30_000, 400, policy="ppo"),  # preset "cartpole_ppo"
-    Case("cartpole", 60_000, 400, policy="a2c"),  # "cartpole_a2c"
+    Case("cartpole", 30_000, 400, slow=(0, 300, 300), policy="ppo"),  # preset "cartpole_ppo"
+    Case("cartpole", 60_000, 400, slow=(0, 300, 300), policy="a2c"),  # "cartpole_a2c"
     Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="impala"),  # "cartpole_impala": 6k to 16k
     Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="ppg"),  # "cartpole_ppg": 13k to 20k
     Case("cartpole", 55_000, 400, slow=(300,) * 3, policy="acer"),  # "cartpole_acer": 3k to 26k
@@ -101,6 +101,7 @@ CASES = [
             "policy.other.eps.decay=3000",
             "policy.learn.update_per_collect=4",
         ),
+        (0, 300, 300),
     ),
     Case("bit_flip", 15_000, slow=(0, 300, 300)),  # 5k
     Case("cliffwalking", 40_000, slow=(0, 300, 300)),  # 8k to 17k
@@ -112,7 +113,7 @@ CASES = [
     Case("two_step", 15_000, slow=(0, 300, 300)),  # 5k
     Case("two_step", 15_000, slow=(0, 300, 300), policy="bdq"),  # "two_step_bdq": 5k
     Case("blackjack", 120_000, slow=(600,) * 3),  # 20k to 53k env steps were seen
-    Case("frozenlake", 20_000),  # 5k to 9k
+    Case("frozenlake", 20_000, slow=(0, 300, 300)),  # 5k to 9k
     Case("minigrid", 30_000, slow=(0, 300, 300)),  # 5k to 13k
     Case("taxi", 60_000, slow=(300,) * 3),  # 17k to 21k
 ]

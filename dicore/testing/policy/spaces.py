@@ -54,7 +54,7 @@ def draw(space: Any, count: int, rng: np.random.Generator) -> Tree:
     if hasattr(space, "nvec"):
         return rng.integers(0, space.nvec, (count, *space.nvec.shape)).astype(space.dtype)
     if np.dtype(space.dtype).kind in "iu":
-        return rng.integers(0, 256, (count, *space.shape)).astype(space.dtype)
+        return rng.integers(0, 256, (count, *space.shape), np.uint8).astype(space.dtype)
     return rng.uniform(-1, 1, (count, *space.shape)).astype(space.dtype)
 
 
