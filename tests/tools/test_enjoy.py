@@ -84,9 +84,11 @@ def test_an_environment_is_played_without_a_policy_of_its_own(
 
 
 def test_failing_environments_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
-    words = ("--all", "--include", "c*", "--exclude", "car_*", "--show", "none", "--steps", "20")
-    out = said(capfd, *words, "gymnasium:Nothing-v0", code=1).out
+    words = ("--all", "--include", "c*", "--include", "frozen*", "--exclude", "car_*")
+    more = ("--show", "none", "--steps", "20", "gymnasium:Nothing-v0")
+    out = said(capfd, *words, *more, code=1).out
     assert "cartpole: " in out
+    assert "frozenlake: " in out, "only a training needs its stop value"
     assert "car_racing" not in out
     assert "gymnasium:Nothing-v0: failed: " in out
     assert ", 1 failed" in out

@@ -369,3 +369,23 @@ def test_what_cannot_be_read_or_written_is_told_before_anything_is_collected(
         assert main(["collect", str(run), "-n", "5", "-o", out]) == 2
         said = capfd.readouterr().err
         assert said.startswith(f"error: cannot write {out}: {here / 'file'} is not a folder")
+
+
+def test_statistics_that_begin_anew_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    launch(
+        env="cartpole", policy="dqn", seed=5, exp_name=str(tmp_path / "x"), max_env_step=200,
+        overrides=[*SMALL, "env.env_wrapper=obs_norm"],
+    )  # fmt: skip
+    evaluate(tmp_path / "x", load_path="final")
+    assert "begin anew" not in caplog.text
+    evaluate(tmp_path / "x", load_path="final", seed=7, n_episode=1)
+    assert "statistics that begin anew here" in caplog.text
+
+
+def test_runs_without_statistics_are_evaluated_without_a_warning(
+    run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    evaluate(run, seed=7, n_episode=1)
+    assert "begin anew" not in caplog.text

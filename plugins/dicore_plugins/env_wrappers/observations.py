@@ -139,7 +139,13 @@ class ObsTransposeConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class ObsNormConfig(ComponentConfig):
-    """Normalizes observations by running mean and std, per env (`NormalizeObservation`)."""
+    """Normalizes observations by running mean and std, per env (`NormalizeObservation`).
+
+    The statistics belong to each environment, not to the policy: those of evaluations are their
+    own, and they begin anew in `dicore eval` with another seed, in `dicore enjoy` and where an
+    exported policy runs. The networks of on-policy algorithms have `policy.model.obs_norm`, whose
+    statistics are saved and exported with the weights; `static_obs_norm` has fixed ones.
+    """
 
     epsilon: float = option(1e-8, "added to the variance to avoid division by zero", gt=0)
 

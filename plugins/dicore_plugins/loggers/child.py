@@ -64,7 +64,8 @@ class ChildLogger:
     Args:
         close_s: Longest time in seconds that `close` waits for the process.
         axis: The count that the service shows as step.
-        **options: Passed to the writer's method `open`.
+        **options: Passed to the writer's method `open`, after `folder`, `title` and `resumed_at`:
+            env step and update of the checkpoint of a resumed run, else None.
     """
 
     writer: ClassVar[str]

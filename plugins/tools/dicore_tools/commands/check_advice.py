@@ -117,7 +117,7 @@ def _observations(sample: Sample) -> Iterator[str]:
     elif sample.largest > _LARGE_OBS:
         yield (
             f"observations reach {sample.largest:.3g}; networks learn best from numbers near 1:"
-            " env.env_wrapper=[obs_norm]"
+            " policy.model.obs_norm=true (ppo, a2c, …), or env.env_wrapper=[static_obs_norm]"
         )
 
 

@@ -35,6 +35,8 @@ A window is opened where there is a display; otherwise frames are drawn in the t
 trained and nothing is written to the run folder. With several environments, or --all, those that
 fail are listed at the end, and the exit code is 1.
 """
+_OF_TRAINING = ("n_evaluator_episode", "stop_value")
+"""Required options that only a training needs."""
 _BASE = "env.manager=base"
 """Episodes are played in this process, where a window or a terminal can be used."""
 
@@ -199,7 +201,10 @@ def _installed(include: Sequence[str], exclude: Sequence[str]) -> list[str]:
         for entry in entries
         if (not include or any(fnmatch(entry.name, each) for each in include))
         and not any(fnmatch(entry.name, each) for each in exclude)
-        and not any(option["required"] for option in describe(registry, entry)["options"])
+        and not any(
+            option["required"] and option["name"] not in _OF_TRAINING
+            for option in describe(registry, entry)["options"]
+        )
     ]
     if not found:
         raise UsageError("no installed environment matches", hint="dicore list env")

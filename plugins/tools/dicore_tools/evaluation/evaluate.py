@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dicore.errors import UsageError
-from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy, load_policy
+from dicore_tools.evaluation.policy_loader import (
+    TrainedPolicy,
+    find_policy,
+    load_policy,
+    warn_of_statistics,
+)
 
 __all__ = ["Evaluation", "eval", "evaluate", "run_episodes"]
 
@@ -161,6 +166,8 @@ def run_episodes(
             starts = state.starts if same_starts else None
             if starts is not None:
                 manager.load_state_dict(starts)
+            else:
+                warn_of_statistics(state)
             section = compiled.policy.eval.evaluator
             parts = {"env_manager": manager, "policy": policy.eval_mode}
             if getattr(type(section), "needs_dataset", False):

@@ -21,7 +21,7 @@ from dicore.data import EnvBatch
 from dicore.errors import DicoreError, UsageError
 from dicore.run.env_factory import BuildContext, EnvFactory, make_env_manager
 from dicore.run.random import seeded
-from dicore_tools.evaluation.policy_loader import TrainedPolicy
+from dicore_tools.evaluation.policy_loader import TrainedPolicy, warn_of_statistics
 from dicore_tools.evaluation.video import Recorder, frame_of, watched
 
 __all__ = ["SHOWS", "Played", "Viewer", "play"]
@@ -108,7 +108,8 @@ def _actor(trained: TrainedPolicy, spaces: Any, idle: bool) -> tuple[Any, Callab
         action = _still(spaces[1])
         return (lambda obs: {i: {"action": action} for i in obs}), lambda *_: None
     context = BuildContext(seed=trained.compiled.seed).with_spaces(*spaces)
-    policy, _ = trained.build(context)
+    policy, state = trained.build(context)
+    warn_of_statistics(state)
     mode = policy.eval_mode
     return mode.forward, mode.reset
 

@@ -16,7 +16,14 @@ from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.request import TrainRequest, compile_request
 
-__all__ = ["PolicyState", "TrainedPolicy", "find_policy", "fixed_policy", "load_policy"]
+__all__ = [
+    "PolicyState",
+    "TrainedPolicy",
+    "find_policy",
+    "fixed_policy",
+    "load_policy",
+    "warn_of_statistics",
+]
 
 _MANIFEST = "manifest.json"
 
@@ -178,6 +185,16 @@ def fixed_policy(
             hint="pass state_dict_path=CKPT, or name the folder of a run",
         )
     return TrainedPolicy(compiled)
+
+
+def warn_of_statistics(state: PolicyState) -> None:
+    """Warns if wrappers of the training measured statistics, which begin anew in other episodes."""
+    layers = (state.starts or {}).get("layers") or ()
+    if any("mean" in (each or ()) for env in layers for each in env or ()):
+        _log.warning(
+            "env wrappers normalise with statistics that begin anew here, so the policy sees other"
+            " observations than in training; policy.model.obs_norm keeps them with the weights"
+        )
 
 
 def _bound(config: Any, seed: int | None, overrides: Sequence[str]) -> Compiled:
