@@ -7,7 +7,9 @@ python -m benchmarks.env_faults 200000 0 async_subprocess   # one manager, no le
 DQN is trained on 8 environments in worker processes, one of which is killed by SIGKILL every
 2 seconds. Each environment writes what it does to a file of its own, and the samples name
 environment, episode and step: the episodes without an end in the samples must be those that the
-killed workers were running and no others.
+killed workers were running and no others. SIGTERM ends a training early, and what it did is judged:
+
+timeout 600 python -m benchmarks.env_faults 200000 0
 """
 
 from __future__ import annotations
@@ -270,7 +272,8 @@ def watched(
     killer.start()
     at: list[tuple[int, float]] = []
     begun, updates = time.monotonic(), 0
-    while collector.envstep < env_steps:
+    signal.signal(signal.SIGTERM, lambda *_: killer.stopped.set())
+    while collector.envstep < env_steps and not killer.stopped.is_set():
         collect(collector, parent, buffer)
         policy.learn_mode.forward(buffer.sample_batch(64, 0))
         updates += 1
