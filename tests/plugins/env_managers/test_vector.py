@@ -484,6 +484,12 @@ class TestEnvPool:
         assert found[0] == found[1]
         assert len(found[0][1]) > 6
 
+    def test_wrappers_are_refused_with_options_that_it_has(self) -> None:
+        with pytest.raises(UsageError, match="clip_reward cannot wrap") as caught:
+            make_env_manager(config("clip_reward", type="envpool"), "collector", 0).launch()
+        hint = "set env.manager.type=vector, or env.manager.type=base, or remove the wrappers"
+        assert caught.value.hint == hint
+
     def test_frames_are_those_of_envpool(self) -> None:
         with closing(self.make(2, task_id="Pong-v5")) as manager:
             assert manager.observation_space.shape == (4, 84, 84)

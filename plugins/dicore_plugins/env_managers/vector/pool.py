@@ -110,7 +110,8 @@ class VectorPool(EnvPool):
         """Raises UsageError if the environments cannot be those of one vector env."""
         first = self.env_fn[self.ids[0]]
         section = getattr(first, "env", None)
-        sync = "set env.manager.vectorization_mode=sync, or env.manager.type=base"
+        other = "vectorization_mode=sync" if "vectorization_mode" in self.cfg else "type=vector"
+        sync = f"set env.manager.{other}, or env.manager.type=base"
         wrappers = [
             each.type or type(each).__name__ for each in getattr(section, "env_wrapper", ())
         ]
