@@ -258,9 +258,9 @@ class Worker:
         Raises:
             RemoteError: it did; it is ended.
         """
-        if not self.requests:
+        if not self.requests or self._readable():  # an answer that nobody has read is not late
             return
-        if not self._process.is_alive() and not self._readable():
+        if not self._process.is_alive():
             raise self.lost()
         request = next(iter(self.requests.values()))
         busy, now = self._busy[0], time.monotonic()

@@ -103,6 +103,24 @@ def test_limits_hold_while_others_are_quick(where: str, tmp_path: Path) -> None:
             act(manager)
 
 
+def test_answers_that_came_while_the_main_process_was_busy_are_not_late(tmp_path: Path) -> None:
+    """An evaluation, or many updates, may take longer than the limit of a step."""
+    limit, file = 1.0, tmp_path / "go on"
+    makes = [partial(CountEnv, 0), partial(Waits, 1, "step", file)]
+    with manager_of(makes, wait_num=1, step_timeout=limit) as manager:
+        pids = manager.worker_pids()
+        while manager._pool.pending != {1}:
+            act(manager)
+        file.touch()
+        while not manager._pool._crew.of[1]._readable():
+            time.sleep(0.01)
+        time.sleep(1.2 * limit)
+        while manager._pool.pending:
+            answer = manager.recv()
+        assert not answer[1].info.get("abnormal")
+        assert manager.worker_pids() == pids
+
+
 def test_a_worker_killed_while_it_resets_begins_again(tmp_path: Path) -> None:
     makes = [partial(Waits, 0, "reset", tmp_path / "never", 2), partial(CountEnv, 1)]
     with manager_of(makes, wait_num=1, retry_waiting_time=0.0) as manager:
