@@ -98,9 +98,10 @@ def checks_of(
         suite = given.get(f"{entry.kind}/{entry.name}") or given.get(entry.kind)
         if suite is None and entry.kind in registry.kinds():
             suite = _suite_of(entry.kind, registry)
-        for contract in (ComponentContract, suite):
-            if contract is not None:
-                found += [Check(each, contract, name) for name in contract.checks()]
+        generic = ComponentContract.checks_for(each)
+        found += [Check(each, ComponentContract, name) for name in generic]
+        if suite is not None:
+            found += [Check(each, suite, name) for name in suite.checks()]
     if not found:
         asked = {"dist": dist, "component": component, "kinds": kinds}
         choice = ", ".join(f"{name}={value}" for name, value in asked.items() if value is not None)

@@ -16,6 +16,7 @@ import attrs
 from dicore.config.schema import ComponentConfig, Section
 from dicore.errors import ConfigError
 from dicore.hookspecs.manager import hooks_of
+from dicore.testing.component import Component
 from dicore.testing.suite import Suite, expect, expect_members, members_of, skip
 from dicore_registry import Entry, Kind, Registry, Removed, Renamed
 from dicore_registry.importing import import_target
@@ -25,6 +26,14 @@ __all__ = ["ComponentContract"]
 
 class ComponentContract(Suite):
     """It can be imported, has a summary, and its options are typed and documented."""
+
+    @classmethod
+    def checks_for(cls, component: Component) -> tuple[str, ...]:
+        """Returns the checks that say anything about a component, not those of other kinds."""
+        others = {name for name, kind in _OF_ONE_KIND.items() if kind != component.entry.kind}
+        if not component.takes_options:
+            others |= _OF_OPTIONS
+        return tuple(name for name in cls.checks() if name not in others)
 
     def test_loads(self) -> None:
         """The entry point leads to what its group declares."""
@@ -177,6 +186,15 @@ class ComponentContract(Suite):
         return config
 
 
+_OF_ONE_KIND = {
+    "kind_is_complete": "kind",
+    "preset_compiles": "preset",
+    "command_has_help": "command",
+}
+_OF_OPTIONS = {
+    "options_are_typed", "options_have_help", "config_module_imports_no_torch",
+    "default_config_round_trips", "config_pickles",
+}  # fmt: skip
 _NO_CONFIG = ("kind", "default", "plugin", "preset", "command")
 
 

@@ -229,8 +229,16 @@ def test_an_import_that_does_not_return_fails_itself_alone(
 def test_suites_are_those_that_the_kinds_name(registry: Registry) -> None:
     checks = checks_of(component="buffer/tidy", registry=registry)
     names = [check.name for check in checks]
-    assert names == [*ComponentContract.checks(), *BufferContract.checks()]
+    others = ("kind_is_complete", "preset_compiles", "command_has_help")
+    generic = [name for name in ComponentContract.checks() if name not in others]
+    assert names == [*generic, *BufferContract.checks()]
     assert checks[0].id == "buffer/tidy:loads"
+
+
+def test_checks_of_other_kinds_are_left_out(registry: Registry) -> None:
+    """A preset has no options, and is neither a kind nor a command."""
+    names = [check.name for check in checks_of(component="preset/hopeless", registry=registry)]
+    assert names == ["loads", "has_the_methods_of_its_kind", "has_a_summary", "preset_compiles"]
 
 
 def test_a_kind_without_its_suite_fails_by_name(registry: Registry) -> None:
