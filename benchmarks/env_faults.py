@@ -239,7 +239,10 @@ def train(name: str, env_steps: int) -> dict[str, Any]:
     from dicore.run.env_factory import spaces_of
 
     # without the actions of the last 20,000 steps, which fill memory only up to then
-    options = {"type": name, "restart_budget": 10**6, "max_retry": 100, "record_actions": False}
+    options = {
+        "type": name, "restart_budget": 10**6, "max_retry": 10**6, "retry_waiting_time": 0.0,
+        "record_actions": False,
+    }  # fmt: skip
     source = {
         "env": {"type": "cartpole", "collector_env_num": ENVS, "manager": options},
         "policy": {"type": "dqn", "collect": {"n_sample": 64},
