@@ -53,11 +53,11 @@ class DistSystemConfig(Section):
     collector_port: int = option(
         0, "port of the first collector, the next ones follow; 0: free ports", ge=0, le=65535
     )
-    start: str = option(
-        "none",
-        "learner and collectors: none: wait for them; processes: start them on this machine;"
-        " threads: run them in this process, to debug",
-        choices=("none", "processes", "threads"),
+    start: str | None = option(
+        None,
+        "learner and collectors: None or none: wait for them; processes: start them on this"
+        " machine; threads: run them in this process, to debug",
+        choices=(None, "none", "processes", "threads"),
     )
     operator: str | None = option(
         None,
@@ -97,6 +97,11 @@ class DistSystemConfig(Section):
     )
 
     @property
+    def starts(self) -> bool:
+        """Whether learner and collectors are started here."""
+        return self.start not in (None, "none")
+
+    @property
     def comm(self) -> tuple[str, str]:
         """Names of the components by which the learner and the collectors communicate."""
         return comm_of(self.comm_learner, self.comm_collector, self.address)
@@ -115,7 +120,7 @@ class DistConfig(PipelineConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields options that exclude each other."""
-        if self.system.start != "none" and self.system.collector_host != "127.0.0.1":
+        if self.system.starts and self.system.collector_host != "127.0.0.1":
             yield "system.start", "starts processes on this machine only; expected none"
         system = self.system
         learner, collector = system.comm
@@ -123,11 +128,11 @@ class DistConfig(PipelineConfig):
             yield "system.comm_collector", "expected ray for learner and collectors, or for neither"
         if learner == "ray":
             yield from self._ray_problems(system)
-        if self.system.start != "none" and self.system.operator is not None:
+        if self.system.starts and self.system.operator is not None:
             yield "system.operator", "starts the processes; expected system.start=none"
 
     def _ray_problems(self, system: DistSystemConfig) -> Iterator[tuple[str, str]]:
-        if system.start == "none" and system.address is None:
+        if not system.starts and system.address is None:
             text = "expected host:port of a Ray cluster; start one: ray start --head --port=6379"
             yield "system.address", text
         for name in ("learner_port", "collector_port"):

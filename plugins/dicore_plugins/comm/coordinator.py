@@ -218,7 +218,7 @@ class Coordinator:
         return None if self._ended.is_set() else connection
 
     def _hint(self, name: str) -> str:
-        if self._system.start == "none":
+        if not self._system.starts:
             return f"dicore -m dist --module {_kind_of(name)} --module-name {name} -c FILE.pkl"
         log = f"log/{name}/output.txt of the run"
         return f"see {log}; if the machine is busy, raise pipeline.system.start_timeout"

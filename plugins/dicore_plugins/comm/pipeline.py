@@ -288,7 +288,7 @@ def _processes(
         A function that replaces the process of a name: it does not answer.
     """
     system = cfg.pipeline.system
-    if system.start == "none":
+    if not system.starts:
         yield lambda name: None
         return
     roles = [("learner", 0), *(("collector", index) for index in range(system.collector_num))]

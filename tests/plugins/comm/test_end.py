@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.plugins.comm import test_roles as roles
 
 learner, collectors, places = roles.learner, roles.collectors, roles.places
@@ -25,3 +27,16 @@ def test_a_process_that_was_lost_and_starts_again_at_the_end_is_ended_too(
     coordinator.run(lambda: False)
     assert sum(asked) > 1
     assert collectors[1].wait(5)
+
+
+@pytest.mark.parametrize(
+    ("given", "starts"), [("none", False), ("null", False), ("threads", True), ("processes", True)]
+)
+def test_none_of_the_command_line_waits_for_the_processes(given: str, starts: bool) -> None:
+    """`NAME=none` is None there, and the name of a choice in a file."""
+    config = roles.compiled(f"pipeline.system.start={given}")
+    assert config.cfg.pipeline.system.starts is starts
+    system = {"start": given.replace("null", "none")}
+    named = {"env": {"type": "cartpole"}, "policy": {"type": "dqn"}}
+    file = {**named, "pipeline": {"type": "dist", "system": system}}
+    assert roles.compile_config(file).pipeline.system.starts is starts
