@@ -29,7 +29,6 @@ from dicore_tools.demo_dataset import collect_demo_data, load_demo_data
 from dicore_tools.evaluation.evaluate import eval as eval_checkpoint
 from dicore_tools.evaluation.evaluate import evaluate
 from dicore_tools.evaluation.video import Recorder
-from tests.registry.environment import MAIN
 from tests.tools.conftest import mtimes
 
 SMALL = [
@@ -206,22 +205,31 @@ def test_an_environment_without_pictures_is_told_what_it_lacks(tmp_path: Path) -
     assert not (tmp_path / "v").exists()
 
 
+LEVELS = """
+import sys
+from dicore.cli import main
+for more in (["-q"], [], ["--verbose"]):
+    assert main([*sys.argv[1:], *more]) == 0
+    for stream in (sys.stdout, sys.stderr):
+        print("--", file=stream, flush=True)
+"""
+
+
 def test_quiet_says_the_result_alone_and_verbose_more(run: Path) -> None:
-    """K20."""
+    """K20: in a process that has the log to itself."""
     words = ["eval", str(run), "-n", "3", "-s", "1", SHORT]
-    quiet, plain, loud = (process(*words, *more) for more in (["-q"], [], ["--verbose"]))
-    assert re.fullmatch(r"mean return \d.*\n", quiet.stdout)
-    assert quiet.stderr == ""
-    assert plain.stdout == loud.stdout == quiet.stdout
-    assert "max_episode_steps" in plain.stderr
-    assert "WARNING dicore.evaluator: " in loud.stderr
-
-
-def process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", MAIN, *arguments],
+    done = subprocess.run(
+        [sys.executable, "-c", LEVELS, *words],
         capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
+    results, told = (text.split("--\n")[:3] for text in (done.stdout, done.stderr))
+    assert re.fullmatch(r"mean return \d.*\n", results[0])
+    assert results[0] == results[1] == results[2]
+    quiet, plain, loud = told
+    assert quiet == ""
+    assert "max_episode_steps" in plain
+    assert "WARNING dicore.evaluator: " in loud
+    assert "WARNING dicore.evaluator: " not in plain
 
 
 @pytest.mark.parametrize(
