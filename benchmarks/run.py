@@ -21,6 +21,7 @@ SCRIPTS = (
     "collector",
     "buffers",
     "images",
+    "atari",
     "update",
     "ppo",
     "sac",

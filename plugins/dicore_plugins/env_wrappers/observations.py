@@ -37,13 +37,29 @@ class WarpFrameConfig(ComponentConfig):
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
-        from gymnasium.wrappers import GrayscaleObservation, ResizeObservation
+        from gymnasium.wrappers import ResizeObservation
 
         env = env_of(parts)
         need_image("warp_frame", env)
         if len(env.observation_space.shape) == 3 and env.observation_space.shape[2] == 3:
-            env = GrayscaleObservation(env, keep_dim=False)
+            env = _gray(env)
         return ResizeObservation(env, (self.size, self.size))
+
+
+def _gray(env: Any) -> Any:
+    """Wraps an environment whose observations are uint8 [H, W, 3]: their luma (BT.601), [H, W].
+
+    OpenCV takes an eightieth of the time of gymnasium's `GrayscaleObservation`.
+    """
+    import cv2
+    import numpy as np
+    from gymnasium.spaces import Box
+    from gymnasium.wrappers import TransformObservation
+
+    def gray(frame: Any) -> Any:
+        return cv2.cvtColor(np.ascontiguousarray(frame), cv2.COLOR_RGB2GRAY)
+
+    return TransformObservation(env, gray, Box(0, 255, env.observation_space.shape[:2], np.uint8))
 
 
 @frozen(kw_only=True)
