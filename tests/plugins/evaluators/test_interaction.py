@@ -152,6 +152,19 @@ def test_a_miss_begins_the_row_anew() -> None:
     evaluator.close()
 
 
+def test_a_higher_stop_value_begins_the_row_anew() -> None:
+    """What reached the former one says nothing about it; a lower one is reached as well."""
+    for stop_value, row in ((9.0, 0), (5.0, 1), (3.0, 1)):
+        first = judge([Scripted([5.0] * 9)], n_episode=1, stop_value=5.0, consecutive=2)
+        first.eval(train_iter=1)
+        env = Scripted([9.0] * 9)
+        later = judge([env], n_episode=1, stop_value=stop_value, consecutive=2)
+        later.load_state_dict(first.state_dict())
+        assert later.eval(train_iter=2).stop == (row + 1 >= 2)
+        for evaluator in (first, later):
+            evaluator.close()
+
+
 def test_what_is_told_of_the_episodes() -> None:
     lines: list[Any] = []
     log = SimpleNamespace(

@@ -283,6 +283,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         return {
             "last_eval_iter": self._last_eval_iter,
             "in_a_row": self._consecutive,
+            "stop_value": self._cfg.stop_value,
             "best_return": self.best_return,
             "measured": self._measured,
             "env": self._env_state() if self._repeat is None else self._repeat,
@@ -297,7 +298,8 @@ class InteractionEvaluator(ScheduledEvaluator):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._last_eval_iter = self._eval_iter_before = int(state["last_eval_iter"])
-        self._consecutive = int(state["in_a_row"])
+        raised = self._cfg.stop_value > state.get("stop_value", self._cfg.stop_value)
+        self._consecutive = 0 if raised else int(state["in_a_row"])
         self.best_return = float(state["best_return"])
         self._measured = state.get("measured")
         if hasattr(self._env, "load_state_dict"):
