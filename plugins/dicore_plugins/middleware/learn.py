@@ -359,14 +359,13 @@ def reward_model_trainer(
     Returns:
         A middleware that is run after collecting.
     """
-    steps = 0
 
-    @middleware(optional=["trajectories", "env_step", "train_iter"], uses=[reward_model])
+    @middleware(
+        optional=["trajectories", "env_step", "train_iter", "total_step"], uses=[reward_model]
+    )
     def train_reward_model(ctx: OnlineRLContext) -> None:
-        nonlocal steps
         reward_model.train()
-        steps += 1
-        if log is not None and steps % every == 1 % every:
+        if log is not None and ctx.total_step % every == 0:  # as a run that was not resumed
             found = getattr(reward_model, "statistics", {})
             scalars = {f"reward_model/{name}": each for name, each in found.items()}
             if scalars:

@@ -112,7 +112,7 @@ QUICK = {"rnd_relabel", "gail_ppo", "her_dqn", "pwil_ppo", "trex_dqn"}
 def test_a_killed_run_goes_on_to_the_same_end(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Networks, optimizers, statistics and stored samples are as in a run that was not killed."""
+    """Networks, optimizers, statistics, stored samples and lines are those of an unkilled run."""
     steps(tmp_path)
     train(tmp_path / "whole", case, tmp_path)
     save = Run.save_due
@@ -136,6 +136,14 @@ def test_a_killed_run_goes_on_to_the_same_end(
     wrong = [key for key in one if not np.array_equal(one[key], other[key], equal_nan=True)]
     assert not wrong
     assert CASES[case][2] == "her" or any(key.startswith("reward_model") for key in one)
+    assert lines_of(tmp_path / "whole") == lines_of(tmp_path / "killed")
+
+
+def lines_of(run: Path) -> list[tuple[int, int]]:
+    """Returns the env steps and updates of the lines of the reward model."""
+    lines = read_metrics(run / "log/metrics.jsonl")
+    named = [line for line in lines if any(key.startswith("reward_model/") for key in line)]
+    return [(line["step"], line["train_iter"]) for line in named]
 
 
 BAD: dict[str, tuple[str, str, list[str], str]] = {
