@@ -28,6 +28,8 @@ from dicore.run.log import read_metrics
 from dicore_tools.demo_dataset import collect_demo_data, load_demo_data
 from dicore_tools.evaluation.evaluate import eval as eval_checkpoint
 from dicore_tools.evaluation.evaluate import evaluate
+from dicore_tools.evaluation.play import play
+from dicore_tools.evaluation.policy_loader import find_policy
 from dicore_tools.evaluation.video import Recorder
 from tests.tools.conftest import mtimes
 
@@ -379,21 +381,38 @@ def test_what_cannot_be_read_or_written_is_told_before_anything_is_collected(
         assert said.startswith(f"error: cannot write {out}: {here / 'file'} is not a folder")
 
 
-def test_statistics_that_begin_anew_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture(scope="module")
+def measuring(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """A run whose wrappers measure statistics, and the mean return of its last evaluation."""
+    folder = tmp_path_factory.mktemp("work") / "x"
     launch(
-        env="cartpole", policy="dqn", seed=5, exp_name=str(tmp_path / "x"), max_env_step=200,
-        overrides=[*SMALL, "env.env_wrapper=obs_norm"],
+        env="cartpole", policy="dqn", seed=5, exp_name=str(folder), max_env_step=200,
+        overrides=[*SMALL, "env.env_wrapper=[obs_norm,reward_norm]"],
     )  # fmt: skip
-    evaluate(tmp_path / "x", load_path="final")
-    assert "begin anew" not in caplog.text
-    evaluate(tmp_path / "x", load_path="final", seed=7, n_episode=1)
-    assert "statistics that begin anew here" in caplog.text
+    logged = [line for line in read_metrics(folder / "log/metrics.jsonl") if _TAG in line]
+    return folder, logged[-1][_TAG]
+
+
+def test_wrappers_go_on_with_what_they_measured_in_training(
+    measuring: tuple[Path, float], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, logged = measuring
+    assert evaluate(folder, load_path="final").mean_return == logged
+    fresh = evaluate(folder, load_path="final", seed=7, n_episode=20).mean_return
+    assert fresh == pytest.approx(logged, rel=0.25)
+    seen = [play(find_policy(folder, "final", seed=seed), n_episode=4) for seed in (1, 2)]
+    assert np.mean([each.returns for each in seen]) == pytest.approx(logged, rel=0.35)
+    data = collect_demo_data(folder / "ckpt/final", 7, 200, tmp_path / "data")
+    assert np.max(data["reward"]) < 2, "the first reward that a new wrapper sees becomes 74"
+    assert not caplog.records
+    anew = ["env.env_wrapper=[reward_norm,obs_norm]"]
+    other = evaluate(folder, load_path="final", seed=7, n_episode=20, overrides=anew).mean_return
+    assert other > 2 * logged, "what a wrapper makes of rewards that it has not measured"
+    assert "what their wrappers measured begins anew" in caplog.text
 
 
 def test_runs_without_statistics_are_evaluated_without_a_warning(
     run: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     evaluate(run, seed=7, n_episode=1)
-    assert "begin anew" not in caplog.text
+    assert not caplog.records

@@ -167,7 +167,7 @@ class StatefulLayers:
         Raises:
             CheckpointCorruptError: the state is of another environment.
         """
-        layers = self._layers[env_id]
+        layers = self._layers.get(env_id, [])
         if len(states) != len(layers):
             names = ", ".join(type(layer).__name__ for layer in layers) or "none"
             raise CheckpointCorruptError(

@@ -315,6 +315,11 @@ class EnvPool:
         """Returns the states of an environment's stateful layers, now or before its episode."""
         return self._layers.begun(env_id) if begun else self._layers.now(env_id)
 
+    def load_layers(self, layers: Sequence[Sequence[Any]]) -> None:
+        """Restores the states of all environments, which `layer_states` returned one by one."""
+        for env_id, states in enumerate(layers):
+            self.load_layer_states(env_id, states)
+
     def load_layer_states(self, env_id: int, states: Sequence[Any]) -> None:
         """Restores what `layer_states` returned."""
         self._layers.load(env_id, states)

@@ -402,8 +402,7 @@ class ManagedEnvs:
         """Replays the running episodes of a loaded state; without one, begins new episodes."""
         running, self._loaded_running = self._loaded_running, None
         layers, self._loaded_layers = self._loaded_layers, None
-        for env_id, states in enumerate(layers or ()):
-            self._pool.load_layer_states(env_id, states)
+        self._pool.load_layers(layers or ())
         if running is None:
             self.reset()
         else:

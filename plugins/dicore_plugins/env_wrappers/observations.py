@@ -158,9 +158,10 @@ class ObsNormConfig(ComponentConfig):
     """Normalizes observations by running mean and std, per env (`NormalizeObservation`).
 
     The statistics belong to each environment, not to the policy: those of evaluations are their
-    own, and they begin anew in `dicore eval` with another seed, in `dicore enjoy` and where an
-    exported policy runs. The networks of on-policy algorithms have `policy.model.obs_norm`, whose
-    statistics are saved and exported with the weights; `static_obs_norm` has fixed ones.
+    own. Checkpoints have them, and `dicore eval`, `enjoy` and `collect` go on with them; an
+    exported policy does not have them, its page lists them. The networks of on-policy algorithms
+    have `policy.model.obs_norm`, whose statistics are exported with the weights; `static_obs_norm`
+    has fixed ones.
     """
 
     epsilon: float = option(1e-8, "added to the variance to avoid division by zero", gt=0)

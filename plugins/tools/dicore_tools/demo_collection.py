@@ -15,6 +15,7 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import CollectMode, Tail
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.run.random import seeded
+from dicore_tools.evaluation.env_states import go_on
 from dicore_tools.evaluation.policy_loader import TrainedPolicy
 
 __all__ = ["Wanted", "collected"]
@@ -66,6 +67,7 @@ def collected(trained: TrainedPolicy, wanted: Wanted) -> tuple[Batch, tuple[Any,
             policy, state = trained.build(context)
             if state.policy is not None:
                 policy.collect_mode.load_state_dict(state.policy)
+                go_on(manager, compiled.env, state.env_states, "collector")
             section = compiled.policy.collect.collector
             mode = _mode_of(policy, wanted)
             collector = section.build(context, env_manager=manager, policy=mode)

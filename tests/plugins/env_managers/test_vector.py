@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -396,10 +397,27 @@ def test_a_loaded_state_begins_the_next_episodes(caplog: Any) -> None:
         with caplog.at_level(logging.WARNING), closing(twin):
             twin.launch()
             assert twin.brought_back is False
-            assert "cannot repeat running episodes" in caplog.text
+            assert "cannot repeat episodes" in caplog.text
             twins.append(twin.ready_obs.value)
     np.testing.assert_array_equal(*twins)
     assert not np.array_equal(twins[0], used)
+
+
+def test_wrappers_go_on_with_what_they_measured() -> None:
+    section = config("obs_norm", "reward_norm")
+    with closing(make_env_manager(section, "collector", 0)) as manager:
+        manager.launch()
+        for _ in range(40):
+            manager.step(manager.random_action())
+        state = copy.deepcopy(manager.state_dict())
+    assert [each[1]["count"] > 40 for each in state["layers"]] == [True] * 8
+    with closing(make_env_manager(section, "collector", 0)) as twin:
+        twin.load_state_dict(state)
+        twin.launch()
+        after = twin.state_dict()["layers"]
+    for (rewards, obs), (other, seen) in zip(state["layers"], after, strict=True):
+        assert rewards["var"] == other["var"]
+        assert seen["count"] == obs["count"] + 1, "the first observation of the new episode"
 
 
 @pytest.mark.parametrize("mode", MODES)

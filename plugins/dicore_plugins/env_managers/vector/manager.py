@@ -177,11 +177,10 @@ class VectorEnvManager(BaseEnvManager):
         self._obs_buffers = None
         told = self._pool.described()
         self._columns = Columns(self._storage, self._episodes, self._reward_shape, *told)
+        self._pool.load_layers(self._loaded_layers or ())
         running, self._loaded_running, self._loaded_layers = self._loaded_running, None, None
         if running is not None:
-            _LOG.warning(
-                "a vector env cannot repeat running episodes: %d new ones begin", self.env_num
-            )
+            _LOG.warning("a vector env cannot repeat episodes: %d new ones begin", self.env_num)
         self._reseed = True
         self.reset()
         if self._loaded_counts is not None:

@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 
 from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
+from dicore_plugins.env_managers.adapt import StatefulLayers
 from dicore_plugins.env_managers.env_pool import EnvPool, advice, close_all
 from dicore_plugins.env_managers.episodes import shape_of
 from dicore_plugins.env_managers.faults import (
@@ -257,6 +258,8 @@ class VectorPool(EnvPool):
     def launch(self) -> list[float]:
         """Makes the vector env, which truncates its episodes itself; returns no time limits."""
         _ = self.vec
+        envs = {env_id: self.env(env_id).env for env_id in self.ids} if self._make is None else {}
+        self._layers = StatefulLayers(envs)
         return [float("inf")] * len(self)
 
     def close(self) -> None:

@@ -9,12 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dicore.errors import UsageError
-from dicore_tools.evaluation.policy_loader import (
-    TrainedPolicy,
-    find_policy,
-    load_policy,
-    warn_of_statistics,
-)
+from dicore_tools.evaluation.env_states import go_on
+from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy, load_policy
 
 __all__ = ["Evaluation", "eval", "evaluate", "run_episodes"]
 
@@ -139,6 +135,8 @@ def run_episodes(
 ) -> Evaluation:
     """Runs evaluation episodes; the process's random generators are restored afterwards.
 
+    Env wrappers that measure statistics go on with those of the checkpoint.
+
     Args:
         trained: The policy.
         n_episode: Number of episodes; None takes the config's.
@@ -166,8 +164,8 @@ def run_episodes(
             starts = state.starts if same_starts else None
             if starts is not None:
                 manager.load_state_dict(starts)
-            else:
-                warn_of_statistics(state)
+            elif state.policy is not None:
+                go_on(manager, compiled.env, state.env_states)
             section = compiled.policy.eval.evaluator
             parts = {"env_manager": manager, "policy": policy.eval_mode}
             if getattr(type(section), "needs_dataset", False):

@@ -21,7 +21,8 @@ from dicore.data import EnvBatch
 from dicore.errors import DicoreError, UsageError
 from dicore.run.env_factory import BuildContext, EnvFactory, make_env_manager
 from dicore.run.random import seeded
-from dicore_tools.evaluation.policy_loader import TrainedPolicy, warn_of_statistics
+from dicore_tools.evaluation.env_states import go_on
+from dicore_tools.evaluation.policy_loader import TrainedPolicy
 from dicore_tools.evaluation.video import Recorder, frame_of, watched
 
 __all__ = ["SHOWS", "Played", "Viewer", "play"]
@@ -92,8 +93,7 @@ def play(
             compiled.env, "evaluator", compiled.seed, at_most=1, recorder=recorder
         )
         try:
-            spaces = manager.observation_space, manager.action_space
-            forward, reset = _actor(trained, spaces, idle)
+            forward, reset = _actor(trained, manager, idle)
             played = _episodes(manager, forward, reset, n_episode, max_step)
         finally:
             manager.close()
@@ -102,14 +102,16 @@ def play(
     return Played(played.returns, played.steps, sorted(_files(folder) - known))
 
 
-def _actor(trained: TrainedPolicy, spaces: Any, idle: bool) -> tuple[Any, Callable[..., Any]]:
+def _actor(trained: TrainedPolicy, manager: Any, idle: bool) -> tuple[Any, Callable[..., Any]]:
     """Returns the functions that act, and that begin an episode."""
+    spaces = manager.observation_space, manager.action_space
     if idle:
         action = _still(spaces[1])
         return (lambda obs: {i: {"action": action} for i in obs}), lambda *_: None
     context = BuildContext(seed=trained.compiled.seed).with_spaces(*spaces)
     policy, state = trained.build(context)
-    warn_of_statistics(state)
+    if state.policy is not None:
+        go_on(manager, trained.compiled.env, state.env_states)
     mode = policy.eval_mode
     return mode.forward, mode.reset
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from dicore.run.checkpoint_io import read_manifest, read_state
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.request import TrainRequest, compile_request
+from dicore_tools.evaluation.env_states import EnvStates, states_of
 
 __all__ = [
     "PolicyState",
@@ -22,7 +23,6 @@ __all__ = [
     "find_policy",
     "fixed_policy",
     "load_policy",
-    "warn_of_statistics",
 ]
 
 _MANIFEST = "manifest.json"
@@ -39,11 +39,13 @@ class PolicyState:
         starts: State of the env manager before the evaluation of these parameters; None if they
             were not evaluated.
         name: Name of the checkpoint that was read, if it is not the requested one.
+        env_states: What the training's environments remember beyond an episode.
     """
 
     policy: Any
     starts: Mapping[str, Any] | None = None
     name: str | None = None
+    env_states: EnvStates = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +189,6 @@ def fixed_policy(
     return TrainedPolicy(compiled)
 
 
-def warn_of_statistics(state: PolicyState) -> None:
-    """Warns if wrappers of the training measured statistics, which begin anew in other episodes."""
-    layers = (state.starts or {}).get("layers") or ()
-    if any("mean" in (each or ()) for env in layers for each in env or ()):
-        _log.warning(
-            "env wrappers normalise with statistics that begin anew here, so the policy sees other"
-            " observations than in training; policy.model.obs_norm keeps them with the weights"
-        )
-
-
 def _bound(config: Any, seed: int | None, overrides: Sequence[str]) -> Compiled:
     """Returns a config, compiled and bound to the spaces of its environment."""
     from dicore.run.env_factory import spaces_of
@@ -236,7 +228,8 @@ def _policy_state(state: Any, facts: Mapping[str, Any], name: str) -> PolicyStat
         ) from None
     measured = (state.get("evaluator") or {}).get("measured") or {}
     same = measured.get("train_iter") == facts.get("train_iter")
-    return PolicyState(policy, measured.get("starts") if same else None)
+    starts = measured.get("starts") if same else None
+    return PolicyState(policy, starts, env_states=states_of(state))
 
 
 def _first_line(error: Exception) -> str:

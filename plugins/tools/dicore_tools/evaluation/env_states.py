@@ -1,0 +1,81 @@
+"""Environments of an evaluation go on with what those of the training remember beyond an episode.
+
+Wrappers and environments with `state_dict` and `load_state_dict` remember: the statistics of a
+normaliser, the level of a curriculum. A policy acts as in training only where they have that state.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+
+__all__ = ["EnvStates", "Role", "go_on", "states_of"]
+
+Role = Literal["collector", "evaluator"]
+EnvStates = Mapping[Role, Sequence[Sequence[Any]]]
+"""By role, for each environment the states of what remembers; a role may be missing."""
+_MEASURE: Final = frozenset({"obs_norm", "reward_norm"})
+"""Wrappers whose statistics a policy depends on."""
+
+_log = logging.getLogger(__name__)
+
+
+def states_of(checkpoint: Mapping[str, Any]) -> EnvStates:
+    """Returns the states of the environments that a checkpoint stores."""
+    found: dict[Role, Any] = {
+        "collector": checkpoint.get("collector_env"),
+        "evaluator": (checkpoint.get("evaluator") or {}).get("env"),
+    }
+    layers = {role: (state or {}).get("layers") for role, state in found.items()}
+    return {role: each for role, each in layers.items() if each and any(each)}
+
+
+def go_on(manager: Any, env: Any, stored: EnvStates, role: Role = "evaluator") -> None:
+    """Gives environments the states of those of the training, environment by environment.
+
+    If there are more environments than states, the states are used again from the first. If the
+    environments are others than in training, they begin with new states, with a warning.
+
+    Args:
+        manager: The env manager, not launched yet.
+        env: The `env` section.
+        stored: The states; those of the other role are used if this one has none.
+        role: The role.
+    """
+    layers = stored.get(role) or next(iter(stored.values()), None)
+    if layers is None or not hasattr(manager, "load_state_dict"):
+        measured = sorted(_MEASURE & {each.type for each in env.env_wrapper})
+        if measured:
+            _log.warning(
+                "the checkpoint does not have the statistics of %s, which begin anew, so the policy"
+                " sees other observations than in training; policy.model.obs_norm keeps them with"
+                " the weights",
+                ", ".join(measured),
+            )
+        return
+    before = manager.state_dict()
+    manager.launch()
+    fresh = manager.state_dict().get("layers") or ()
+    manager.close()
+    given = [layers[env_id % len(layers)] for env_id in range(manager.env_num)]
+    if len(fresh) != len(given) or not all(map(_fit, fresh, given)):
+        _log.warning(
+            "the environments are others than in training: what their wrappers measured begins anew"
+        )
+        given = []
+    manager.load_state_dict({**before, "layers": given, "running": None})
+
+
+def _fit(fresh: Sequence[Any], states: Sequence[Any]) -> bool:
+    """Returns whether states are those of the same wrappers, as far as their form tells."""
+    return len(fresh) == len(states) and all(map(_same_form, fresh, states))
+
+
+def _same_form(one: Any, other: Any) -> bool:
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        return type(one) is type(other)
+    shapes = [np.shape(each.get("mean", ())) for each in (one, other)]
+    return set(one) == set(other) and shapes[0] == shapes[1]
