@@ -2,8 +2,9 @@
 
 8 environments in worker processes, random actions: dicore's `sync_subprocess` with the wrappers of
 `pong`, with `frame_stack` and `lazy_frame_stack`, and SB3's `SubprocVecEnv` of `AtariWrapper`s with
-`VecFrameStack`. A step is four frames of the emulator. `whole runs`: a DQN of the preset's settings
-from its first update on, 8 updates of 32 samples per 32 steps with the network of Nature DQN.
+`VecFrameStack`. A step is four frames of the emulator. `whole runs`: a DQN with the preset's settings
+from its first update on, without double DQN and n-step targets, which SB3 has not: 8 updates of 32
+samples per 32 steps, with the network of Nature DQN.
 
 python -m benchmarks.atari              # environments alone
 python -m benchmarks.atari whole runs   # minutes
@@ -110,6 +111,7 @@ def dicore_run(seed: int) -> float:
                     f"env.env_wrapper={[*WRAPPERS, 'lazy_frame_stack']!r}",
                     "env.evaluator_env_num=1", "env.n_evaluator_episode=1",
                     "policy.eval.evaluator.max_episode_steps=2", "policy.nstep=1",
+                    "policy.learn.double=false",
                     "policy.eval.evaluator.eval_freq=100000000", "pipeline.final_eval=false",
                     f"policy.collect.random_collect_size={WARM_UP}",
                     "policy.other.replay_buffer.replay_buffer_size=10000",
