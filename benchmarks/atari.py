@@ -2,9 +2,9 @@
 
 8 environments in worker processes, random actions: dicore's `sync_subprocess` with the wrappers of
 `pong`, with `frame_stack` and `lazy_frame_stack`, and SB3's `SubprocVecEnv` of `AtariWrapper`s with
-`VecFrameStack`. A step is four frames of the emulator. `whole runs`: a DQN with the preset's settings
-from its first update on, without double DQN and n-step targets, which SB3 has not: 8 updates of 32
-samples per 32 steps, with the network of Nature DQN.
+`VecFrameStack`. A step is four frames of the emulator. `whole runs`: a DQN from its first update
+on, with the settings of `pong_dqn`, but without double DQN and n-step targets, which SB3 has not: 8
+updates of 32 samples per 32 steps, with the network of Mnih et al. 2015.
 
 python -m benchmarks.atari              # environments alone
 python -m benchmarks.atari whole runs   # minutes
