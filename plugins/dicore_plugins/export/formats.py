@@ -40,6 +40,7 @@ class Format(NamedTuple):
         usage: Python lines that run it, with places for file, inputs, outputs and call.
         calls: Arguments of the call for observations of one array and of several, without and with
             a state.
+        hint: How to make it act faster.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Format(NamedTuple):
     load: Callable[[Path], Runner]
     usage: str
     calls: tuple[tuple[str, str], tuple[str, str]]
+    hint: str = ""
 
 
 def tensors(inputs: Inputs) -> tuple[Any, ...]:
@@ -221,6 +223,11 @@ policy = onnxruntime.InferenceSession("{file}")
 {outputs} = policy.run(None, {call})
 print(action)
 """
+_COMPILE = """
+Python runs each operation of this file in turn. Where there is a C++ compiler, compile it once, as
+`torch._inductor.aoti_compile_and_package(torch.export.load(FILE), package_path=OUT)` with an `OUT`
+that ends in `.pt2`; `policy = torch._inductor.aoti_load_package(OUT)` acts in a fifth of the time.
+"""
 _ONE = "torch.from_numpy(obs)"
 _SEVERAL = "{key: torch.from_numpy(each) for key, each in obs.items()}"
 _STATE = ", torch.as_tensor(state)"
@@ -235,6 +242,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         _load_pt2,
         _TORCH.replace("{load}", 'torch.export.load("{file}").module()'),
         _TORCH_CALLS,
+        _COMPILE,
     ),
     ".ts": Format(
         "TorchScript",

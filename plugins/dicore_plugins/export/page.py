@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from dicore.run.atomic import write_file
 from dicore_plugins.export.formats import Array, Format, Inputs
@@ -23,13 +25,24 @@ Output: {outputs}
 {notes}
 ```python
 {usage}```
-
+{hint}
 Compared with the policy on {steps} observations: {agreement}.
 """
 _MEMORY: Final = """
 The policy has a memory: pass a state of zeros before the first step of an episode, and then the one
 that the step before returned.
 """
+_MEASURED: Final = """
+`obs_norm` gives `(obs - mean) / np.sqrt(var + epsilon)`. In the first environment of the
+evaluations it had measured:
+
+```python
+mean = {mean}
+var = {var}
+```
+"""
+_LISTED: Final = 1024
+"""Most numbers of a mean that the page lists."""
 _WRAPPERS: Final = """
 Observations and actions are those of the environment with its wrappers: {wrappers}.
 """
@@ -43,6 +56,7 @@ def write_page(
     inputs: Inputs,
     actions: Array,
     difference: float,
+    measured: Sequence[Any] = (),
 ) -> Path:
     """Writes the page beside a file, with its inputs and outputs and lines to run it.
 
@@ -54,6 +68,7 @@ def write_page(
         inputs: Inputs on which file and policy were compared.
         actions: Actions of the policy, [B, ...].
         difference: Largest difference to these.
+        measured: States of the wrappers that remember something, the outermost first.
 
     Returns:
         The page.
@@ -90,14 +105,27 @@ def write_page(
         checkpoint=checkpoint,
         inputs=_described(inside),
         outputs=_described(outside),
-        notes=_MEMORY * bool(state) + _WRAPPERS.format(wrappers=wrappers) * bool(wrappers),
+        notes=_MEMORY * bool(state)
+        + _WRAPPERS.format(wrappers=wrappers) * bool(wrappers)
+        + "".join(map(_statistics, measured)),
         usage=usage,
+        hint=form.hint,
         steps=len(actions),
         agreement="all actions are equal" if exact else f"they differ by at most {difference:.1e}",
     )
     readme = out.with_suffix(out.suffix + ".md")
     write_file(readme, text.encode())
     return readme
+
+
+def _statistics(state: Any) -> str:
+    """Writes what `obs_norm` measured; nothing for other states."""
+    if not isinstance(state, Mapping) or set(state) != {"mean", "var", "count"}:
+        return ""
+    if np.size(state["mean"]) > _LISTED:
+        return ""
+    listed = {name: np.asarray(state[name], np.float32).tolist() for name in ("mean", "var")}
+    return _MEASURED.format(**listed)
 
 
 def _described(parts: Mapping[str, Array]) -> str:

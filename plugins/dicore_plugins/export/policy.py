@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,6 +14,7 @@ from dicore.data import EnvBatch
 from dicore.data.tree import tree_stack
 from dicore.errors import DicoreError, UsageError
 from dicore.run.env_factory import BuildContext, EnvFactory
+from dicore_plugins.env_managers.adapt import StatefulLayers
 from dicore_plugins.export.formats import FORMATS, Array, Format, Inputs, tensors
 from dicore_plugins.export.greedy_module import greedy_module
 from dicore_plugins.export.page import write_page
@@ -78,6 +79,7 @@ def export_policy(
             observation_space=env.observation_space, action_space=env.action_space
         )
         policy, state = trained.build(context)
+        measured = _go_on(env, state.env_states.get("evaluator") or ())
         module = greedy_module(policy)
         acted = _acted(env, policy.eval_mode, seed)
     finally:
@@ -99,8 +101,17 @@ def export_policy(
             ) from error
         made.replace(out)
     name = state.name or trained.name
-    readme = write_page(out, form, compiled, name, inputs, acted.actions, difference)
+    readme = write_page(out, form, compiled, name, inputs, acted.actions, difference, measured)
     return Export(out, readme, len(acted.actions), difference)
+
+
+def _go_on(env: Any, stored: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Gives an environment what the first one of the evaluations remembers; returns it."""
+    layers = StatefulLayers({0: env})
+    if not stored or len(layers.now(0)) != len(stored[0]):
+        return ()
+    layers.load(0, stored[0])
+    return stored[0]
 
 
 class _Acted(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from dicore_plugins.export.formats import FORMATS
 from dicore_plugins.export.greedy_module import greedy_module
 from dicore_plugins.export.policy import export_policy
 from dicore_plugins.policies.random import RandomPolicy
+from dicore_tools.evaluation.policy_loader import find_policy
 from tests.plugins.policies.test_actor_critic import policy_of
 
 OBSERVED: dict[str, gymnasium.Space[Any]] = {
@@ -149,9 +151,14 @@ def test_hybrid_actions_and_wrappers_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="hybrid actions"):
         export_policy(run, tmp_path / "policy.ts")
     run = train(tmp_path / "wrapped", "cartpole", "dqn", ("env.env_wrapper=obs_norm",))
-    assert (
-        "with its wrappers: `obs_norm`" in export_policy(run, tmp_path / "a.ts").readme.read_text()
-    )
+    page = export_policy(run, tmp_path / "a.ts").readme.read_text()
+    assert "with its wrappers: `obs_norm`" in page
+    listed = {
+        name: json.loads(text) for name, text in re.findall(r"^(mean|var) = (.*)$", page, re.M)
+    }
+    stored = find_policy(run).read().env_states["evaluator"][0][0]
+    for name in ("mean", "var"):
+        np.testing.assert_allclose(listed[name], stored[name], rtol=1e-6)
 
 
 def test_a_file_that_acts_otherwise_is_refused(
