@@ -313,10 +313,10 @@ class Coordinator:
             self.budget.made(name, 0)
             self.flow.give_back(share)
             raise
-        self.budget.made(name, int(meta["env_step"]))
         facts = {key: meta[key] for key in ("file_path", "count", "env_step", "policy_iter")}
         self._journal.write("block", **facts)
-        self.flow.put(share, meta)
+        self.flow.put(share, meta)  # first: a spent budget ends training once its updates are made
+        self.budget.made(name, int(meta["env_step"]))
         return meta
 
     # ---- what both need

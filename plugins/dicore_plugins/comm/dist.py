@@ -130,16 +130,39 @@ def command(ctx: click.Context, /, words: Sequence[str], **given: Any) -> None:
     if module is None:
         ctx.exit(_train_here(file, overrides, given))
     if given["platform"] not in (None, "local", "slurm"):
-        raise UsageError(f"unknown platform '{given['platform']}'; expected local, slurm")
+        raise UsageError(
+            f"unknown platform '{given['platform']}'; expected local, slurm",
+            hint="for Kubernetes: dicore dist manifest",
+        )
     if module == "config":
         _write_config(file, overrides, given)
         return
     if file is None:
         raise UsageError(f"--module {module} needs the file that --module config wrote: -c FILE")
     job = _read_job(Path(file))
+    _check_words(module, overrides, given, job["config"])
     if module == "coordinator":
-        ctx.exit(_coordinate(job, overrides))
+        ctx.exit(_coordinate(job, overrides, given))
     _serve(module, given["module_name"], job)
+
+
+def _check_words(
+    module: str, overrides: Sequence[str], given: Mapping[str, Any], config: Mapping[str, Any]
+) -> None:
+    """Refuses what only the first command decides, whose file all processes read."""
+    names = ["env", "policy", *(name for name in _ADDRESSES if name not in _UNUSED)]
+    told: list[str] = []
+    if module != "coordinator":
+        names += ["exp_name", "max_env_step", "max_train_iter"]
+        told += overrides
+        if given["seed"] not in (None, config.get("seed")):
+            told.append(f"--seed {given['seed']}")
+    told += [f"--{name.replace('_', '-')}" for name in names if given[name] is not None]
+    if told:
+        raise UsageError(
+            f"--module {module}: {', '.join(told)} would have no effect",
+            hint="give it to --module config, whose file all processes read",
+        )
 
 
 def _print_manifest(words: Sequence[str], given: Mapping[str, Any]) -> None:
@@ -265,10 +288,17 @@ def _read_job(file: Path) -> dict[str, Any]:
     return found
 
 
-def _coordinate(job: Mapping[str, Any], overrides: Sequence[str]) -> int:
+def _coordinate(job: Mapping[str, Any], overrides: Sequence[str], given: Mapping[str, Any]) -> int:
     os.environ[TOKEN_VARIABLE] = job["token"]
     request = TrainRequest(
-        config=job["config"], overrides=overrides, argv=sys.argv, own_process=True
+        config=job["config"],
+        seed=given["seed"],
+        exp_name=given["exp_name"],
+        max_env_step=given["max_env_step"],
+        max_train_iter=given["max_train_iter"],
+        overrides=overrides,
+        argv=sys.argv,
+        own_process=True,
     )
     return launch(request, observer=Announcer()).exit_code
 

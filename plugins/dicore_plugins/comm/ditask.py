@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -80,8 +80,20 @@ def command(package: str, main_: str, platform: str, **given: Any) -> None:
     if platform == "slurm":
         from dicore_plugins.comm.slurm import ditask_options
 
+        _check_alone(options)
         options.update(ditask_options(first_port=options["ports"]))
     Parallel.runner(**options)(function)
+
+
+def _check_alone(options: Mapping[str, Any]) -> None:
+    """Refuses what the variables of a Slurm job decide."""
+    told = [name for name in ("address", "attach_to", "node_ids") if options[name] is not None]
+    told += ["parallel_workers"] if options["n_parallel_workers"] > 1 else []
+    if told:
+        raise UsageError(
+            f"--{told[0].replace('_', '-')} has no effect with --platform slurm",
+            hint="each task of the job is one process; srun --ntasks says how many",
+        )
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final
 
 from dicore.data import Batch
@@ -69,7 +70,8 @@ class ContextExchanger:
     Args:
         skip_n_iter: Steps at the start that do not wait for a learner.
         storage_loader: Stores samples (`FileStorageLoader`), so that messages hold only where.
-        timeout: Seconds after which a collector goes on without a learner, with a warning.
+        timeout: Seconds after which a collector goes on without a learner, and a learner waits on
+            for samples, with a warning.
         queue_size: Messages that may wait to be merged; collectors wait for more.
     """
 
@@ -114,7 +116,7 @@ class ContextExchanger:
 
     def _merge(self, ctx: Any) -> None:
         if self._learns:
-            payloads = self._inbox.take(None)
+            payloads = self._samples()
         elif ctx.total_step < self._skip:
             payloads = self._inbox.take(0)
         else:
@@ -127,6 +129,16 @@ class ContextExchanger:
         if self._learns and collected:
             _set_samples(ctx, collected)
 
+    def _samples(self) -> list[Any]:
+        """Waits for the samples of any collector, until the task ends; tells that it waits."""
+        payloads = self._inbox.take(self._timeout)
+        if not payloads and not _ending():
+            peers = len(getattr(getattr(task.router, "bus", None), "peers", ()))
+            text = "no samples within %s s, connected processes: %d; waiting"
+            _LOG.warning(text, self._timeout, peers)
+            payloads = self._inbox.take(None)
+        return payloads
+
     def _add(self, ctx: Any, payload: Mapping[str, Any], collected: dict[str, list[Any]]) -> None:
         if "train_iter" in payload:
             ctx.train_iter = max(ctx.train_iter, payload["train_iter"])
@@ -138,6 +150,8 @@ class ContextExchanger:
             samples = payload["samples"]
             if "stored" in samples:
                 samples = _loaded(self._loader, samples["stored"])
+            if "trajectories" in samples:  # a block in which no trajectory ends has no ends
+                samples = {"trajectory_end_idx": [], **samples}
             for name, value in samples.items():
                 collected.setdefault(name, []).append(value)
 
@@ -166,7 +180,7 @@ def _set_samples(ctx: Any, collected: Mapping[str, list[Any]]) -> None:
     """Concatenates the samples of several payloads into the context."""
     blocks = collected.get("trajectories", [])
     ends, at = [], 0
-    for block, found in zip(blocks, collected.get("trajectory_end_idx", []), strict=False):
+    for block, found in zip(blocks, collected.get("trajectory_end_idx", []), strict=True):
         ends += [at + int(each) for each in found]
         at += len(block)
     if blocks:
@@ -197,13 +211,13 @@ class ModelExchanger:
     """
 
     event = "model_exchanger"
+    _delay = float("inf")
 
     def __init__(self, model: Any, model_loader: Any | None = None) -> None:
         self._model, self._loader = model, model_loader
         self.uses = (model,)
         self.version = -1
-        self._newest: Mapping[str, Any] | None = None
-        self._arrived_at = 0.0
+        self._newest: deque[tuple[float, Mapping[str, Any]]] = deque(maxlen=1)
         self._wanted = False
         self._sends = task.has_role(Role.LEARNER)
         self._active = task.router.is_active and self._has_one_side()
@@ -218,7 +232,7 @@ class ModelExchanger:
 
     def __call__(self, ctx: Any) -> Generator[None, None, None]:
         if self._active and not self._sends:
-            if self.version < 0 and self._newest is None:
+            if self.version < 0 and not self._newest:
                 task.emit(f"{self.event}_wanted", only_remote=True)
             self._load()
         yield
@@ -241,17 +255,22 @@ class ModelExchanger:
         self._wanted = True
 
     def _receive(self, payload: Mapping[str, Any]) -> None:
-        self._newest, self._arrived_at = payload, time.monotonic()
+        self._newest.append((time.monotonic(), payload))
 
-    def _load(self) -> None:
-        newest, self._newest = self._newest, None
-        if newest is None:
-            return
+    def _load(self) -> bool:
+        """Loads the newest parameters, if any have arrived since; returns whether they have."""
+        try:
+            arrived_at, newest = self._newest.pop()
+        except IndexError:
+            return False
+        if time.monotonic() - arrived_at > self._delay:
+            return False
         state = newest["state"]
         if "stored" in state:
             state = _loaded(self._loader, state["stored"])
         self._model.load_state_dict(state)
         self.version = newest["version"]
+        return True
 
 
 @middleware(optional=["train_iter"])
@@ -310,22 +329,20 @@ class PeriodicalModelExchanger(ModelExchanger):
         if self._id in (-1, payload.get("id", -1)):
             super()._receive(payload)
 
-    def _load(self) -> None:
-        while True:
-            newest = self._newest
-            if newest is not None and time.monotonic() - self._arrived_at <= self._delay:
-                self._without = 0
-                super()._load()
-                return
-            self._newest = None
+    def _load(self) -> bool:
+        while not super()._load():
             if not 0 <= self._stale <= self._without or _ending():
                 self._without += 1
-                return
+                return False
             time.sleep(0.01)
+        self._without = 0
+        return True
 
 
 class Barrier:
     """Waits in each step until all processes have reached it.
+
+    Processes pass on what they know of others, so that all need not be connected with each other.
 
     Args:
         n_processes: Number of processes, with this one.
@@ -369,12 +386,17 @@ class Barrier:
     def _complete(self) -> bool:
         return self._present() >= self._count
 
-    def _note(self, node: int, step: int, reply: bool) -> None:
+    def _note(self, arrived: Sequence[tuple[int, int]], reply: bool) -> None:
+        """Receives who is at which step, the sender first."""
         with self._state:
-            self._arrived[node] = max(step, self._arrived.get(node, -1))
+            for node, step in arrived:
+                if node != task.router.node_id:
+                    self._arrived[node] = max(step, self._arrived.get(node, -1))
             self._state.notify_all()
-        if reply and step <= self._mine:
+        if reply and arrived[0][1] <= self._mine:
             self._tell(reply=False)
 
     def _tell(self, *, reply: bool) -> None:
-        task.emit(self._event, task.router.node_id, self._mine, reply, only_remote=True)
+        with self._state:
+            arrived = [(task.router.node_id, self._mine), *self._arrived.items()]
+        task.emit(self._event, arrived, reply, only_remote=True)

@@ -124,7 +124,7 @@ class Replay:
     def __init__(self, buffer: BlockBuffer, cfg: Any) -> None:
         self._buffer = buffer
         learn, collect, system = cfg.policy.learn, cfg.policy.collect, cfg.pipeline.system
-        self._worth = Worth(learn, collect)
+        self._worth = Worth(learn, collect, cfg.pipeline.max_env_step)
         ahead = system.send_learn_info_freq + system.collector_num * self._worth.of_block
         self.ratio = Ratio(ahead, system.task_timeout)
         unit = "n_episode" if collect.get("n_sample") is None else "n_sample"
@@ -241,18 +241,22 @@ class Worth:
     """The updates that a serial run makes of each block of samples.
 
     It makes `update_per_collect` updates after each block, or `update_per_step` per env step,
-    from the one on that completes the first batch, or the random samples of the warm-up.
+    from the one on that completes the first batch, or the random samples of the warm-up. A budget
+    of env steps may end the warm-up before, but not the first batch.
 
     Args:
         learn: The section `policy.learn`.
         collect: The section `policy.collect`.
+        max_env_step: Budget in env steps; None: there is none.
     """
 
-    def __init__(self, learn: Any, collect: Any) -> None:
+    def __init__(self, learn: Any, collect: Any, max_env_step: int | None = None) -> None:
         self._per_step, self._per_block = learn.update_per_step, learn.update_per_collect
         self.warm_up = int(collect.get("random_collect_size") or 0)
         self._least = self.warm_up or int(learn.batch_size)
+        self._first_batch = min(self._least, int(learn.batch_size))
         self._block = int(collect.get("n_sample") or 1)
+        self._left = math.inf if max_env_step is None else max_env_step
         self._samples, self._learns = 0, False
 
     @property
@@ -265,7 +269,8 @@ class Worth:
     def of(self, meta: Mapping[str, Any]) -> float:
         """Returns the updates of the next block."""
         self._samples += int(meta["count"])
-        if self._samples < self._least:
+        self._left -= int(meta["env_step"])
+        if self._samples < (self._least if self._left > 0 else self._first_batch):
             return 0.0
         first, self._learns = not self._learns, True
         if self._per_step is None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dicore.errors import UsageError
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "is_finished"]
+
+_END_BYTES: Final = 4096
 
 
 class Journal:
@@ -119,6 +122,18 @@ class Journal:
             self.blocks.append(block)
         elif event == "updates":
             self.train_iter = max(self.train_iter, int(entry["train_iter"]))
+
+
+def is_finished(path: Path) -> bool:
+    """Returns whether the last line of a journal says that its training has ended."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _END_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return False
+    last = _parsed(lines[-1]) if lines else None
+    return last is not None and last["event"] == "finished"
 
 
 def _parsed(line: str) -> dict[str, Any] | None:

@@ -48,6 +48,12 @@ class Slave(abc.ABC):
         self._present = ""
         self._master: tuple[str, int] = ("", 0)
         self._present_master = self._master
+        self._heard_at = time.monotonic()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since a master was heard, or since the start."""
+        return time.monotonic() - self._heard_at
 
     @property
     def address(self) -> str:
@@ -61,14 +67,19 @@ class Slave(abc.ABC):
 
     def start(self) -> None:
         """Starts to accept tasks."""
-        self._transport.serve("ping", lambda _: {"task": self._present})
+        self._transport.serve("ping", self._answer_ping)
         self._transport.serve("task", self._accept)
 
     def close(self) -> None:
         """Stops to accept tasks; later calls do nothing."""
         self._transport.close()
 
+    def _answer_ping(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._heard_at = time.monotonic()
+        return {"task": self._present}
+
     def _accept(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._heard_at = time.monotonic()
         name, data = str(task.get("name")), task.get("data") or {}
         master = str(task.get("job", "")), int(task.get("epoch", 0))
         self._obey(*master)

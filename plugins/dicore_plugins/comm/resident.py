@@ -35,6 +35,11 @@ class Resident(abc.ABC):
         """`host:port` at which the coordinator reaches this process."""
         return self._slave.address
 
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the coordinator was heard, or since the start."""
+        return self._slave.silent_s
+
     def start(self) -> None:
         """Starts to serve tasks."""
         self._slave.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from dicore_plugins.comm.journal import is_finished
 from dicore_plugins.comm.slurm import hosts_of
 
 __all__ = ["Place", "serve"]
@@ -70,6 +72,8 @@ def serve(
 ) -> None:
     """Serves as a learner or a collector until it is closed, or another process takes its name.
 
+    It also ends when its training is finished and it has heard of no other one for `start_timeout`.
+
     Args:
         kind: `learner` or `collector`.
         system: Options of the section `pipeline.system`.
@@ -105,9 +109,10 @@ def serve(
     file = _AddressFile(Path(place.path_policy) / f"{name}.address", made.address)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
+    patience = _Patience(made, system, Path(place.path_policy), name)
     try:
         while not made.wait(0.1 if ended is not None else 1.0):
-            if ended is not None and ended.is_set():
+            if (ended is not None and ended.is_set()) or patience.is_over():
                 break
             if file.is_of_another():
                 _LOG.warning("%s was started again, at %s; this one ends", name, file.content)
@@ -117,6 +122,29 @@ def serve(
         file.remove()
         if log is not None:
             log.close()
+
+
+class _Patience:
+    """How long a process waits for a coordinator that does not ask for anything."""
+
+    def __init__(self, made: Any, system: Mapping[str, Any], folder: Path, name: str) -> None:
+        self._made, self._name = made, name
+        self._limit = float(system.get("start_timeout", math.inf))
+        self._journal, self._told = folder / "journal.jsonl", False
+
+    def is_over(self) -> bool:
+        """Returns whether the training is finished, and no other one has begun."""
+        if getattr(self._made, "silent_s", 0.0) <= self._limit:
+            self._told = False
+            return False
+        if is_finished(self._journal):
+            text = "%s: the training is finished, and there was no task for %g s; this process ends"
+            _LOG.warning(text, self._name, self._limit)
+            return True
+        if not self._told:
+            _LOG.warning("%s: no coordinator asks for anything; waiting for one", self._name)
+            self._told = True
+        return False
 
 
 class _AddressFile:

@@ -13,6 +13,7 @@ __all__ = ["ditask_options", "hosts_of"]
 
 _MOST_HOSTS: Final = 100_000
 _DEFAULT_PORT: Final = 50515
+_LAST_PORT: Final = 65535
 
 
 def hosts_of(text: str) -> list[str]:
@@ -93,6 +94,10 @@ def ditask_options(
         )
     hosts, port = hosts_of(nodes), (first_port or [_DEFAULT_PORT])[0]
     mine = int(number)
+    if int(node) >= len(hosts):
+        raise UsageError(f"SLURM_NODEID={node}, but the job has {len(hosts)} nodes: {nodes}")
+    if port + mine > _LAST_PORT:
+        raise UsageError(f"--ports {port}: task {mine} would take {port + mine} > {_LAST_PORT}")
     return {
         "protocol": "tcp",
         "address": hosts[int(node)],

@@ -8,7 +8,7 @@ batch each make the update of one learner with the whole batch.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +16,9 @@ import torch
 from torch import distributed, nn
 
 from dicore.errors import DicoreError, UsageError
+from dicore_plugins.models.encoders.renorm import BatchRenorm
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.optimizers.flat import FlatOptimizer
 
 __all__ = ["average_gradients", "join_group", "leave_group", "optimizers_of", "sync_gradients"]
@@ -89,16 +91,35 @@ def optimizers_of(policy: Any) -> list[FlatOptimizer]:
     Raises:
         UsageError: it has none: it does not learn, or by an optimizer of its own.
     """
-    owner = getattr(getattr(policy, "forward", policy), "__self__", policy)
-    found = [
-        each for _, each in sorted(_found(getattr(owner, "__dict__", {})), key=lambda pair: pair[0])
-    ]
+    found = [each for _, each in sorted(_found(_parts_of(policy)), key=lambda pair: pair[0])]
     if not found:
         raise UsageError(
-            f"{type(owner).__name__} has no optimizer of flat parameters to average gradients of",
+            f"{type(_owner_of(policy)).__name__} has no optimizer of flat parameters to average"
+            " gradients of",
             hint="use dicore_plugins.optimizers.build_optimizer in the policy",
         )
     return found
+
+
+def _owner_of(policy: Any) -> Any:
+    """Returns the policy of a mode."""
+    return getattr(getattr(policy, "forward", policy), "__self__", policy)
+
+
+def _parts_of(policy: Any) -> Mapping[str, Any]:
+    parts: Mapping[str, Any] = getattr(_owner_of(policy), "__dict__", {})
+    return parts
+
+
+def _modules(parts: Iterable[Any]) -> Iterator[nn.Module]:
+    """Yields all networks, with those within them."""
+    for each in parts:
+        if isinstance(each, nn.Module):
+            yield from each.modules()
+        elif isinstance(each, Mapping):
+            yield from _modules(each.values())
+        elif isinstance(each, list | tuple):
+            yield from _modules(each)
 
 
 def _found(attributes: Mapping[str, Any]) -> Iterator[tuple[str, FlatOptimizer]]:
@@ -115,15 +136,41 @@ def average_gradients(policy: Any) -> list[Any]:
     """Averages the gradients of all learners in every step of a policy's optimizers.
 
     Learners must make the same updates in the same order. An update whose loss or gradient is not
-    finite in one of them is skipped by all.
+    finite in one of them is skipped by all. Running statistics (`RunningNorm`) are those of the
+    samples of all learners.
 
     Args:
         policy: A policy, or its learn mode.
 
     Returns:
         Handles; `remove()` ends it.
+
+    Raises:
+        UsageError: the policy has no optimizer, or a network that normalises by its batch.
     """
-    return [each.register_step_pre_hook(_average) for each in optimizers_of(policy)]
+    handles: list[Any] = [each.register_step_pre_hook(_average) for each in optimizers_of(policy)]
+    for module in {id(each): each for each in _modules(_parts_of(policy).values())}.values():
+        if isinstance(module, RunningNorm):
+            handles.append(_SharedStatistics(module))
+        elif isinstance(module, BatchRenorm | nn.modules.batchnorm._BatchNorm):  # noqa: SLF001
+            raise UsageError(
+                f"{type(_owner_of(policy)).__name__} normalises by the statistics of its batch"
+                f" ({type(module).__name__}), which differ between learners",
+                hint="use one learner: pipeline.system.learner_num=1",
+            )
+    return handles
+
+
+class _SharedStatistics:
+    """Lets the statistics of all learners be those of all their samples."""
+
+    def __init__(self, norm: RunningNorm) -> None:
+        self._norm = norm
+        norm.add_up = _all_sum
+
+    def remove(self) -> None:
+        """Ends it."""
+        self._norm.add_up = None
 
 
 def _average(optimizer: FlatOptimizer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -158,6 +205,12 @@ def sync_gradients(model: nn.Module | Flat) -> None:
 
 def _all_mean(tensor: torch.Tensor) -> None:
     """Replaces a tensor by its mean over all learners."""
+    _all_sum(tensor)
+    tensor.div_(distributed.get_world_size())
+
+
+def _all_sum(tensor: torch.Tensor) -> None:
+    """Replaces a tensor by its sum over all learners."""
     if not (distributed.is_available() and distributed.is_initialized()):
         raise UsageError(
             "gradients cannot be averaged: this process has joined no other learners",
@@ -171,4 +224,3 @@ def _all_mean(tensor: torch.Tensor) -> None:
             f" ended, or made no update within the timeout: {error}",
             hint="see the log of the other learners; resume the run from its checkpoint",
         ) from error
-    tensor.div_(distributed.get_world_size())

@@ -27,6 +27,10 @@ class RunningNorm(nn.Module):
     Args:
         features: F.
         limit: Largest absolute value of a normalised number.
+
+    Attributes:
+        add_up: Adds a tensor up over several learners, in place, so that they have the statistics
+            of all rows; None: there is one learner.
     """
 
     mean: Tensor
@@ -36,6 +40,7 @@ class RunningNorm(nn.Module):
     def __init__(self, features: int, limit: float = 10.0) -> None:
         super().__init__()
         self._limit = limit
+        self.add_up: Callable[[Tensor], None] | None = None
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("var", torch.ones(features))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
@@ -65,12 +70,23 @@ class RunningNorm(nn.Module):
     def update(self, x: Tensor) -> None:
         """Adds rows [B, F] to the statistics, in place; rows that are not finite change nothing."""
         rows = x.double()
-        count = self.count + len(rows)
-        mean, var = rows.mean(0), rows.var(0, correction=0)
+        size, mean, var = self._moments(rows)
+        count = self.count + size
         delta = mean - self.mean
-        share = len(rows) / count
+        share = size / count
         total = self.var * (1 - share) + var * share + delta.square() * share * (1 - share)
         good = (total.isfinite() & mean.isfinite()).all()
         self.mean.copy_(torch.where(good, self.mean + delta * share, self.mean.double()))
         self.var.copy_(torch.where(good, total, self.var.double()))
         self.count.copy_(torch.where(good, count, self.count))
+
+    def _moments(self, rows: Tensor) -> tuple[Tensor | int, Tensor, Tensor]:
+        """Returns number, mean and variance of the rows of all learners, float64."""
+        if self.add_up is None:
+            return len(rows), rows.mean(0), rows.var(0, correction=0)
+        first = torch.cat([rows.sum(0), rows.new_tensor([len(rows)])])
+        self.add_up(first)
+        size, mean = first[-1], first[:-1] / first[-1]
+        squares = (rows - mean).square().sum(0)
+        self.add_up(squares)
+        return size, mean, squares / size

@@ -55,6 +55,20 @@ def greet(folder: str, n: int, fails: int = -1) -> None:
         note(folder, f"heard_{me}", f"{sorted(heard)} {sorted(task.labels)}")
 
 
+def pass_barriers(folder: str, n: int, steps: int) -> None:
+    """Notes each step between two barriers."""
+
+    def step(ctx: Any) -> None:
+        time.sleep(0.02 * task.router.node_id)
+        with Path(folder, "steps").open("a", encoding="utf-8") as file:
+            file.write(f"{ctx.total_step}\n")
+
+    with task.start(ctx=Context()):
+        task.use(step)
+        task.use(Barrier(n, timeout=30))
+        task.run(max_step=steps)
+
+
 def raise_in_two(folder: str) -> None:
     """Node 1 fails; node 0 would wait for ever."""
     if task.router.node_id == 1:

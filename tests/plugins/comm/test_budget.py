@@ -100,13 +100,21 @@ def test_without_a_budget_nobody_waits() -> None:
     assert not shared.is_spent
 
 
-@pytest.mark.parametrize("policy", [roles.PPO, {}], ids=["rounds", "replay"])
+@pytest.mark.parametrize(
+    ("policy", "more"),
+    [
+        (roles.PPO, []),
+        ({}, ["policy.nstep=3"]),
+        ({}, ["policy.collect.random_collect_size=500"]),  # the budget ends the warm-up
+    ],
+    ids=["rounds", "replay", "warm-up"],
+)
 def test_a_training_ends_at_its_budget_and_its_updates_are_made(
-    learner: Any, collectors: Any, places: dict[str, Any], policy: dict[str, Any]
+    learner: Any, collectors: Any, places: dict[str, Any], policy: dict[str, Any], more: list[str]
 ) -> None:
     """As a serial run: not by whole blocks of each collector."""
     options = ["pipeline.max_env_step=200", "pipeline.max_train_iter=null"]
-    config = roles.compiled(*options, *([] if policy else ["policy.nstep=3"]), **policy)
+    config = roles.compiled(*options, *more, **policy)
     coordinator = roles.coordinated(config, learner, collectors, places, NaiveCommander())
     mode = config.cfg.policy.build(roles.WorkerConfig.of(roles.info_of(config)).ctx).collect_mode
     coordinator.budget.of(mode)
@@ -115,4 +123,4 @@ def test_a_training_ends_at_its_budget_and_its_updates_are_made(
     assert not coordinator.flow.owes_updates
     if not policy:
         owed = coordinator.flow.ratio.earned
-        assert owed <= coordinator.train_iter < owed + 5  # five updates are one task
+        assert 0 < owed <= coordinator.train_iter < owed + 5  # five updates are one task

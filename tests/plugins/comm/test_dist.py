@@ -97,6 +97,10 @@ def test_the_file_is_json_with_a_token_and_private(here: Path) -> None:
             "has 2 collectors with ports",
         ),
         (["--module", "config", "-p", "moon"], "expected local, slurm"),
+        (["--module", "learner", "-c", "FILE", "-lp", "7"], "--learner-port would have no effect"),
+        (["--module", "collector", "-c", "FILE", "-s", "3"], "--seed 3 would have no effect"),
+        (["--module", "learner", "-c", "FILE", "policy.nstep=3"], "policy.nstep=3 would have no"),
+        (["--module", "coordinator", "-c", "FILE", "-e", "pendulum"], "--env would have no effect"),
     ],
 )
 def test_bad_commands_say_what_to_do(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dicore_plugins.comm.journal import Journal, is_finished
+from dicore_plugins.comm.pipeline import system_facts
+from dicore_plugins.comm.roles import Place, serve
 from tests.plugins.comm import test_roles as roles
 
 learner, collectors, places = roles.learner, roles.collectors, roles.places
@@ -40,3 +45,21 @@ def test_none_of_the_command_line_waits_for_the_processes(given: str, starts: bo
     named = {"env": {"type": "cartpole"}, "policy": {"type": "dqn"}}
     file = {**named, "pipeline": {"type": "dist", "system": system}}
     assert roles.compile_config(file).pipeline.system.starts is starts
+
+
+def test_a_process_that_starts_when_its_training_is_finished_ends_by_itself(tmp_path: Path) -> None:
+    system = {**system_facts(roles.compiled().cfg), "start_timeout": 0.3}
+    place = Place(str(tmp_path), str(tmp_path), roles.TOKEN)
+    ended = threading.Event()
+    given = ("collector", system, place, 0, None, ended)
+    thread = threading.Thread(target=serve, args=given, daemon=True)
+    thread.start()
+    thread.join(1.0)
+    assert thread.is_alive()  # its coordinator may come
+    journal = Journal(tmp_path / "journal.jsonl")
+    assert not is_finished(tmp_path / "journal.jsonl")
+    journal.write("finished")
+    journal.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert not [*tmp_path.glob("*.address")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -69,6 +70,33 @@ def test_a_learner_merges_the_samples_of_collectors(other: TcpQueue) -> None:
             sent(other, "context_of_collector", facts)
         task.run(max_step=2)
     assert (seen[-1][1], seen[-1][2]) == (8, 2)
+
+
+def test_ends_of_trajectories_stay_with_their_block(
+    other: TcpQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A block without an end, from one collector, before one with an end."""
+    ends: list[int] = []
+    with task.start(ctx=OnlineRLContext()):
+        task.add_role(task.role.LEARNER)
+        exchanger = ContextExchanger(timeout=0.1)
+        for count, found in ((3, []), (5, [4])):
+            samples = {"trajectories": Batch({"obs": np.zeros((count, 2))})}
+            if found:
+                samples["trajectory_end_idx"] = found
+            sent(other, "context_of_collector", {"samples": samples})
+        while len(exchanger._inbox._items) < 2:
+            time.sleep(0.01)
+        task.use(exchanger)
+        task.use(lambda ctx: ends.extend(ctx.trajectory_end_idx))
+        task.run(max_step=1)
+        assert ends == [3 + 4]
+        later = {"trajectories": Batch({"obs": np.zeros((1, 2))})}
+        timer = threading.Timer(0.3, sent, (other, "context_of_collector", {"samples": later}))
+        timer.start()
+        task.run(max_step=1)
+        timer.join()
+    assert "no samples within 0.1 s, connected processes: 1; waiting" in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["ModelExchanger", "PeriodicalModelExchanger"])
@@ -151,6 +179,8 @@ def test_stores_return_what_was_saved_and_leave_nothing(tmp_path: Path) -> None:
         (["--main", "json.absent"], "has no function"),
         (["--main", "json.dumps", "--ports", "x"], "expected numbers"),
         (["--main", "json.dumps", "--platform", "slurm"], "SLURM_PROCID"),
+        (["--main", "json.dumps", "--platform", "slurm", "--node-ids", "1"], "--node-ids has no"),
+        (["--main", "json.dumps", "--platform", "slurm", "--parallel-workers", "2"], "--ntasks"),
     ],
 )
 def test_ditask_names_what_is_wrong(

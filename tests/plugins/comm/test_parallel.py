@@ -51,6 +51,13 @@ def test_an_emit_reaches_the_two_others_and_a_killed_process_is_restarted(tmp_pa
     assert (folder / "failed").exists()
 
 
+def test_a_barrier_holds_for_processes_that_are_connected_by_another_one(tmp_path: Path) -> None:
+    Parallel.runner(3, topology="star")(programs.pass_barriers, str(tmp_path / "out"), 3, 5)
+    lines = (tmp_path / "out" / "steps").read_text().split()
+    assert lines == sorted(lines)
+    assert len(lines) == 3 * 5
+
+
 def test_the_error_of_a_process_ends_all_and_is_raised_with_its_text(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match=r"(?s)node 1 ended with exit code 1.*bad luck in node 1"):
         Parallel.runner(2, protocol="tcp")(programs.raise_in_two, str(tmp_path))

@@ -42,3 +42,13 @@ def test_outside_of_a_job_is_an_error_with_the_remedy() -> None:
     with pytest.raises(UsageError, match="SLURM_PROCID") as caught:
         ditask_options({})
     assert "--platform local" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [({"SLURM_NODEID": "2"}, "the job has 2 nodes"), ({"SLURM_PROCID": "9"}, "65536 > 65535")],
+)
+def test_variables_that_contradict_each_other_are_refused(more: dict[str, str], text: str) -> None:
+    job = {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_NODEID": "0", "SLURM_PROCID": "0", **more}
+    with pytest.raises(UsageError, match=text):
+        ditask_options(job, [65527])

@@ -16,6 +16,7 @@ import torch
 from dicore.errors import ConfigError, DicoreError, UsageError
 from dicore_plugins.distributed import average_gradients, sync_gradients
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.policies import CrossQPolicy
 from tests.plugins.distributed.test_parallel import SMALL, train
 
 CODE = """
@@ -28,6 +29,7 @@ from dicore.run.random import seed_everything
 from dicore_plugins.distributed import average_gradients, join_group, leave_group, sync_gradients
 from dicore_plugins.policies import DQNPolicy
 from dicore_plugins.hooks.log_reduce import mean_over_ranks
+from dicore_plugins.models.running_norm import RunningNorm
 
 rank, count, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 if count > 1:
@@ -35,6 +37,7 @@ if count > 1:
 seed_everything(0)
 policy = DQNPolicy({"model": {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [16]},
                     "learn": {"batch_size": 8, "max_grad_norm": 1.0}})
+policy.norm = RunningNorm(4)
 handles = average_gradients(policy.learn_mode) if count > 1 else []
 rng, size = np.random.default_rng(1), 8 // count
 for update in range(20):
@@ -49,6 +52,7 @@ for update in range(20):
             data["reward"][-1] = np.nan
     share = Batch({key: each[rank * size : (rank + 1) * size] for key, each in data.items()})
     policy.learn_mode.forward(share)
+    policy.norm.update(torch.from_numpy(share["obs"]) + 3)
 if count > 1:
     means = mean_over_ranks({"loss": np.array([float(rank)])})
     assert means["loss"].tolist() == [0.5], means
@@ -58,7 +62,8 @@ if count > 1:
     assert plain.weight.grad.tolist() == [[0.5, 0.5]], plain.weight.grad
     leave_group()
 state = policy.learn_mode.state_dict()
-flat = torch.cat([each.reshape(-1) for each in state["model"].values()])
+norm = policy.norm.state_dict()
+flat = torch.cat([each.reshape(-1) for each in [*state["model"].values(), *norm.values()]])
 print(json.dumps([flat.tolist(), policy.learn_mode.get_attribute("skipped_updates")]))
 """
 
@@ -136,6 +141,13 @@ def test_gradients_without_other_learners() -> None:
         sync_gradients(Flat(torch.nn.Linear(1, 1)))
     with pytest.raises(UsageError, match="has no optimizer"):
         average_gradients(object())
+
+
+def test_a_network_that_normalises_by_its_batch_is_refused() -> None:
+    model = {"obs_shape": 3, "action_shape": 1}
+    policy = CrossQPolicy({"model": model, "action_low": [-1.0], "action_high": [1.0]})
+    with pytest.raises(UsageError, match=r"CrossQPolicy.*BatchRenorm.*differ between learners"):
+        average_gradients(policy.learn_mode)
 
 
 def test_learners_that_do_not_come() -> None:
