@@ -36,7 +36,7 @@ _MEASURED: Final = """
 `obs_norm` gives `(obs - mean) / np.sqrt(var + epsilon)`. In the first environment of the
 evaluations it had measured:
 
-```python
+```text
 mean = {mean}
 var = {var}
 ```
