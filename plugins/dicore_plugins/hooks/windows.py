@@ -7,7 +7,9 @@ import threading
 from typing import Any, Final, Self
 
 import numpy as np
+import numpy.typing as npt
 
+from dicore.errors import UsageError
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.hook_config import Interval
 
@@ -27,25 +29,23 @@ class Window:
         self.mean = self._squares = 0.0
         self.low, self.high = math.inf, -math.inf
 
-    def add(self, values: Any) -> None:
-        """Adds values.
+    def add(self, array: npt.NDArray[np.float64]) -> None:
+        """Adds values; one that is NaN makes all statistics NaN.
 
         Args:
-            values: A number, or an array or tensor of them: float [...].
+            array: float64 [B], at least one.
         """
-        detached = values.detach().cpu() if hasattr(values, "detach") else values
-        array = np.asarray(detached, np.float64).reshape(-1)
-        if not array.size:
-            return
         num = self.num + array.size
-        mean, shift = float(array.mean()), float(array.mean()) - self.mean
-        # Chan, Golub and LeVeque 1983: two samples are joined without loss of precision.
-        self._squares += float(((array - mean) ** 2).sum())
-        self._squares += shift**2 * self.num * array.size / num
-        self.mean += shift * array.size / num
+        with np.errstate(all="ignore"):  # infinite values have no mean
+            mean = array.mean()
+            shift = mean - self.mean
+            # Chan, Golub and LeVeque 1983: two samples are joined without loss of precision.
+            self._squares += float(((array - mean) ** 2).sum())
+            self._squares += float(shift * shift * self.num * array.size / num)
+            self.mean += float(shift * array.size / num)
         self.num = num
-        self.low = min(self.low, float(array.min()))
-        self.high = max(self.high, float(array.max()))
+        self.low = float(np.minimum(self.low, array.min()))
+        self.high = float(np.maximum(self.high, array.max()))
 
     def statistics(self) -> dict[str, float]:
         """Returns `num`, `mean`, `std` (of the population), `min` and `max`."""
@@ -62,10 +62,33 @@ def monitor(name: str, values: Any) -> None:
 
     Args:
         name: Name of the window (`actor/entropy`); a leading slash is dropped.
-        values: A number, or an array or tensor of them: float [...].
+        values: A number, or an array or tensor of them: float [...]; none at all add nothing.
+
+    Raises:
+        UsageError: the values are not real numbers.
     """
-    with _LOCK:
-        _OPEN.setdefault(name.lstrip("/"), Window()).add(values)
+    array = _numbers(name, values)
+    if array.size:
+        with _LOCK:
+            _OPEN.setdefault(name.lstrip("/"), Window()).add(array)
+
+
+def _numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
+    """Returns values as float64 [B]."""
+    given = values.detach().cpu() if hasattr(values, "detach") else values
+    if getattr(given, "is_floating_point", bool)():
+        given = given.double()  # NumPy has no bfloat16
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind in "biuf" or not array.size:
+            return array.astype(np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        pass
+    shown = f"{values!r:.60}"
+    raise UsageError(
+        f"monitor('{name}'): {shown} is not a number, or an array of numbers",
+        hint="pass a float, an int, an array or a tensor",
+    )
 
 
 def _taken() -> dict[str, Window]:

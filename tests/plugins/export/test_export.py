@@ -156,7 +156,9 @@ def test_hybrid_actions_and_wrappers_are_named(tmp_path: Path) -> None:
     listed = {
         name: json.loads(text) for name, text in re.findall(r"^(mean|var) = (.*)$", page, re.M)
     }
-    stored = find_policy(run).read().env_states["evaluator"][0][0]
+    read = find_policy(run).read
+    assert read is not None
+    stored = read().env_states["evaluator"][0][0]
     for name in ("mean", "var"):
         np.testing.assert_allclose(listed[name], stored[name], rtol=1e-6)
 
