@@ -417,12 +417,12 @@ class TrainingPipeline:
         """Evaluates if a budget ended the training, stops the clock and saves `final`."""
         train_iter, env_step = parts.learner.train_iter, _env_step(parts)
         evaluator = parts.evaluator if evaluates(parts.cfg) else None
-        result = None if evaluator is None else evaluator.last_result
-        stopped = result is not None and result.stop
+        stopped = evaluator is not None and getattr(evaluator.last_result, "stop", False)
         final_eval = self._cfg.final_eval and not run.stop_requested
         if evaluator is not None and not stopped and final_eval:
             save = lambda name: run.save_best(evaluator.best_return)  # noqa: E731
             annealed = eval_kwargs(parts.policy.command_mode.get_setting_eval, train_iter, env_step)
+            evaluator.should_eval(train_iter)  # one that is due is not made again after a resume
             result = evaluator.eval(
                 save, train_iter, env_step, should_stop=lambda: run.stop_requested, **annealed
             )

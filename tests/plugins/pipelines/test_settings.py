@@ -10,6 +10,7 @@ import torch
 
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.launch import launch
+from dicore.run.log import read_metrics
 from dicore_plugins.middleware import StepCollector
 from dicore_plugins.policies import DQNPolicy
 
@@ -79,3 +80,24 @@ def test_the_stop_value_ends_the_step_so_that_final_is_the_evaluated_policy(
     )
     launch(resume=str(folder), max_env_step=4_000, overrides=["env.stop_value=inf"])
     assert store.load("final")["collector"]["envstep"] >= 4_000
+
+
+def test_a_final_evaluation_that_was_due_is_not_made_again_by_a_resumed_run(
+    tmp_path: Path,
+) -> None:
+    """Evaluations are those of a run that had the whole budget from the start."""
+    options = ["env.stop_value=inf", "pipeline.logger=[]", "policy.eval.evaluator.eval_freq=8"]
+
+    def train(name: str, budget: int) -> list[tuple[int, float]]:
+        folder = tmp_path / name
+        given: dict[str, Any] = {"resume": str(folder)}
+        if not folder.exists():
+            given = {"env": "cartpole", "policy": "ppo", "seed": 0, "exp_name": str(folder)}
+            given["overrides"] = [*options, "policy.learn.epoch_per_collect=1"]
+        launch(**given, max_env_step=budget)
+        lines = read_metrics(folder / "log/metrics.jsonl")
+        tag = "evaluator/return_mean"
+        return [(line["train_iter"], line[tag]) for line in lines if tag in line]
+
+    assert len(train("parts", 4_096)) == 3
+    assert train("parts", 8_192) == train("whole", 8_192)
