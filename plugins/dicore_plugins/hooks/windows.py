@@ -36,13 +36,14 @@ class Window:
             array: float64 [B], at least one.
         """
         num = self.num + array.size
-        with np.errstate(all="ignore"):  # infinite values have no mean
+        with np.errstate(all="ignore"):  # infinite values have no deviation
             mean = array.mean()
             shift = mean - self.mean
             # Chan, Golub and LeVeque 1983: two samples are joined without loss of precision.
             self._squares += float(((array - mean) ** 2).sum())
             self._squares += float(shift * shift * self.num * array.size / num)
-            self.mean += float(shift * array.size / num)
+            step = shift * array.size / num if np.isfinite(shift) else mean
+            self.mean += float(step)
         self.num = num
         self.low = float(np.minimum(self.low, array.min()))
         self.high = float(np.maximum(self.high, array.max()))
