@@ -25,7 +25,7 @@ from dicore.errors import UsageError
 from dicore_plugins.comm.errors import AuthenticationError, FrameError, PeerError
 from dicore_plugins.comm.frames import PREFIX, decode, encode, lengths
 
-__all__ = ["Channel", "connect", "listen", "token_of"]
+__all__ = ["Channel", "connect", "listen", "parsed", "token_of"]
 
 PROTOCOL: Final = 1
 TOKEN_VARIABLE: Final = "DICORE_TOKEN"  # noqa: S105 - the name of a variable
@@ -248,7 +248,7 @@ def listen(address: str) -> socket.socket:
         PeerError: the port is in use, or the host is not of this machine.
         UsageError: this is not an address.
     """
-    family, where = _parsed(address)
+    family, where = parsed(address)
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         if family == socket.AF_INET:
@@ -272,7 +272,7 @@ def address_of(sock: socket.socket) -> str:
 
 def connect(address: str, timeout: float = _HANDSHAKE_S) -> socket.socket:
     """Returns a socket connected to `tcp://host:port` or `ipc:///path`; raises as `listen`."""
-    family, where = _parsed(address)
+    family, where = parsed(address)
     made = socket.socket(family, socket.SOCK_STREAM)
     made.settimeout(timeout)
     try:
@@ -283,7 +283,12 @@ def connect(address: str, timeout: float = _HANDSHAKE_S) -> socket.socket:
     return made
 
 
-def _parsed(address: str) -> tuple[int, Any]:
+def parsed(address: str) -> tuple[int, Any]:
+    """Returns family and place of `tcp://host:port` or `ipc:///path`.
+
+    Raises:
+        UsageError: this is not an address.
+    """
     protocol, _, rest = address.partition("://")
     host, _, port = rest.rpartition(":")
     if sys.platform != "win32" and protocol == "ipc" and rest and Path(rest).is_absolute():

@@ -27,6 +27,10 @@ def ray_job(
     """
     if not image.strip() or any(letter.isspace() for letter in image):
         raise UsageError(f"--image {image!r} is not the name of an image")
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+        raise UsageError(
+            f"--namespace {namespace!r}: expected at most 63 lower-case letters, digits and '-'"
+        )
     head = {"cpu": "2", "memory": "4Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
     return {
         "apiVersion": "ray.io/v1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import shutil
 import socket
@@ -16,7 +17,7 @@ from dicore.console import say
 from dicore.errors import UsageError
 from dicore.task import task
 from dicore_plugins.comm.bus import TcpQueue
-from dicore_plugins.comm.channel import TOKEN_VARIABLE, address_of, listen, token_of
+from dicore_plugins.comm.channel import TOKEN_VARIABLE, address_of, listen, parsed, token_of
 from dicore_plugins.comm.router import EventRouter
 from dicore_plugins.comm.supervisor import Job, Supervisor
 
@@ -24,6 +25,7 @@ __all__ = ["Parallel"]
 
 _TOPOLOGIES = ("mesh", "star", "alone")
 _CONNECT_S = 20.0
+_LOG = logging.getLogger("dicore.comm")
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Parallel:
         places = _Places(protocol, address, _numbers("ports", ports, n_parallel_workers))
         token = _token(attach_to, opened=ports is not None)
         known = tuple(attach_to or ())
+        for each in known:
+            parsed(each)
 
         def run(main: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
             with places.opened(n_parallel_workers) as sockets:
@@ -217,8 +221,26 @@ def _work(
     router.listen()
     try:
         if hasattr(bus, "wait_for_peers"):
-            bus.wait_for_peers(len(node.attach_to), _CONNECT_S)
+            _check_peers(bus, node)
         main(*args, **kwargs)
     finally:
         task.router = type(task).router
         router.stop()
+
+
+def _check_peers(bus: Any, node: _Node) -> None:
+    """Waits for the processes to connect to; tells which are missing, or have the same number.
+
+    Raises:
+        UsageError: another process has the number of this one.
+    """
+    found = bus.wait_for_peers(len(node.attach_to), _CONNECT_S)
+    if found < len(node.attach_to):
+        text = "node %d: %d of %d processes to connect to answer after %g s; going on (%s)"
+        told = node.node_id, found, len(node.attach_to), _CONNECT_S, ", ".join(node.attach_to)
+        _LOG.warning(text, *told)
+    if node.node_id in getattr(bus, "peers", ()):
+        raise UsageError(
+            f"node_ids: another process is node {node.node_id}, too",
+            hint="give each process of a job its own number: node_ids=, or --node-ids of ditask",
+        )

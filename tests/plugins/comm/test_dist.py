@@ -220,3 +220,9 @@ def test_the_manifest_is_a_ray_job(capsys: pytest.CaptureFixture[str], gpus: int
     assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (3, 3, 3)
     assert group["template"]["spec"]["containers"][0]["image"] == "a.b/c:1"
     assert cluster["headGroupSpec"]["rayStartParams"] == {"dashboard-host": "0.0.0.0"}
+
+
+def test_a_namespace_that_kubernetes_refuses_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["dist", "manifest", "-e", "cartpole", "-p", "dqn", "--namespace", "My_NS"]
+    assert main(words) == 2
+    assert "--namespace 'My_NS': expected" in capsys.readouterr().err

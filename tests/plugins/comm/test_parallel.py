@@ -15,8 +15,9 @@ import psutil
 import pytest
 
 from dicore.errors import UsageError
-from dicore_plugins.comm import Parallel
+from dicore_plugins.comm import Parallel, TcpQueue
 from dicore_plugins.comm.errors import WorkerError
+from dicore_plugins.comm.parallel import _check_peers, _Node
 from dicore_plugins.comm.slurm import hosts_of
 from dicore_plugins.comm.supervisor import Job, Supervisor
 from tests.plugins.comm import programs
@@ -78,12 +79,15 @@ def test_the_error_of_a_listener_is_raised_in_the_main_loop(tmp_path: Path) -> N
         ({"ports": 50515}, "no ports"),
         ({"node_ids": [1, 1]}, "2 different numbers"),
         ({"attach_to": ["tcp://127.0.0.1:1"]}, "DICORE_TOKEN|token"),
+        ({"attach_to": ["somewhere"], "token": "shared"}, "not an address: 'somewhere'"),
     ],
 )
 def test_wrong_arguments_are_refused_before_a_process_starts(
     options: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DICORE_TOKEN", raising=False)
+    if token := options.pop("token", None):
+        monkeypatch.setenv("DICORE_TOKEN", token)
     with pytest.raises(UsageError, match=text):
         Parallel.runner(**{"n_parallel_workers": 2, **options})
 
@@ -107,6 +111,30 @@ def test_two_commands_make_one_job(tmp_path: Path) -> None:
     assert (first.wait(60), second.wait(60)) == (0, 0)
     assert (tmp_path / "out" / "heard_0").read_text().startswith("[1]")
     assert (tmp_path / "out" / "heard_1").read_text().startswith("[0]")
+
+
+def test_a_process_with_the_number_of_another_one_is_refused() -> None:
+    """Two commands of one job, and `--node-ids` of the second one forgotten."""
+    first = TcpQueue(token="shared")
+    first.listen()
+    second = TcpQueue("", [first.address], "shared")
+    second.listen()
+    node = _Node(0, "", (first.address,), "shared", (), "tcp")
+    with pytest.raises(UsageError, match="another process is node 0, too"):
+        _check_peers(second, node)
+    second.stop()
+    first.stop()
+
+
+def test_a_process_that_nobody_answers_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("dicore_plugins.comm.parallel._CONNECT_S", 0.1)
+    bus = TcpQueue("", ["tcp://127.0.0.1:9"], "shared")
+    bus.listen()
+    _check_peers(bus, _Node(0, "", ("tcp://127.0.0.1:9",), "shared", (), "tcp"))
+    bus.stop()
+    assert "0 of 1 processes to connect to answer after 0.1 s" in caplog.text
 
 
 def test_a_process_is_replaced_as_often_as_it_was_healthy_before() -> None:
