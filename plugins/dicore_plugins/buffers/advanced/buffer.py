@@ -389,6 +389,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
                 "draws": self._draws,
                 "skipped": self.skipped,
                 "removed": dict(self.removed),
+                "monitor": self._log.state_dict(),
                 "thruput": self._thruput.state_dict(),
                 **({} if self._late is None else {"late": list(self._late.arrived())}),
             }
@@ -424,6 +425,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             self.skipped = int(state.get("skipped", 0))
             self._late = Late(*state["late"]) if "late" in state else None
             self.removed.update(state.get("removed", {}))
+            self._log.load_state_dict(state.get("monitor", {}))
             if "thruput" in state:
                 self._thruput.load_state_dict(state["thruput"])
 

@@ -107,6 +107,18 @@ class BufferLog:
         self.removed = {"full": 0, "use": 0, "stale": 0}
         self._pushed = self._drawn = self._removed = self._draws = 0
 
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the number of draws, and what the next line by draws averages over."""
+        return {"draws": self._draws, "recent": list(self._recent)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores them; numbers by time count from now on. Call it once `removed` is restored."""
+        self._draws = int(state.get("draws", 0))
+        self._recent.clear()
+        self._recent.extend(dict(each) for each in state.get("recent", ()))
+        self._pushed = self._drawn = 0
+        self._removed = sum(self.removed.values())
+
     def pushed(self, count: int, env_step: int | None) -> None:
         """Counts a push."""
         self._pushed += count
