@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,18 +33,12 @@ def for_updates(forward: Callable[..., Any], learn: Any, device: str) -> Callabl
     if learn.get("compile"):
         _need_compiler(device)
         plain = getattr(forward, "forward", forward)
-        forward = torch.compile(plain, options={"fallback_random": True})
+        forward = _Changed(plain, partial(torch.compile, options={"fallback_random": True}))
     autocast = learn.get("autocast")
     if autocast is None:
         return forward
     kind, dtype = torch.device(device).type, getattr(torch, autocast)
-
-    def in_reduced_precision(*inputs: Any) -> Any:
-        with torch.autocast(kind, dtype):
-            output = forward(*inputs)
-        return tree_map(lambda leaf: leaf.float(), output)
-
-    return in_reduced_precision
+    return _Changed(forward, partial(partial, _in_reduced_precision, kind, dtype))
 
 
 def replace_losses(policy: Any, *names: str, draws: tuple[str, ...] = ()) -> None:
@@ -59,7 +55,7 @@ def replace_losses(policy: Any, *names: str, draws: tuple[str, ...] = ()) -> Non
     learn, device = policy.get_attribute("cfg").learn, policy.get_attribute("device")
     if learn.get("compile"):
         for name in draws:
-            setattr(policy, name, torch.compiler.disable(getattr(policy, name)))
+            setattr(policy, name, _Changed(getattr(policy, name), torch.compiler.disable))
     for name in names:
         if hasattr(policy, name):
             setattr(policy, name, for_updates(getattr(policy, name), learn, device))
@@ -75,6 +71,28 @@ def differentiates(model: Any, plain: type, learn: Any) -> bool:
         and not (learn.get("compile") or learn.get("autocast"))
         and bool(model.differentiable())
     )
+
+
+class _Changed:
+    """A function as `change` returns it; in a copy of a policy, that of the copy's own method."""
+
+    def __init__(
+        self, plain: Callable[..., Any], change: Callable[[Any], Callable[..., Any]]
+    ) -> None:
+        self._plain, self._change = plain, change
+        self._changed = change(plain)
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self._changed(*inputs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Changed:
+        return _Changed(copy.deepcopy(self._plain, memo), self._change)
+
+
+def _in_reduced_precision(kind: str, dtype: torch.dtype, forward: Any, *inputs: Any) -> Any:
+    with torch.autocast(kind, dtype):
+        output = forward(*inputs)
+    return tree_map(lambda leaf: leaf.float(), output)
 
 
 def _need_compiler(device: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from typing import Any
@@ -61,6 +62,39 @@ def test_updates_in_bfloat16_are_near_those_in_float32(name: str) -> None:
         assert one["priority"].dtype == torch.float32
     assert reduced[0]["total_loss"] != wanted[0]["total_loss"]
     assert all(each.dtype == torch.float32 for each in policy.get_attribute("model").parameters())
+
+
+@pytest.mark.parametrize("name", ["dqn", "sac", "ppo"])
+def test_a_copy_of_a_policy_updates_its_own_networks(name: str) -> None:
+    """As a copy of a policy without these options does."""
+    finals = []
+    for copied in (False, True):
+        policy, samples = created(name, autocast="bfloat16")
+        start = policy.learn_mode.state_dict()["model"]
+        start = {key: value.clone() for key, value in start.items()}
+        used = copy.deepcopy(policy) if copied else policy
+        seed_everything(1)
+        used.learn_mode.forward(samples)
+        finals.append(used.learn_mode.state_dict()["model"])
+        if copied:
+            torch.testing.assert_close(policy.learn_mode.state_dict()["model"], start)
+    torch.testing.assert_close(*finals, rtol=0, atol=0)
+    assert any(not torch.equal(value, start[key]) for key, value in finals[1].items())
+
+
+def created(name: str, **learn: Any) -> tuple[Any, Batch]:
+    """Returns a policy and random samples that it learns from."""
+    seed_everything(0)
+    actions = spaces.Box(-2, 2, (2,), np.float32) if name == "sac" else spaces.Discrete(3)
+    options = {"type": name, "learn": learn}
+    policy = create_policy(options, observation_space=OBS, action_space=actions)
+    rng = np.random.default_rng(0)
+    names = ("reward", "value", "advantage", "target", "log_prob")
+    columns = {each: rng.standard_normal(ROWS).astype(np.float32) for each in names}
+    columns |= {each: rng.standard_normal((ROWS, 4), np.float32) for each in ("obs", "next_obs")}
+    given: Any = rng.uniform(-2, 2, (ROWS, 2)).astype(np.float32)
+    columns["action"] = given if name == "sac" else rng.integers(0, 3, ROWS)
+    return policy, Batch({**columns, "done": rng.random(ROWS) < 0.1}, ROWS)
 
 
 @pytest.mark.slow
