@@ -39,12 +39,13 @@ class EventRouter(Router):
         self.labels = frozenset({*labels, "distributed", f"node.{node_id}"})
         self._task: Any = None
         self._error: BaseException | None = None
-        self._finished_by_other = False
+        self._finished_by_other = self._finished_before = False
         self._thread = threading.Thread(target=self._receive, name="dicore-router", daemon=True)
 
     def listen(self) -> None:
-        """Starts to receive."""
+        """Starts to receive, also that the others finish before the first task starts here."""
         self.bus.listen()
+        self.bus.subscribe(FINISH)
         self._thread.start()
 
     def stop(self) -> None:
@@ -58,8 +59,10 @@ class EventRouter(Router):
         getattr(self, f"_{what}")(task, *details)
 
     def _start(self, task: Any) -> None:
-        self._task, self._finished_by_other = task, False
-        self.bus.subscribe(FINISH)
+        self._task, self._finished_by_other = task, self._finished_before
+        self._finished_before = False
+        if self._finished_by_other:
+            task.finish = True
 
     def _on(self, task: Any, event: str) -> None:
         self.bus.subscribe(event)
@@ -97,7 +100,10 @@ class EventRouter(Router):
 
     def _deliver(self, event: str, message: Mapping[str, Any]) -> None:
         task = self._task
-        if task is None or not task.running:
+        if task is None:
+            self._finished_before = self._finished_before or event == FINISH
+            return
+        if not task.running:
             return
         if event == FINISH:
             self._finished_by_other = True

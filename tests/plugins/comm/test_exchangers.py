@@ -99,6 +99,23 @@ def test_ends_of_trajectories_stay_with_their_block(
     assert "no samples within 0.1 s, connected processes: 1; waiting" in caplog.text
 
 
+def test_a_task_that_starts_when_the_others_have_finished_ends(other: TcpQueue) -> None:
+    steps: list[int] = []
+    sent(other, "finish", True)
+    end = time.monotonic() + 10
+    while not task.router._finished_before:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    with task.start(ctx=OnlineRLContext()):
+        task.use(lambda ctx: steps.append(ctx.total_step))
+        task.run(max_step=1000)
+    assert steps == []
+    with task.start(ctx=OnlineRLContext()):  # the next one is another matter
+        task.use(lambda ctx: steps.append(ctx.total_step))
+        task.run(max_step=3)
+    assert steps == [0, 1, 2]
+
+
 @pytest.mark.parametrize("kind", ["ModelExchanger", "PeriodicalModelExchanger"])
 def test_parameters_are_loaded_as_a_whole_before_a_step(other: TcpQueue, kind: str) -> None:
     model = torch.nn.Linear(2, 1)
