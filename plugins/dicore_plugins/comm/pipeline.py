@@ -13,6 +13,7 @@ from typing import Any
 
 from dicore.config import NamedConfig
 from dicore.config.writer import saved_tree
+from dicore.console import say
 from dicore.data.json_codec import dumps
 from dicore.errors import DicoreError, UsageError
 from dicore.run.env_factory import BuildContext, spaces_of
@@ -289,6 +290,11 @@ def _processes(
     """
     system = cfg.pipeline.system
     if not system.starts:
+        if system.operator is None:
+            say(
+                f"waiting for learner0 and {system.collector_num} collectors (dicore -m dist"
+                " --module learner, ...); pipeline.system.start=processes starts them here"
+            )
         yield lambda name: None
         return
     roles = [("learner", 0), *(("collector", index) for index in range(system.collector_num))]

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from dicore.cli import main
+from dicore.config import compile_config
 from dicore.data.json_codec import loads
+from dicore_plugins.comm.pipeline import _processes
 
 CONFIG = """
 main_config = dict(
@@ -38,6 +40,19 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("DICORE_TOKEN", raising=False)
     Path("cartpole_dqn_config.py").write_text(CONFIG)
     return tmp_path
+
+
+def test_a_training_that_starts_no_processes_says_what_it_waits_for(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`dicore train -m dist` waits for processes that may never come."""
+    config = compile_config(
+        {"pipeline": {"type": "dist"}, "env": {"type": "cartpole"}, "policy": {"type": "dqn"}}
+    )
+    with _processes(config, {}, None, here, []):  # type: ignore[arg-type]
+        said = capsys.readouterr().out
+    assert "waiting for learner0 and 2 collectors" in said
+    assert "pipeline.system.start=processes starts them here" in said
 
 
 def written(*words: str) -> dict[str, Any]:
