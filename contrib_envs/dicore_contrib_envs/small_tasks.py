@@ -90,6 +90,24 @@ class TwoStepConfig(GymnasiumConfig):
 
 
 @frozen(kw_only=True)
+class NimConfig(GymnasiumConfig):
+    """Take the last of a heap of stones, two agents in turn; with the wrapper `versus`, one.
+
+    The agent that begins can win every game: the best return is 1.
+    """
+
+    env_id: str = option(_TASKS + "Nim-v0", "Gymnasium environment id")
+    heap_max: int = option(21, "largest heap", ge=5, unit="stones")
+    most: int = option(3, "stones that may be taken at once", ge=2, le=3, unit="stones")
+    n_evaluator_episode: int = option(50, "episodes per evaluation", ge=1)
+    stop_value: float = option(1.0, "mean episode return at which training stops")
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of `gymnasium.make`."""
+        return {"heap_max": self.heap_max, "most": self.most}
+
+
+@frozen(kw_only=True)
 class TMazeConfig(GymnasiumConfig):
     """Remember a sign until the end of a corridor (Bakker 2002); the best return is 4.
 

@@ -19,7 +19,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "comm_collector": "flask_fs ray",
         "comm_learner": "flask_fs ray",
         "command": "dist ditask",
-        "commander": "naive solo",
+        "commander": "naive one_vs_one solo",
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
@@ -31,7 +31,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "eval_episode_return fire_reset flat_obs frame_stack gym_hybrid_dict_action "
             "gym_to_gymnasium lazy_frame_stack max_and_skip noop_reset obs_norm "
             "obs_plus_prev_action_reward obs_transpose ram rescale_action reward_in_obs "
-            "reward_norm scaled_float_frame static_obs_norm sticky_action time_limit warp_frame"
+            "reward_norm scaled_float_frame static_obs_norm sticky_action time_limit versus "
+            "warp_frame"
         ),
         "evaluator": "battle fqe interaction metric",
         "executor": "threads",
@@ -102,7 +103,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "
             "cartpole_pomdp chain cliffwalking dm_control frozenlake gymnasium halfcheetah hopper "
             "humanoid lunarlander lunarlander_continuous mini_breakout minigrid mountain_car "
-            "mountain_car_continuous moving pendulum pong swimmer t_maze taxi two_step walker2d"
+            "mountain_car_continuous moving nim pendulum pong swimmer t_maze taxi two_step walker2d"
         ),
         "preset": (
             "acrobot_dqn acrobot_ppo ant_sac bipedalwalker_sac bit_flip_dqn bit_flip_dqn_her "

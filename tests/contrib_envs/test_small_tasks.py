@@ -173,6 +173,27 @@ def test_the_payoffs_of_two_step(first: Any, second: Any, payoff: float) -> None
     assert team.step(np.array(second))[1] == payoff
 
 
+# ---- nim
+
+
+def test_who_begins_wins_nim_by_leaving_multiples() -> None:
+    env = make("Nim", heap_max=13)
+    heaps = set()
+    for seed in range(60):
+        obs, _ = env.reset(seed=seed)
+        heaps.add(env.left)
+        over = False
+        while not over:
+            assert obs.argmax(1).tolist() == [env.left] * 2
+            action = np.array([env.scripted_action(0), seed % 3])
+            obs, reward, over, *_ = env.step(action)
+        assert reward.tolist() == [1, -1]
+        assert reward.dtype == np.float32
+    assert heaps == {5, 6, 7, 9, 10, 11, 13}
+    env.left, env.to_play = 2, 1
+    assert env.step(np.array([0, 2]))[1].tolist() == [-1, 1]  # more than there are: all
+
+
 # ---- t_maze
 
 
@@ -248,7 +269,9 @@ def test_cartpole_pomdp_hides_velocities() -> None:
     assert env.step(1)[0].tolist() == full.step(1)[0][[0, 2]].tolist()
 
 
-@pytest.mark.parametrize("name", ["BitFlip", "Chain", "MiniBreakout", "Moving", "TMaze", "TwoStep"])
+@pytest.mark.parametrize(
+    "name", ["BitFlip", "Chain", "MiniBreakout", "Moving", "Nim", "TMaze", "TwoStep"]
+)
 def test_tasks_are_rendered(name: str) -> None:
     env = make(name, render_mode="rgb_array")
     env.reset(seed=0)

@@ -9,6 +9,7 @@ _CLASSES = {
     "Chain-v0": "chain:Chain",
     "MiniBreakout-v0": "mini_breakout:MiniBreakout",
     "Moving-v0": "moving:Moving",
+    "Nim-v0": "nim:Nim",
     "TMaze-v0": "t_maze:TMaze",
     "TwoStep-v0": "two_step:TwoStep",
 }

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         CollectorSlave,
         FlaskFileSystemCollector,
     )
-    from dicore_plugins.comm.commander import NaiveCommander, SoloCommander
+    from dicore_plugins.comm.commander import NaiveCommander, OneVsOneCommander, SoloCommander
     from dicore_plugins.comm.coordinator import Coordinator
     from dicore_plugins.comm.errors import (
         AuthenticationError,
@@ -59,6 +59,7 @@ __all__ = [
     "Master",
     "ModelExchanger",
     "NaiveCommander",
+    "OneVsOneCommander",
     "OperatorServer",
     "Parallel",
     "PeerError",
@@ -79,7 +80,7 @@ __getattr__ = lazy(
     {
         ".bus": ("TcpQueue",),
         ".collector": ("BaseCommCollector", "CollectorSlave", "FlaskFileSystemCollector"),
-        ".commander": ("NaiveCommander", "SoloCommander"),
+        ".commander": ("NaiveCommander", "OneVsOneCommander", "SoloCommander"),
         ".coordinator": ("Coordinator",),
         ".errors": (
             "AuthenticationError",

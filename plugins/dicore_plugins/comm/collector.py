@@ -15,8 +15,10 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import attrs
 import numpy as np
 
 from dicore.data import Batch
@@ -28,6 +30,7 @@ from dicore_plugins.comm.exchange import Link, file_link
 from dicore_plugins.comm.master import CallbackSlave
 from dicore_plugins.comm.resident import Resident
 from dicore_plugins.comm.worker_config import WorkerConfig
+from dicore_plugins.env_wrappers import save_snapshot
 from dicore_plugins.middleware.learn import without_origin
 
 __all__ = ["BaseCommCollector", "CollectorSlave", "FlaskFileSystemCollector", "TaskCollector"]
@@ -84,16 +87,25 @@ class BaseCommCollector(abc.ABC):
         One that takes the place of another one has other seeds: it would repeat its episodes.
         """
         index = int(task_info.get("collector_index", 0))
-        return CollectorParts(WorkerConfig.of(task_info, "collector", index), index)
+        worker = WorkerConfig.of(task_info, "collector", index)
+        return CollectorParts(worker, index, self._opponent_file(task_info))
+
+    def _opponent_file(self, task_info: Mapping[str, Any]) -> Any:
+        """Returns where the environments find their opponent; None: where the config says."""
+        return None
 
 
 class CollectorParts:
     """Environments, policy, collector and evaluator of one process; kept from task to task."""
 
-    def __init__(self, worker: WorkerConfig, index: int = 0) -> None:
+    def __init__(self, worker: WorkerConfig, index: int = 0, opponent: Path | None = None) -> None:
         self.cfg, self.policy = worker.cfg, worker.policy
-        self._ctx, self._index = worker.ctx, index
-        self.env = make_env_manager(self.cfg.env, "collector", self.cfg.seed)
+        self._ctx, self._index, self._opponent = worker.ctx, index, opponent
+        env = self.cfg.env
+        if opponent is not None:
+            save_snapshot(opponent, worker.config, self.policy.collect_mode.state_dict())
+            env = _versus(env, opponent)
+        self.env = make_env_manager(env, "collector", self.cfg.seed)
         self.collector = self.cfg.policy.collect.collector.build(
             worker.ctx, env_manager=self.env, policy=self.policy.collect_mode
         )
@@ -162,6 +174,17 @@ class CollectorParts:
         self.collector.close()
         if self._evaluator is not None:
             self._evaluator.close()
+        if self._opponent is not None:
+            self._opponent.unlink(missing_ok=True)
+
+
+def _versus(env: Any, opponent: Path) -> Any:
+    """Returns a section `env` whose wrapper `versus` reads the opponent from a file."""
+    wrappers = tuple(
+        attrs.evolve(each, opponent=str(opponent)) if each.type == "versus" else each
+        for each in env.env_wrapper
+    )
+    return attrs.evolve(env, env_wrapper=wrappers)
 
 
 class TaskCollector(Resident, BaseCommCollector):
@@ -177,7 +200,7 @@ class TaskCollector(Resident, BaseCommCollector):
         slave = CollectorSlave(callback_fn=functions, transport=link.transport)
         Resident.__init__(self, slave)
         BaseCommCollector.__init__(self)
-        self._data, self._policies = link.data, link.policies
+        self._data, self._policies, self._folder = link.data, link.policies, link.saved.folder
         self._interval, self._looked_at = update_policy_second, 0.0
         self._stamp: Any = None
         self._parts: CollectorParts | None = None
@@ -222,6 +245,8 @@ class TaskCollector(Resident, BaseCommCollector):
                     self._parts.close()
                 self._parts, self._built_of = self._create_collector(info), wanted
                 self._stamp, self._looked_at = None, 0.0
+            if "opponent" in info:
+                self._face(info)
             self._task_info, self._blocks = info, 0
             self._counts = dict.fromkeys(self._counts, 0)
             self._ended.clear()
@@ -257,6 +282,24 @@ class TaskCollector(Resident, BaseCommCollector):
                 self._parts.close()
 
     # ---- one task
+
+    def _opponent_file(self, task_info: Mapping[str, Any]) -> Any:
+        if task_info.keys().isdisjoint(("opponent", "freeze")):
+            return None
+        name = f"{task_info.get('job_id')}_collector{task_info.get('collector_index', 0)}"
+        return (self._folder / f"{name}.opponent.frame").absolute()
+
+    def _face(self, info: Mapping[str, Any]) -> None:
+        """Makes the opponent of a task that of the environments, from their next episodes on."""
+        frozen = info["opponent"]
+        name = _frozen_name(info, frozen) if frozen else f"{info['policy_id']}.frame"
+        try:
+            found = self.get_policy_update_info(name)
+        except FileNotFoundError:  # the learner has not published anything yet
+            return
+        file = self._opponent_file(info)
+        if found.get("job_id") == info.get("job_id"):  # else of an earlier training
+            save_snapshot(file, info["config"], found["state"])
 
     def _update_policy(self, wanted: int | None) -> None:
         """Loads the newest parameters; waits for those of `wanted` updates, if it is given.
@@ -327,7 +370,11 @@ class TaskCollector(Resident, BaseCommCollector):
         task = f"{self._task_info.get('job_id', '')}_{self._task_info['task_id']}"
         name = f"{task}.policy.frame"
         state = self._parts.policy.collect_mode.state_dict()
-        self._policies.save(name, {"version": self._parts.version, "state": state})
+        content = {"version": self._parts.version, "state": state}
+        self._policies.save(name, content)
+        if frozen := self._task_info.get("freeze"):
+            job = {"job_id": self._task_info.get("job_id")}
+            self._policies.save(_frozen_name(self._task_info, frozen), {**content, **job})
         result = self._parts.evaluate(info, self._ended.is_set)
         if getattr(result, "interrupted", False):
             raise ClosedError("the task was closed")
@@ -341,6 +388,10 @@ class TaskCollector(Resident, BaseCommCollector):
             "stop": bool(result.stop),
             "collector_done": True,
         })  # fmt: skip
+
+
+def _frozen_name(task_info: Mapping[str, Any], name: str) -> str:
+    return f"{task_info.get('job_id', '')}_{name}.frame"
 
 
 class FlaskFileSystemCollector(TaskCollector):

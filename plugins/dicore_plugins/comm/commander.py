@@ -6,7 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["NaiveCommander", "SoloCommander"]
+import numpy as np
+
+from dicore.errors import UsageError
+
+__all__ = ["NaiveCommander", "OneVsOneCommander", "SoloCommander"]
 
 
 class NaiveCommander:
@@ -129,3 +133,63 @@ class SoloCommander(NaiveCommander):
     def get_learner_task(self) -> Mapping[str, Any] | None:
         """Returns the next task for a learner; none after the first one has ended."""
         return None if self._learner_done else super().get_learner_task()
+
+
+class OneVsOneCommander(SoloCommander):
+    """Trains one policy by self-play, and evaluates it against a fixed opponent.
+
+    The environment has two agents and the wrapper `versus`. Each evaluation also freezes the policy
+    that it evaluates. Collectors play against a frozen policy, or against the newest one as it is
+    when their task begins; evaluations against the opponent of the wrapper.
+
+    Args:
+        collector_task_space: Collector tasks that run at the same time.
+        learner_task_space: Learner tasks that run at the same time.
+        eval_interval: Seconds between the starts of two evaluations; after the learner has ended,
+            one more follows.
+        pool: Frozen policies that are kept, the newest ones.
+        newest: Share of the tasks that are played against the newest policy.
+    """
+
+    opponent = True
+
+    def __init__(
+        self,
+        collector_task_space: int = 64,
+        learner_task_space: int = 1,
+        eval_interval: float = 60.0,
+        pool: int = 5,
+        newest: float = 0.5,
+    ) -> None:
+        super().__init__(collector_task_space, learner_task_space, eval_interval)
+        if pool < 1:
+            raise UsageError(f"pool must be >= 1, got {pool}")
+        if not 0 <= newest <= 1:
+            raise UsageError(f"newest must be between 0 and 1, got {newest}")
+        self._pool, self._newest = pool, newest
+        self._frozen: list[str] = []
+        self._evaluations = 0
+
+    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
+        """Adds the policy of an evaluation to the opponents; see `SoloCommander`."""
+        frozen = self._running["collector"].get(task_id, {}).get("freeze")
+        if frozen and finished_task.get("eval_flag") and frozen not in self._frozen:
+            self._frozen.append(frozen)
+        return super().finish_collector_task(task_id, finished_task)
+
+    def _next(self, kind: str, **details: Any) -> Mapping[str, Any] | None:
+        if kind != "collector":
+            return super()._next(kind, **details)
+        if details["eval_flag"]:
+            self._evaluations += 1
+            details["freeze"] = f"opponent{self._evaluations % self._pool}"
+        else:
+            details["opponent"] = self._opponent()
+        return super()._next(kind, **details)
+
+    def _opponent(self) -> str:
+        """Returns the name of a frozen policy; "": the newest one."""
+        draw = np.random.default_rng(self._numbers["collector"])
+        if not self._frozen or draw.random() < self._newest:
+            return ""
+        return self._frozen[int(draw.integers(len(self._frozen)))]

@@ -83,13 +83,13 @@ class Link:
         transport: Receives the tasks; has `address`, by which the coordinator reaches it.
         data: Samples.
         policies: Parameters.
-        saved: The learner's own state, which outlives it.
+        saved: What outlives the processes: the learner's own state.
     """
 
     transport: Any
     data: Store
     policies: Store
-    saved: Store
+    saved: FileStore
 
 
 def file_link(host: str, port: int, path_data: str, path_policy: str, token: str) -> Link:

@@ -74,6 +74,11 @@ class DistPipeline(TrainingPipeline):
         ):
             kinds = "several" if isinstance(buffer, NamedConfig) else f"'{buffer.type}'"
             yield "policy.other.replay_buffer", f"expected naive or advanced, got {kinds}"
+        wrappers = [each.type for each in cfg.env.env_wrapper]
+        commander = cfg.pipeline.system.commander
+        needs_one = getattr(getattr(type(commander), "_target", None), "opponent", False)
+        if needs_one and wrappers.count("versus") != 1:
+            yield "env.env_wrapper", f"expected versus, for the commander {commander.type}"
         if policy.reward_model is not None:
             yield "policy.reward_model", "needs the samples before they are stored; use serial"
         if policy.get("world_model") is not None:

@@ -47,11 +47,16 @@ class RayCollector(TaskCollector):
 
     Args:
         address: host:port of the Ray cluster; None: the one of this process.
+        path_policy: Folder of the opponents of environments, in self-play.
         update_policy_second: Seconds between two looks for new parameters.
         token: The shared token; "": that of the variable `DICORE_TOKEN`.
     """
 
     def __init__(
-        self, address: str | None = None, update_policy_second: float = 0.0, token: str = ""
+        self,
+        address: str | None = None,
+        path_policy: str = "policy",
+        update_policy_second: float = 0.0,
+        token: str = "",
     ) -> None:
-        super().__init__(_link("", token, address), update_policy_second)
+        super().__init__(_link(path_policy, token, address), update_policy_second)

@@ -25,10 +25,12 @@ class WorkerConfig:
     Args:
         cfg: The bound config.
         ctx: What its parts are built with.
+        config: The text that it was compiled from.
     """
 
     cfg: Any
     ctx: BuildContext
+    config: str = ""
 
     @classmethod
     def of(cls, task_info: Mapping[str, Any], role: str = "", index: int = 0) -> WorkerConfig:
@@ -52,7 +54,7 @@ class WorkerConfig:
             policy = attrs.evolve(cfg.policy, cuda=False)
             cfg = attrs.evolve(cfg, seed=seed, policy=policy)
         torch.set_num_threads(cfg.pipeline.num_threads)
-        return cls(cfg, BuildContext(*spaces, device, seed))
+        return cls(cfg, BuildContext(*spaces, device, seed), task_info["config"])
 
     @cached_property
     def policy(self) -> Any:

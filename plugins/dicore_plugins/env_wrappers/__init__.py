@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dicore_plugins.env_wrappers.gym_adapter import GymAdapter
     from dicore_plugins.env_wrappers.lives import EpisodicLife, FireReset
     from dicore_plugins.env_wrappers.parallel_agents import ParallelAgents
+    from dicore_plugins.env_wrappers.versus import Snapshot, Versus, save_snapshot
     from dicore_plugins.env_wrappers.wrappers import (
         DelayReward,
         DiscretizeAction,
@@ -38,8 +39,11 @@ __all__ = [
     "ParallelAgents",
     "PrevActionReward",
     "RewardInObs",
+    "Snapshot",
     "StackedBox",
+    "Versus",
     "from_gym",
+    "save_snapshot",
 ]
 
 _HOMES = {
@@ -48,6 +52,7 @@ _HOMES = {
     ".gym_adapter": ("GymAdapter",),
     ".lives": ("EpisodicLife", "FireReset"),
     ".parallel_agents": ("ParallelAgents",),
+    ".versus": ("Snapshot", "Versus", "save_snapshot"),
     ".wrappers": (
         "DelayReward",
         "DiscretizeAction",

@@ -20,6 +20,7 @@ __all__ = [
     "RescaleActionConfig",
     "StickyActionConfig",
     "TimeLimitConfig",
+    "VersusConfig",
 ]
 
 
@@ -174,3 +175,21 @@ class DiscretizeActionConfig(ComponentConfig):
         env = env_of(parts)
         need_box_actions("discretize_action", env)
         return DiscretizeAction(env, self.bins)
+
+
+@frozen(kw_only=True)
+class VersusConfig(ComponentConfig):
+    """Plays one of two agents by an opponent; observations and rewards are the other agent's."""
+
+    opponent: str = option(
+        "random",
+        "random; scripted: that of the environment; or a file of `save_snapshot`; in collectors,"
+        " the commander one_vs_one replaces it",
+    )
+    side: int | None = option(None, "number of the agent; None: drawn for each episode", ge=0, le=1)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from dicore_plugins.env_wrappers.versus import Versus
+
+        return Versus(env_of(parts), self.opponent, self.side)

@@ -137,7 +137,7 @@ class RandomPolicy(FixedPolicy):
     def _forward_collect(self, obs: Mapping[int, Any], **kwargs: Any) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
         masks = masks_in(self._action_space, batch.value)
-        action = _draw_masked(self._action_space, masks, len(batch), self._rng)
+        action = draw_masked(self._action_space, masks, len(batch), self._rng)
         return batch.with_value({"action": action})
 
     def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
@@ -175,12 +175,13 @@ def masks_in(space: Any, obs: Any) -> Any:
     return found if any(each is not None for each in found.values()) else None
 
 
-def _draw_masked(space: Any, masks: Any, count: int, rng: np.random.Generator) -> Any:
+def draw_masked(space: Any, masks: Any, count: int, rng: np.random.Generator) -> Any:
+    """Samples `count` actions, of those that masks (`masks_in`) allow; None: of all."""
     if masks is None:
         return draw(space, count, rng)
     if type(space).__name__ == "Dict" and masks.__class__ is dict:
         parts = space.items()
-        return {key: _draw_masked(part, masks.get(key), count, rng) for key, part in parts}
+        return {key: draw_masked(part, masks.get(key), count, rng) for key, part in parts}
     return draw_allowed(space, masks, rng)
 
 
