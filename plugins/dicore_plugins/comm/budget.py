@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from dicore_plugins.collectors.budget import env_steps_of
 from dicore_plugins.policies.base import mode_attribute
 
 __all__ = ["EnvStepBudget"]
@@ -40,7 +41,7 @@ class EnvStepBudget:
             self._stride = 0
             return
         self._stride = int(mode_attribute(mode, "sample_stride", 1))
-        self._first = (int(length) - self._stride) * self._together
+        self._first = int(length) - self._stride
 
     @property
     def is_spent(self) -> bool:
@@ -87,8 +88,5 @@ class EnvStepBudget:
 
         Environments step together, and their first steps complete no sample of several rows.
         """
-        steps = int(amount.get("n_sample", 0)) * self._stride
-        if not steps:
-            return 0
         first = 0 if name in self._begun else self._first
-        return steps + first + -steps % self._together
+        return env_steps_of(int(amount.get("n_sample", 0)), self._stride, first, self._together)

@@ -24,7 +24,7 @@ import numpy as np
 from dicore.data import Batch
 from dicore.errors import ClosedError, DicoreError
 from dicore.run.env_factory import make_env_manager
-from dicore_plugins.collectors.budget import samples_within
+from dicore_plugins.collectors.budget import stopping_within
 from dicore_plugins.comm.errors import FrameError
 from dicore_plugins.comm.exchange import Link, file_link
 from dicore_plugins.comm.master import CallbackSlave
@@ -120,7 +120,10 @@ class CollectorParts:
             self.version, self._epoch = int(policy["version"]), epoch
 
     def collect(self, amount: Mapping[str, Any], info: Mapping[str, Any], stop: Any) -> Batch:
-        """Collects one block; `info` has the env steps and updates of the whole training."""
+        """Collects one block; `info` has the env steps and updates of the whole training.
+
+        It is empty if `stop` returned True, or if the env steps that are left complete no sample.
+        """
         random = bool(info.get("random"))
         if random:
             from dicore_plugins.policies.random import RandomPolicy
@@ -129,8 +132,11 @@ class CollectorParts:
             policy = RandomPolicy(action_space=self.env.action_space, like=like)
             self.collector.reset_policy(policy.collect_mode)
         settings = {} if random else self.policy.command_mode.get_setting_collect(info)
+        within = info.get("within") if "n_sample" in amount else None
+        if within is not None:
+            amount, stop = stopping_within(self.collector, amount, within, stop)
         data: Batch = self.collector.collect_batch(
-            **self._within(amount, info.get("within")),
+            **amount,
             train_iter=max(0, self.version),
             random_collect=random,
             policy_kwargs=settings,
@@ -139,12 +145,6 @@ class CollectorParts:
         if random:
             self.collector.reset_policy(self.policy.collect_mode)
         return self._prepared(data) if data else data
-
-    def _within(self, amount: Mapping[str, Any], env_steps: int | None) -> Mapping[str, Any]:
-        """Returns how much to collect with the env steps that are left; None: any number."""
-        if env_steps is None or "n_sample" not in amount:
-            return amount
-        return {"n_sample": samples_within(self.collector, amount["n_sample"], env_steps)}
 
     def _prepared(self, data: Batch) -> Batch:
         """Returns samples as the learner gets them; on-policy, ids of environments are unique."""
@@ -343,12 +343,13 @@ class TaskCollector(Resident, BaseCommCollector):
         before = collector.envstep, collector.total_episode_count
         amount = info.get("amount") or self._task_info["amount"]
         samples = self._parts.collect(amount, info, self._ended.is_set)
-        if not samples:
+        if not samples and self._ended.is_set():
             raise ClosedError("the task was closed")
         task = f"{self._task_info.get('job_id', '')}_{self._task_info['task_id']}"
         name = f"{task}_{uuid.uuid4().hex[:12]}.frame"
-        self.send_stepdata(name, samples)
-        self._blocks += 1
+        if samples:
+            self.send_stepdata(name, samples)
+            self._blocks += 1
         steps = collector.envstep - before[0]
         counts["cur_sample"] += len(samples)
         counts["cur_episode"] += collector.total_episode_count - before[1]

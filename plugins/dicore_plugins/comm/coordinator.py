@@ -251,7 +251,8 @@ class Coordinator:
         if not self.flow.wait_to_learn(self._ended.is_set):
             return False
         demand = learner.process("learner_get_data_task", timeout=self._timeout)
-        metas = self.flow.draw(int(demand["batch_size"]), int(demand["cur_learner_iter"]))
+        size, at = int(demand["batch_size"]), int(demand["cur_learner_iter"])
+        metas = self.flow.draw(size, at, last=self.budget.is_spent)
         data = {"data": metas, "env_step": self.env_step}
         info = learner.process("learner_learn_task", data, self._timeout)["info"]
         self.train_iter = max(self.train_iter, int(info["learner_step"]))
@@ -313,9 +314,13 @@ class Coordinator:
             self.budget.made(name, 0)
             self.flow.give_back(share)
             raise
-        facts = {key: meta[key] for key in ("file_path", "count", "env_step", "policy_iter")}
-        self._journal.write("block", **facts)
-        self.flow.put(share, meta)  # first: a spent budget ends training once its updates are made
+        if meta["count"]:
+            facts = {key: meta[key] for key in ("file_path", "count", "env_step", "policy_iter")}
+            self._journal.write("block", **facts)
+            self.flow.put(share, meta)  # first: a spent budget ends training after its updates
+        else:  # the env steps that were left completed no sample
+            self._journal.write("steps", env_step=meta["env_step"])
+            self.flow.give_back(share)
         self.budget.made(name, int(meta["env_step"]))
         return meta
 

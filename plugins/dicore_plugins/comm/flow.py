@@ -129,7 +129,7 @@ class Replay:
         self.ratio = Ratio(ahead, system.task_timeout)
         unit = "n_episode" if collect.get("n_sample") is None else "n_sample"
         self._share = Share({unit: int(collect[unit])})
-        self._least = min(learn.batch_size, self._worth.warm_up or learn.batch_size)
+        self._batch_size = int(learn.batch_size)
         self._stores_priority = bool(cfg.policy.priority)
 
     @property
@@ -162,8 +162,10 @@ class Replay:
         """Waits until updates may be made; returns False if stopped."""
         return self.ratio.wait_to_learn(stopped)
 
-    def draw(self, size: int, train_iter: int) -> list[dict[str, Any]]:
-        """Draws samples; see `BlockBuffer.sample`."""
+    def draw(self, size: int, train_iter: int, *, last: bool = False) -> list[dict[str, Any]]:
+        """Draws samples, see `BlockBuffer.sample`; the last ones for the updates that are owed."""
+        if last:
+            size = min(size, self._batch_size * math.ceil(self.ratio.earned - self.ratio.updates))
         return self._buffer.sample(size, train_iter)
 
     def learned(self, info: Mapping[str, Any]) -> None:

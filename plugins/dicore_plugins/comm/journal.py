@@ -120,6 +120,8 @@ class Journal:
             block = {**entry, "file_path": str(entry["file_path"]), "count": int(entry["count"])}
             self.env_step += int(entry["env_step"])
             self.blocks.append(block)
+        elif event == "steps":
+            self.env_step += int(entry["env_step"])
         elif event == "updates":
             self.train_iter = max(self.train_iter, int(entry["train_iter"]))
 

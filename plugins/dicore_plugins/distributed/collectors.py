@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dicore.data import Batch
 from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_plugins.collectors.block import from_plain, joined_blocks
+from dicore_plugins.collectors.budget import env_steps_of
 from dicore_plugins.distributed.crew import LOOK, Call, Crew, Wait, Worker
 from dicore_plugins.distributed.processes import raise_failure
 from dicore_plugins.distributed.runtime import RayRuntime
@@ -62,8 +63,10 @@ class CollectorGroup:
         self._runtime, self._log = runtime, log
         self._publisher = Publisher(mode, runtime.put)
         self._copies = copies
-        by_episode = mode_attribute(mode, "sample_len", 1) == "episode"
+        length = mode_attribute(mode, "sample_len", 1)
+        by_episode = length == "episode"
         self._stride = None if by_episode else int(mode_attribute(mode, "sample_stride", 1))
+        self._first = 0 if self._stride is None else int(length) - self._stride
         self._together = bool(cfg.policy.on_policy)
         self.envstep = self.total_episode_count = self.total_train_sample_count = 0
         self.statistics = EpisodeStatistics()
@@ -133,16 +136,22 @@ class CollectorGroup:
         """Tells a process to collect, unless those under way reach the budget of env steps."""
         process, newest = worker.process, self._publisher
         assert process is not None
-        steps, left = (amount.get("n_sample") or 0) * (self._stride or 0), self._steps_left()
+        steps, left = self._expected(worker, amount), self._steps_left()
         if left <= 0:
             return False
-        if steps > left:
-            amount, steps = {**amount, "within": left}, int(left)
+        if left < math.inf and (steps > left or self._stride is None):
+            amount, steps = {**amount, "within": int(left)}, min(steps, int(left))
         if self.system.eps_spread and len(self.crew.workers) > 1:
             amount = self._spread(worker, amount)
         facts, columns = process.collect(newest.address, newest.version, amount)
         worker.calls.append(Call(facts, columns, steps))
         return True
+
+    def _expected(self, worker: Worker, amount: Mapping[str, Any]) -> int:
+        """Returns the most env steps of a collect."""
+        first = 0 if worker.env_step or worker.calls else self._first
+        together = int(self._cfg.env.collector_env_num)
+        return env_steps_of(amount.get("n_sample") or 0, self._stride or 0, first, together)
 
     def _steps_left(self) -> float:
         """Returns the env steps of the budget that nobody was told to make."""
@@ -177,7 +186,11 @@ class CollectorGroup:
             waiting = [each for each in self._in_turn() if each.calls]
             asked = waiting[:1] if self.system.reproducible else waiting
             if (done := self._delivered(asked)) is not None:
-                self._turn = done[0].index + 1
+                worker, facts, _ = done
+                if facts and not facts["count"]:  # its last env steps completed no sample
+                    self._count(worker, facts)
+                    continue
+                self._turn = worker.index + 1
                 return [done]
         return []
 
@@ -249,10 +262,12 @@ class CollectorGroup:
         for worker, facts, columns in found:
             if not facts:
                 continue
+            self._count(worker, facts)
+            if not facts["count"]:
+                continue
             batches.append(Batch(from_plain(columns), facts["count"]))
             ends.append(np.asarray(facts["ends"], np.int64) + rows)
             rows += 0 if _are_rows_of_envs(batches[0]) else facts["count"]
-            self._count(worker, facts)
         if not batches:
             return Batch({}, 0)
         self._ends = np.unique(np.concatenate(ends))

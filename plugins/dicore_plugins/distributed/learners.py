@@ -55,6 +55,9 @@ def learner_problems(cfg: Any) -> Iterator[tuple[str, str]]:
         yield "policy.other.replay_buffer", "several learners draw from a single buffer"
     if learn.get("target_kl") is not None:
         yield "policy.learn.target_kl", "would end the updates of some learners; expected None"
+    if learn.get("collect_per_phase") is not None:
+        text = "keeps samples between updates, of which a checkpoint has those of one learner"
+        yield "policy.type", f"{text}; expected learner_num 1"
     if learn.get("recompute_adv"):
         yield "policy.learn.recompute_adv", "needs all samples in one learner; expected False"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch
 from dicore.data import Tree
 from dicore.run.random import hash_seed, seed_everything
 from dicore_plugins.collectors.block import plain_state
-from dicore_plugins.collectors.budget import samples_within
+from dicore_plugins.collectors.budget import stopping_within
 from dicore_plugins.distributed.weights import Versioned
 from dicore_plugins.pipelines.training import Parts
 from dicore_plugins.policies.base import mode_attribute
@@ -84,26 +84,27 @@ class CollectorRole:
                 `within`, at most the samples that so many env steps complete.
 
         Returns:
-            Facts about the samples, and their columns [B, ...]; both empty if it was stopped.
+            Facts about the samples, and their columns [B, ...]; both empty if it was stopped. There
+            may be no samples of the last env steps of a budget.
         """
         start, collector = time.perf_counter(), self._collector
         before = collector.envstep, collector.total_episode_count
         if amount.get("random_collect"):
             collector.reset_policy(self._random().collect_mode)
         self._versioned.adopt(version, state)
-        data = collector.collect_batch(
-            **self._within(amount), train_iter=version, should_stop=self._stopped.is_set
-        )
+        given, stop = self._within(amount)
+        data = collector.collect_batch(**given, train_iter=version, should_stop=stop)
         if amount.get("random_collect"):
             collector.reset_policy(self._mode)
-        if not data:
+        if not data and self._stopped.is_set():
             return {}, {}
         found = collector.statistics.state_dict()
         collector.statistics.clear()
         columns = dict(data.columns)
-        if self._priority is not None:
+        if self._priority is not None and data:
             columns["priority"] = self._priority(data)
-        columns["env_id"] = columns["env_id"] + self._first_env
+        if data:
+            columns["env_id"] = columns["env_id"] + self._first_env
         facts = {
             "count": len(data),
             "version": version,
@@ -116,13 +117,13 @@ class CollectorRole:
         }
         return facts, plain_state(columns)
 
-    def _within(self, amount: Mapping[str, Any]) -> dict[str, Any]:
+    def _within(self, amount: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[], bool]]:
         """Returns arguments of `collect_batch` that keep to the env steps that are left."""
-        given = dict(amount)
-        env_steps, count = given.pop("within", None), given.get("n_sample")
-        if env_steps is not None and count is not None:
-            given["n_sample"] = samples_within(self._collector, count, env_steps)
-        return given
+        given, stop = dict(amount), self._stopped.is_set
+        env_steps = given.pop("within", None)
+        if env_steps is None or given.get("n_sample") is None:
+            return given, stop
+        return stopping_within(self._collector, given, env_steps, stop)
 
     def _random(self) -> Any:
         from dicore_plugins.policies.random import RandomPolicy

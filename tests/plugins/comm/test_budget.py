@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from dicore_plugins.comm.budget import EnvStepBudget
 from dicore_plugins.comm.commander import NaiveCommander
+from dicore_plugins.comm.flow import Replay
+from dicore_plugins.comm.journal import Journal
 from tests.plugins.comm import test_roles as roles
 
 learner, collectors, places = roles.learner, roles.collectors, roles.places
@@ -124,3 +127,38 @@ def test_a_training_ends_at_its_budget_and_its_updates_are_made(
     if not policy:
         owed = coordinator.flow.ratio.earned
         assert 0 < owed <= coordinator.train_iter < owed + 5  # five updates are one task
+
+
+def test_the_last_samples_are_for_the_updates_that_are_owed() -> None:
+    drawn: list[int] = []
+    buffer: Any = SimpleNamespace(sample=lambda size, _: drawn.append(size))
+    flow = Replay(buffer, roles.compiled("policy.learn.batch_size=16").cfg)
+    flow.ratio.collected(64, 7.5)
+    flow.ratio.learned(4)
+    flow.draw(160, 4)
+    flow.draw(160, 4, last=True)
+    flow.draw(32, 4, last=True)
+    assert drawn == [160, 4 * 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("most", "more", "steps"),
+    [(1, ["policy.nstep=3"], 2), (50, ["policy.nstep=3"], 50), (101, ["policy.nstep=5"], 102)],
+)
+def test_env_steps_that_complete_no_sample_end_the_training(
+    learner: Any, collectors: Any, places: dict[str, Any], most: int, more: list[str], steps: int
+) -> None:
+    """They are made and counted as in a serial run, but not exceeded for a sample."""
+    options = [f"pipeline.max_env_step={most}", "pipeline.max_train_iter=null"]
+    config = roles.compiled(*options, *more)
+    coordinator = roles.coordinated(config, learner, collectors, places, NaiveCommander())
+    mode = config.cfg.policy.build(roles.WorkerConfig.of(roles.info_of(config)).ctx).collect_mode
+    coordinator.budget.of(mode)
+    coordinator.run(lambda: False)
+    assert coordinator.env_step == steps
+    file = Path(places["path_policy"]) / "journal.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join(each for each in lines if "finished" not in each))
+    journal = Journal(file)  # that a restarted coordinator would read
+    assert journal.env_step == steps
+    journal.close()

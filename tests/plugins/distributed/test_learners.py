@@ -127,6 +127,7 @@ def test_a_run_with_two_learners(tmp_path: Path) -> None:
         ({"policy": {"learn": {"batch_size": 15}}}, "batch_size: must be a multiple of 2"),
         ({"policy": {"type": "ppo", "learn": {"target_kl": 0.1}}}, "target_kl: would end"),
         ({"policy": {"type": "ppo", "learn": {"recompute_adv": True}}}, "recompute_adv: needs all"),
+        ({"policy": {"type": "ppg"}}, "policy.type: keeps samples between updates"),
     ],
 )
 def test_what_several_learners_cannot_do(tmp_path: Path, options: Any, problem: str) -> None:
