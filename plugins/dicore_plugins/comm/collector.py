@@ -236,7 +236,7 @@ class TaskCollector(Resident, BaseCommCollector):
 
     def deal_with_collector_start(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Begins a task; parts of an earlier task with the same config are used again."""
-        info = data["task_info"]
+        info, ends = data["task_info"], self._ends
         with self._working:
             self.on_task(info)
             wanted = info["config"], info.get("job_id"), info.get("collector_index", 0)
@@ -249,7 +249,7 @@ class TaskCollector(Resident, BaseCommCollector):
                 self._face(info)
             self._task_info, self._blocks = info, 0
             self._counts = dict.fromkeys(self._counts, 0)
-            self._ended.clear()
+            self._begin_task(ends)
         return {"message": "ok"}
 
     def deal_with_collector_data(self, data: Mapping[str, Any]) -> Mapping[str, Any]:

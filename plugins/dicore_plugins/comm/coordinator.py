@@ -307,6 +307,7 @@ class Coordinator:
         if left is None:
             self.flow.give_back(share)
             return None
+        self.flow.making(share)
         wanted = {**self._info(), "amount": share.amount, "policy_iter": share.policy_iter, **left}
         try:
             meta = collector.process("collector_data_task", wanted, self._timeout)
@@ -338,7 +339,10 @@ class Coordinator:
 
         This ends the learner's task.
         """
-        if not self.budget.is_spent or self.flow.owes_updates:
+        if not self.budget.is_spent:
+            return False
+        self.flow.end()
+        if self.flow.owes_updates:
             return False
         with self._lock:
             if self._commander.finish_learner_task("budget", {}):

@@ -142,6 +142,9 @@ class Replay:
         """Whether the samples are worth updates that were not made yet."""
         return self.ratio.updates < self.ratio.earned
 
+    def end(self) -> None:
+        """Does nothing: what was collected is worth updates without the rest."""
+
     def begin(self, learner_step: int) -> None:
         """Notes the updates from which a learner starts."""
         self.ratio.learned(learner_step)
@@ -149,6 +152,9 @@ class Replay:
     def claim(self, stopped: Callable[[], bool]) -> Share | None:
         """Waits until collecting may go on; returns what to collect, None if stopped."""
         return self._share if self.ratio.wait_to_collect(stopped) else None
+
+    def making(self, share: Share) -> None:
+        """Does nothing, as `give_back`."""
 
     def give_back(self, share: Share) -> None:
         """Does nothing: any block is as good as another one."""

@@ -306,7 +306,7 @@ class TaskLearner(Resident, BaseCommLearner):
         """Creates the learner of a task and starts its thread."""
         if not self._ended.is_set():
             raise UsageError(f"task '{self._task_info.get('task_id')}' is still running")
-        self._task_info = data["task_info"]
+        self._task_info, ends = data["task_info"], self._ends
         self.on_task(self._task_info)
         for each in (self._data_demand_queue, self._data_result_queue, self._learn_info_queue):
             with contextlib.suppress(queue.Empty):
@@ -318,7 +318,7 @@ class TaskLearner(Resident, BaseCommLearner):
         self._begin_epoch()
         self._continue()
         self._saved = self._learner.last_iter
-        self._ended.clear()
+        self._begin_task(ends)
         self._thread = threading.Thread(target=self._run, name="dicore-learner", daemon=True)
         self._thread.start()
         return {"message": "ok", "learner_step": self._learner.last_iter}

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dicore.errors import ClosedError
 from dicore_plugins.comm.master import Slave
 
 __all__ = ["Resident"]
@@ -29,6 +30,7 @@ class Resident(abc.ABC):
         self._ended, self._closed = threading.Event(), threading.Event()
         self._closing, self._closer = threading.Lock(), threading.Thread()
         self._ended.set()
+        self._turn, self._ends = threading.Lock(), 0
 
     @property
     def address(self) -> str:
@@ -48,6 +50,7 @@ class Resident(abc.ABC):
         """Ends the present task and stops to serve; returns when that is done, by whomever."""
         with self._closing:
             if not self._closed.is_set():
+                self._note_end()
                 self._end_task()
                 self._slave.close()
                 self._release()
@@ -72,10 +75,27 @@ class Resident(abc.ABC):
 
     def _deal_with_close(self, data: Mapping[str, Any]) -> None:
         """Ends the present task, at any time; with `shutdown`, closes too."""
+        self._note_end()
         self._end_task()
         if data.get("shutdown"):
             self._closer = threading.Thread(target=self.close, name="dicore-close", daemon=True)
             self._closer.start()
+
+    def _note_end(self) -> None:
+        with self._turn:
+            self._ends += 1
+            self._ended.set()
+
+    def _begin_task(self, ends: int) -> None:
+        """Begins a task; `ends` is what `_ends` was when its start was asked for.
+
+        Raises:
+            ClosedError: it was ended meanwhile.
+        """
+        with self._turn:
+            if self._ends != ends:
+                raise ClosedError("the task was closed while it started")
+            self._ended.clear()
 
     @abc.abstractmethod
     def _end_task(self) -> None:

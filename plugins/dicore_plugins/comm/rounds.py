@@ -50,7 +50,8 @@ class Rounds:
         sizes = [count // parts + (part < count % parts) for part in range(parts)]
         self._amounts = [{unit: size} for size in sizes if size]
         self._store, self._stall_s = store, stall_s
-        self._round, self._version = 0, -1
+        self._round, self._version, self._ends = 0, -1, False
+        self._made: set[tuple[int, int]] = set()
         self._free: list[int] = []
         self._found: dict[int, Mapping[str, Any]] = {}
         self._changed = threading.Condition()
@@ -60,8 +61,20 @@ class Rounds:
 
     @property
     def owes_updates(self) -> bool:
-        """Whether the samples of the round are complete and were not learned from yet."""
+        """Whether samples that will be learned from were not learned from yet."""
+        return bool(self._found) and (self._ends or self._is_complete())
+
+    def _is_complete(self) -> bool:
+        """Whether no share of the round is missing; of the last one, none that is being made."""
+        if self._ends:
+            return bool(self._found) and not self._made
         return bool(self._amounts) and len(self._found) == len(self._amounts)
+
+    def end(self) -> None:
+        """Says that no further share will be given: the budget is spent."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify_all()
 
     def begin(self, learner_step: int) -> None:
         """Opens a round for the parameters after `learner_step` updates."""
@@ -70,6 +83,7 @@ class Rounds:
                 self._remove(meta)
             self._round, self._version = self._round + 1, learner_step
             self._found, self._free = {}, list(range(len(self._amounts)))
+            self._made.clear()
             self._changed.notify_all()
 
     def claim(self, stopped: Callable[[], bool]) -> Share | None:
@@ -82,9 +96,15 @@ class Rounds:
             part = self._free.pop(0)
             return Share(self._amounts[part], self._version, (self._round, part))
 
+    def making(self, share: Share) -> None:
+        """Notes that a collector makes a share."""
+        with self._changed:
+            self._made.add(share.number)
+
     def give_back(self, share: Share) -> None:
         """Takes back a share that was not delivered."""
         with self._changed:
+            self._made.discard(share.number)
             if share.number[0] == self._round:
                 self._free.append(share.number[1])
                 self._changed.notify_all()
@@ -92,6 +112,7 @@ class Rounds:
     def put(self, share: Share, meta: Mapping[str, Any]) -> None:
         """Stores the metadata of a share."""
         with self._changed:
+            self._made.discard(share.number)
             if share.number[0] != self._round:
                 self._remove(meta)
             elif meta["policy_iter"] != self._version:
@@ -104,7 +125,7 @@ class Rounds:
 
     def wait_to_learn(self, stopped: Callable[[], bool]) -> bool:
         """Waits for all shares of the round; returns False if stopped."""
-        return self._wait(lambda: self.owes_updates, stopped, "the learner waits for samples")
+        return self._wait(self._is_complete, stopped, "the learner waits for samples")
 
     def draw(self, size: int, train_iter: int, *, last: bool = False) -> list[dict[str, Any]]:
         """Returns the metadata of all samples of the round."""

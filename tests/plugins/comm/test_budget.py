@@ -13,6 +13,7 @@ from dicore_plugins.comm.budget import EnvStepBudget
 from dicore_plugins.comm.commander import NaiveCommander
 from dicore_plugins.comm.flow import Replay
 from dicore_plugins.comm.journal import Journal
+from dicore_plugins.comm.rounds import Rounds
 from tests.plugins.comm import test_roles as roles
 
 learner, collectors, places = roles.learner, roles.collectors, roles.places
@@ -162,3 +163,26 @@ def test_env_steps_that_complete_no_sample_end_the_training(
     journal = Journal(file)  # that a restarted coordinator would read
     assert journal.env_step == steps
     journal.close()
+
+
+def test_on_policy_the_last_collect_of_a_budget_is_learned_from_without_the_rest() -> None:
+    """As in a serial run, which then learns from fewer samples."""
+    removed: list[str] = []
+    flow = Rounds("n_sample", 32, 2, SimpleNamespace(remove=removed.append), 5.0)  # type: ignore[arg-type]
+    flow.begin(0)
+    one, other = flow.claim(never), flow.claim(never)
+    assert one is not None
+    assert other is not None
+    flow.making(one)
+    flow.put(one, {"file_path": "one", "policy_iter": 0})
+    assert not flow.owes_updates  # the other share is missing
+    flow.making(other)
+    flow.end()
+    assert flow.owes_updates
+    assert not flow._is_complete()  # it is being made
+    flow.give_back(other)
+    assert flow.wait_to_learn(never)
+    assert flow.draw(0, 0) == [{"file_path": "one"}]
+    flow.learned({"learner_step": 4})
+    assert removed == ["one"]
+    assert not flow.owes_updates

@@ -166,6 +166,28 @@ def test_the_error_of_a_learner_is_reported_with_its_text(
     assert not master.process("resource_task")["busy"]
 
 
+def test_close_ends_a_learner_that_is_being_created(learner: FlaskFileSystemLearner) -> None:
+    """Its thread would run on, and refuse all later tasks."""
+    master = Connection(learner.address, TOKEN)
+    create, begun, go_on = learner._create_learner, threading.Event(), threading.Event()
+
+    def slowly(info: Any) -> Any:
+        begun.set()
+        go_on.wait(10)
+        return create(info)
+
+    learner._create_learner = slowly  # type: ignore[method-assign]
+    starting = master.new_task("learner_start_task", {"task_info": info_of(compiled())}).start()
+    assert begun.wait(10)
+    master.process("learner_close_task")
+    go_on.set()
+    starting.join(10)
+    assert "closed while it started" in str(starting.error)
+    assert not master.process("resource_task")["busy"]
+    master.process("learner_start_task", {"task_info": info_of(compiled())})
+    master.process("learner_close_task")
+
+
 def coordinated(
     config: Any, learner: Any, collectors: Any, places: dict[str, Any], commander: Any = None
 ) -> Coordinator:
