@@ -11,10 +11,11 @@ A task collects blocks of samples, or evaluates. The task that ends says `collec
 from __future__ import annotations
 
 import abc
+import logging
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -22,11 +23,12 @@ import attrs
 import numpy as np
 
 from dicore.data import Batch
-from dicore.errors import ClosedError, DicoreError
+from dicore.errors import ClosedError, DicoreError, UsageError
 from dicore.run.env_factory import make_env_manager
 from dicore_plugins.collectors.budget import stopping_within
 from dicore_plugins.comm.errors import FrameError
 from dicore_plugins.comm.exchange import Link, file_link
+from dicore_plugins.comm.frames import pack
 from dicore_plugins.comm.master import CallbackSlave
 from dicore_plugins.comm.resident import Resident
 from dicore_plugins.comm.worker_config import WorkerConfig
@@ -35,6 +37,7 @@ from dicore_plugins.middleware.learn import without_origin
 
 __all__ = ["BaseCommCollector", "CollectorSlave", "FlaskFileSystemCollector", "TaskCollector"]
 
+_LOG = logging.getLogger("dicore.comm")
 _VERSION_S: Final = 30.0
 """Limit for the parameters of an on-policy round to appear in a shared folder."""
 
@@ -168,6 +171,19 @@ class CollectorParts:
         return self._evaluator.eval(
             None, max(0, self.version), info["envstep"], should_stop=stop, **kwargs
         )
+
+    def remembered(self) -> Sequence[Any]:
+        """Returns what environments of evaluations remember beyond an episode, by environment.
+
+        For instance the statistics of a normaliser; nothing if it is not plain data.
+        """
+        layers: Sequence[Any] = (self._evaluator.state_dict().get("env") or {}).get("layers") or ()
+        try:
+            pack(layers)
+        except UsageError as error:
+            _LOG.warning("what the environments remember is not saved: %s", error.message)
+            return ()
+        return layers if any(layers) else ()
 
     def close(self) -> None:
         """Closes the environments."""
@@ -387,6 +403,7 @@ class TaskCollector(Resident, BaseCommCollector):
             "mean_return": float(result.mean_return),
             "returns": np.asarray(result.returns, np.float64),
             "stop": bool(result.stop),
+            "remembered": self._parts.remembered(),
             "collector_done": True,
         })  # fmt: skip
 

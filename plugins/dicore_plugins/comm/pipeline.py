@@ -232,6 +232,8 @@ class _Observed:
         self._coordinator: Any = None
         self._best = float("-inf")
         self._lock = threading.Lock()
+        self._envs = _Remembered()
+        run.register("evaluator", self._envs)
         run.register("learner", self._learner, counts={"train_iter": self._updates})
         run.register("coordinator", self, counts={"env_step": self._env_steps})
 
@@ -260,6 +262,7 @@ class _Observed:
         with self._lock:
             at = {"train_iter": max(0, train_iter), "env_step": self._env_steps()}
             self._run.log.log_scalars({"eval/return_mean": value}, **at)
+            self._envs.layers = result.get("remembered") or ()
             if value > self._best:
                 self._best = value
                 self._load(str(result["policy_path"]))
@@ -282,6 +285,21 @@ class _Observed:
         found = self._store.load(name)
         if found.get("job_id", self._job_id) == self._job_id:  # else of an earlier training
             self.policy.collect_mode.load_state_dict(found["state"])
+
+
+class _Remembered:
+    """What the environments of the last evaluation remember, as a checkpoint has it of others."""
+
+    def __init__(self) -> None:
+        self.layers: Sequence[Any] = ()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns it as the part `env` of an evaluator's state."""
+        return {"env": {"layers": [list(each) for each in self.layers]}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self.layers = state["env"]["layers"]
 
 
 @contextlib.contextmanager

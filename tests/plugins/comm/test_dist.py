@@ -11,12 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dicore.cli import main
 from dicore.config import compile_config
 from dicore.data.json_codec import loads
 from dicore_plugins.comm.pipeline import _processes
+from dicore_tools.evaluation.policy_loader import find_policy
 
 CONFIG = """
 main_config = dict(
@@ -241,3 +243,18 @@ def test_a_namespace_that_kubernetes_refuses_is_refused(capsys: pytest.CaptureFi
     words = ["dist", "manifest", "-e", "cartpole", "-p", "dqn", "--namespace", "My_NS"]
     assert main(words) == 2
     assert "--namespace 'My_NS': expected" in capsys.readouterr().err
+
+
+def test_eval_goes_on_with_the_statistics_of_the_environments_that_evaluated(here: Path) -> None:
+    """As after a serial run; the policy would see other observations."""
+    words = ["-e", "cartpole", "-p", "dqn", "-s", "0", "--max-env-step", "300", "--exp-name", "run"]
+    options = ['env.env_wrapper=[{"type":"obs_norm"}]', "env.evaluator_env_num=2",
+               "env.n_evaluator_episode=4", "pipeline.system.start=threads"]  # fmt: skip
+    assert main(["-m", "dist", *words, *options]) == 0
+    read = find_policy("run", "final").read
+    assert read is not None
+    state = read().env_states["evaluator"]
+    assert len(state) == 2
+    assert all(float(layers[0]["count"]) > 10 for layers in state)
+    assert {np.shape(layers[0]["mean"]) for layers in state} == {(4,)}
+    assert np.abs(state[0][0]["mean"]).max() > 0
