@@ -81,7 +81,8 @@ def command(package: str, main_: str, platform: str, **given: Any) -> None:
         from dicore_plugins.comm.slurm import ditask_options
 
         _check_alone(options)
-        options.update(ditask_options(first_port=options["ports"]))
+        topology = str(options["topology"])
+        options.update(ditask_options(first_port=options["ports"], topology=topology))
     Parallel.runner(**options)(function)
 
 
