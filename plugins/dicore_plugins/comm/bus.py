@@ -154,12 +154,14 @@ class TcpQueue:
             return any(topic in peer.topics for peer in self._peers.values())
 
     def wait_for_peers(self, count: int, timeout: float) -> int:
-        """Waits until `count` processes are connected; returns how many are."""
+        """Waits until `count` processes of `attach_to` are connected; returns how many are."""
+
+        def found() -> int:
+            return sum(peer.dialed for peer in self._peers.values())
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: len(self._peers) >= count or self._stopped.is_set(), timeout
-            )
-            return len(self._peers)
+            self._changed.wait_for(lambda: found() >= count or self._stopped.is_set(), timeout)
+            return found()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Sends what waits, at most `timeout` seconds, and closes all connections."""
@@ -232,7 +234,7 @@ class TcpQueue:
             except (DicoreError, OSError):
                 wait = min(2 * wait, _RETRY_S[1])
             else:
-                self._serve(channel)
+                self._serve(channel, dialed=True)
                 wait = _RETRY_S[0]
             self._stopped.wait(wait)
 
@@ -240,11 +242,12 @@ class TcpQueue:
         node = {"node": self.node}
         return Channel(made, self._token, node, dialed=dialed, silence_s=self._silence_s)
 
-    def _serve(self, channel: Channel) -> None:
+    def _serve(self, channel: Channel, *, dialed: bool = False) -> None:
         """Receives the messages of a peer until its connection ends."""
-        peer = _Peer(channel, self._size)
+        peer = _Peer(channel, self._size, dialed=dialed)
         with self._changed:
             self._peers[id(peer)] = peer
+            self._changed.notify_all()
         peer.put_topics(lambda: self._topics)
         self._start(peer.write, "send")
         try:
@@ -292,8 +295,8 @@ class TcpQueue:
 class _Peer:
     """A connected process: its topics, and the messages that wait to be sent."""
 
-    def __init__(self, channel: Channel, size: int) -> None:
-        self._channel = channel
+    def __init__(self, channel: Channel, size: int, *, dialed: bool) -> None:
+        self._channel, self.dialed = channel, dialed
         self.node = int(channel.peer.get("node", -1))
         self.topics: frozenset[str] = frozenset()
         self._waiting: list[Any] = []

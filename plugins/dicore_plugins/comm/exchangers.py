@@ -387,9 +387,12 @@ class Barrier:
         return self._present() >= self._count
 
     def _note(self, arrived: Sequence[tuple[int, int]], reply: bool) -> None:
-        """Receives who is at which step, the sender first."""
+        """Receives who is at which step, the sender first; who is connected tells it itself."""
+        router: Any = task.router
+        connected = getattr(router.bus, "peers", ())
+        told = [arrived[0], *(each for each in arrived[1:] if each[0] not in connected)]
         with self._state:
-            for node, step in arrived:
+            for node, step in told:
                 if node != task.router.node_id:
                     self._arrived[node] = max(step, self._arrived.get(node, -1))
             self._state.notify_all()

@@ -229,6 +229,21 @@ def test_a_slow_reader_slows_the_sender_and_memory_stays_bounded(queues: Any) ->
     assert sent == 60
 
 
+def test_processes_that_connect_to_this_one_are_not_those_that_it_waits_for(queues: Any) -> None:
+    """Else a process begins before it is connected to those before it, and misses their events."""
+    gone = queues()
+    address = gone.address
+    gone.stop()
+    second = queues(address)
+    third = queues(second.address)
+    assert third.wait_for_peers(1, 10) == 1
+    wanted_by = time.monotonic() + 10
+    while not second.peers and time.monotonic() < wanted_by:
+        time.sleep(0.01)
+    assert len(second.peers) == 1
+    assert second.wait_for_peers(1, 0.1) == 0
+
+
 def test_a_lost_connection_is_made_again(queues: Any) -> None:
     first = queues()
     address = first.address
