@@ -29,6 +29,7 @@ from dicore.config import (
 from dicore.config.schema import fields_of
 from dicore.config.signature import SignatureConfig
 from dicore.errors import DicoreError
+from dicore_plugins.agents import AgentConfig, TeamConfig
 from dicore_registry.errors import RetiredWarning
 
 contrib = pytest.importorskip("dicore_contrib_envs")
@@ -43,7 +44,8 @@ HOLDS_A_CONFIG = {"cfg", "_cfg"}
 
 def declared() -> dict[str, bool]:
     """Returns what configs have, by name: whether it holds more, of which may be read in turn."""
-    classes: list[type[Section]] = [RunConfig, *(cls for _, cls in components())]
+    bases = AgentConfig, TeamConfig  # not registered: others derive from them
+    classes: list[type[Section]] = [RunConfig, *bases, *(cls for _, cls in components())]
     names: dict[str, bool] = {}
     for cls in classes:
         for name, field in fields_of(cls).items():
