@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +18,7 @@ import torch
 
 from dicore.errors import ConfigError, DicoreError, UsageError
 from dicore_plugins.distributed import average_gradients, sync_gradients
+from dicore_plugins.distributed.learners import LearnerGroup
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies import CrossQPolicy
 from tests.plugins.distributed.test_parallel import SMALL, train
@@ -119,6 +123,25 @@ def test_a_run_with_two_learners(tmp_path: Path) -> None:
         states.append(run.parts["learner"].state_dict()["policy"]["model"])
     for name, value in states[0].items():
         torch.testing.assert_close(states[1][name], value, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.ray
+def test_another_learner_that_is_killed_ends_the_run_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, calls = LearnerGroup.train, itertools.count()
+
+    def killing(self: LearnerGroup, *args: Any, **options: Any) -> Any:
+        if next(calls) == 3:
+            os.kill(self.others[0].pid, signal.SIGKILL)
+        return learn(self, *args, **options)
+
+    monkeypatch.setattr(LearnerGroup, "train", killing)
+    overrides = "pipeline.system.learner_num=2", "pipeline.system.collector_num=1"
+    with pytest.raises(DicoreError) as caught:
+        train(tmp_path, *overrides, max_env_step=320)
+    assert "learner 1" in str(caught.value) or "another learner has ended" in str(caught.value)
+    assert next(calls) == 4
 
 
 @pytest.mark.parametrize(
