@@ -237,7 +237,7 @@ class Coordinator:
                 learner.process("learner_close_task", timeout=30)
             started = learner.process("learner_start_task", {"task_info": info}, self._timeout)
             self._learner_done.clear()
-            self.flow.begin(int(started["learner_step"]))
+            self.flow.begin(int(started["learner_step"]), int(started["first_step"]))
             self._is_back(name)
             while self._learn_once(learner, str(task["task_id"])):
                 pass

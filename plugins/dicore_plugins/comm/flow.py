@@ -129,7 +129,7 @@ class Replay:
         self.ratio = Ratio(ahead, system.task_timeout)
         unit = "n_episode" if collect.get("n_sample") is None else "n_sample"
         self._share = Share({unit: int(collect[unit])})
-        self._batch_size = int(learn.batch_size)
+        self._batch_size, self._first = int(learn.batch_size), 0
         self._stores_priority = bool(cfg.policy.priority)
 
     @property
@@ -145,9 +145,10 @@ class Replay:
     def end(self) -> None:
         """Does nothing: what was collected is worth updates without the rest."""
 
-    def begin(self, learner_step: int) -> None:
-        """Notes the updates from which a learner starts."""
-        self.ratio.learned(learner_step)
+    def begin(self, learner_step: int, first_step: int = 0) -> None:
+        """Notes the updates from which a learner starts, and those of a checkpoint that it had."""
+        self._first = first_step
+        self.ratio.learned(learner_step - first_step)
 
     def claim(self, stopped: Callable[[], bool]) -> Share | None:
         """Waits until collecting may go on; returns what to collect, None if stopped."""
@@ -178,7 +179,7 @@ class Replay:
         """Notes the updates that were made, and the priorities of their samples."""
         if self._stores_priority:
             self._buffer.update(info["priority_info"])
-        self.ratio.learned(int(info["learner_step"]))
+        self.ratio.learned(int(info["learner_step"]) - self._first)
 
 
 class Ratio:

@@ -172,7 +172,7 @@ class TaskLearner(Resident, BaseCommLearner):
         self._task_info: Mapping[str, Any] = {}
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-        self._saved_at, self._saved, self._published = 0.0, -1, -1
+        self._saved_at, self._saved, self._published, self._first = 0.0, -1, -1, 0
         self._loading, self._owes_info = threading.Lock(), False
         self._pending: list[Batch] = []
         self._priorities: list[Mapping[str, Any]] = []
@@ -292,8 +292,8 @@ class TaskLearner(Resident, BaseCommLearner):
     def _save_state(self, engine: Any) -> None:
         """Writes the whole state of the learner, from which a restarted one goes on."""
         self._check_epoch()
-        state = {"job_id": self._task_info["job_id"], "learner": engine.state_dict()}
-        self._states.save(self._state_name, state)
+        state = {"job_id": self._task_info["job_id"], "first": self._first}
+        self._states.save(self._state_name, {**state, "learner": engine.state_dict()})
         self._saved_at, self._saved = time.monotonic(), engine.last_iter
 
     @property
@@ -321,7 +321,8 @@ class TaskLearner(Resident, BaseCommLearner):
         self._begin_task(ends)
         self._thread = threading.Thread(target=self._run, name="dicore-learner", daemon=True)
         self._thread.start()
-        return {"message": "ok", "learner_step": self._learner.last_iter}
+        steps = {"learner_step": self._learner.last_iter, "first_step": self._first}
+        return {"message": "ok", **steps}
 
     def deal_with_get_data(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Waits for the learner's demand and returns it."""
@@ -348,14 +349,18 @@ class TaskLearner(Resident, BaseCommLearner):
     # ---- the thread of the learner
 
     def _continue(self) -> None:
-        """Loads the state of this task that an earlier process saved."""
-        try:
+        """Loads the state of this task that an earlier process saved, or a given checkpoint."""
+        with contextlib.suppress(FileNotFoundError):
             saved = self._states.load(self._state_name)
-        except FileNotFoundError:
-            return
-        if saved["job_id"] == self._task_info["job_id"]:
-            self._learner.load_state_dict(saved["learner"])
-            _LOG.info("the learner goes on at update %d", self._learner.last_iter)
+            if saved["job_id"] == self._task_info["job_id"]:
+                self._first = int(saved.get("first", 0))
+                self._learner.load_state_dict(saved["learner"])
+                _LOG.info("the learner goes on at update %d", self._learner.last_iter)
+                return
+        for hook in self._learner._hooks["before_run"]:  # noqa: SLF001 - its updates count from here
+            if hook.name.startswith("load_ckpt"):
+                hook(self._learner)
+        self._first = self._learner.last_iter
 
     def _run(self) -> None:
         try:

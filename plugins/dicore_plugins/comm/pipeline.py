@@ -106,7 +106,8 @@ class DistPipeline(TrainingPipeline):
         """Trains; returns the policy."""
         cfg, folder = compiled.cfg, run.folder.path
         failed: list[BaseException] = []
-        observed = _Observed(cfg, run, stores.policies, journal.job_id, model)
+        saved = FileStore(Path(place.path_policy))
+        observed = _Observed(cfg, run, stores, saved, journal.job_id, model)
         if getattr(run, "resumed_from", None) is not None:
             _check_journal(journal)
             run.restore()
@@ -222,8 +223,11 @@ def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, Any]] = ()) ->
 class _Observed:
     """The policy, the run's counters, and the best checkpoint."""
 
-    def __init__(self, cfg: Any, run: Any, store: Store, job_id: str, model: Any) -> None:
-        self._run, self._store, self._job_id = run, store, job_id
+    def __init__(
+        self, cfg: Any, run: Any, stores: _Stores, saved: Store, job_id: str, model: Any
+    ) -> None:
+        self._run, self._store, self._job_id = run, stores.policies, job_id
+        self._saved = saved
         self._stopped = False
         spaces = spaces_of(cfg.env, cfg.seed)
         ctx = BuildContext(*spaces, "cpu", cfg.seed, run)
@@ -265,6 +269,7 @@ class _Observed:
             self._envs.layers = result.get("remembered") or ()
             if value > self._best:
                 self._best = value
+                self._load_learner()
                 self._load(str(result["policy_path"]))
                 self._learner.last_iter = max(0, train_iter)
                 self._run.save_best(value)
@@ -273,6 +278,7 @@ class _Observed:
 
     def finish(self) -> None:
         """Loads the last parameters, and saves them."""
+        self._load_learner()
         with contextlib.suppress(FileNotFoundError):
             self._load(f"{_POLICY}.frame")
         self._learner.last_iter = self._updates()
@@ -280,6 +286,13 @@ class _Observed:
         counts = {"train_iter": self._updates(), "env_step": self._env_steps()}
         self._run.set_result(stop=self._stopped, best_return=best, **counts)
         self._run.save_checkpoint("final")
+
+    def _load_learner(self) -> None:
+        """Loads what the learner saved last: a checkpoint has target networks and optimizers."""
+        with contextlib.suppress(FileNotFoundError):
+            found = self._saved.load(f"{_POLICY}.learner.frame")
+            if found["job_id"] == self._job_id:
+                self._learner.load_state_dict(found["learner"])
 
     def _load(self, name: str) -> None:
         found = self._store.load(name)

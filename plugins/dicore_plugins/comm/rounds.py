@@ -76,7 +76,7 @@ class Rounds:
             self._ends = True
             self._changed.notify_all()
 
-    def begin(self, learner_step: int) -> None:
+    def begin(self, learner_step: int, first_step: int = 0) -> None:
         """Opens a round for the parameters after `learner_step` updates."""
         with self._changed:
             for meta in self._found.values():

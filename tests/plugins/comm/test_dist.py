@@ -17,6 +17,7 @@ import pytest
 from dicore.cli import main
 from dicore.config import compile_config
 from dicore.data.json_codec import loads
+from dicore.run.checkpoint_store import read_state
 from dicore_plugins.comm.pipeline import _processes
 from dicore_tools.evaluation.policy_loader import find_policy
 
@@ -258,3 +259,26 @@ def test_eval_goes_on_with_the_statistics_of_the_environments_that_evaluated(her
     assert all(float(layers[0]["count"]) > 10 for layers in state)
     assert {np.shape(layers[0]["mean"]) for layers in state} == {(4,)}
     assert np.abs(state[0][0]["mean"]).max() > 0
+
+
+def test_a_given_checkpoint_adds_no_debt_and_the_last_one_is_whole(here: Path) -> None:
+    """Its updates are not due again; `final` has the learner's target networks and optimizer."""
+    words = ["-e", "cartpole", "-p", "dqn", "-s", "0"]
+    options = ["policy.learn.update_per_collect=4", "policy.learn.batch_size=32",
+               "policy.collect.n_sample=32", "policy.collect.random_collect_size=32"]  # fmt: skip
+    assert main(["train", *words, *options, "--max-env-step", "320", "--exp-name", "first"]) == 0
+    before = json.loads(Path("first/run.json").read_text())["result"]["train_iter"]
+    hook = "policy.learn.learner.hook.load_ckpt_before_run=first/ckpt/final"
+    more = [*options, hook, "pipeline.system.start=threads", "policy.learn.target_update_freq=7"]
+    assert main(["-m", "dist", *words, *more, "--max-env-step", "320", "--exp-name", "run"]) == 0
+    result = json.loads(Path("run/run.json").read_text())["result"]
+    assert before > 20
+    assert 2 * before - 4 <= result["train_iter"] <= 2 * before + 4
+    first, last = (
+        read_state(Path(run) / "ckpt" / "final")["learner"]["policy"] for run in ("first", "run")
+    )
+    counts = [int(each["update_count"]) for each in (first, last)]
+    assert counts == [before, result["train_iter"]]
+    weight = "encoder.layers.1.weight"  # of a network that was never trained: about 0
+    pair = [np.ravel(last[part][weight]) for part in ("model", "target_model")]
+    assert np.corrcoef(*pair)[0, 1] > 0.7
