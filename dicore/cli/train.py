@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -104,18 +105,17 @@ def command(
     """Trains a policy; writes config, checkpoints and logs to a run folder."""
     from dicore.run.launch import TrainRequest, launch
 
-    files = [*([] if config is None else [config]), *(word for word in words if "=" not in word)]
+    overrides = [word for word in words if "=" in word and not Path(word).exists()]
+    files = [word for word in [config, *words] if word is not None and word not in overrides]
     if len(files) > 1:
-        raise UsageError(
-            f"expected at most one config file, got {', '.join(files)}",
-            hint="write overrides as a.b=c, without spaces",
-        )
+        wrong = f"expected at most one config file, got {', '.join(files)}"
+        raise UsageError(wrong, hint="write overrides as a.b=c, without spaces")
     resumes = given["resume"] or given["exist"] == "resume" or requeue
     if (given["allow_change"] or given["ignore_missing"]) and not resumes:
         raise UsageError("--allow-change and --ignore-missing have no effect without --resume RUN")
     request = TrainRequest(
         config=files[0] if files else None,
-        overrides=[word for word in words if "=" in word],
+        overrides=overrides,
         argv=sys.argv,
         own_process=True,
         seed=seeds[0] if seeds else None,

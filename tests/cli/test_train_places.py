@@ -40,6 +40,17 @@ def run(words: list[str], cwd: Path, **how: Any) -> subprocess.CompletedProcess[
 # ---- names of folders
 
 
+def test_the_config_of_a_folder_with_an_equals_sign_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*TINY, "--exp-name=runs/lr=0.1"]) == 0
+    again = ["train", "runs/lr=0.1", "policy.nstep=2", "--exp-name=again"]
+    assert main(again) == 0
+    policy = read(Path("again/config.json"))["config"]["policy"]
+    assert (policy["nstep"], policy["learn"]["batch_size"]) == (2, 8)
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dicore.config import is_config, read_config
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, ConfigWarning
 from tests.core.config.conftest import least, problems_of, write
 
 PYTHON = """
@@ -240,3 +241,22 @@ def test_thousands_of_mistakes_take_seconds(build: Any, tmp_path: Path) -> None:
     start = time.perf_counter()
     assert len(problems_of(build, file)) == 20_000
     assert time.perf_counter() - start < 10
+
+
+def test_a_file_that_runs_long_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dicore_tools.config_formats import python_file
+
+    monkeypatch.setattr(python_file, "_PATIENCE", 0.02)
+    file = tmp_path / "slow.py"
+    file.write_text(
+        "import threading\n\nthreading.Event().wait(0.5)\nmain_config = {}\ncreate_config = {}\n"
+    )
+    with pytest.warns(ConfigWarning, match=r"slow\.py:3: the config file is still running"):
+        read_config(file)
+    monkeypatch.setattr(python_file, "_PATIENCE", 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        file.write_text("main_config = {}\ncreate_config = {}\n")
+        read_config(file)

@@ -20,6 +20,7 @@ from dicore.config.schema import Field, Section, fields_of
 from dicore.errors import DicoreError
 from dicore.run.request import TrainRequest
 from dicore_tools.commands.config_view import compile_source
+from dicore_tools.commands.words import split_words
 
 __all__ = ["config_words"]
 
@@ -87,13 +88,13 @@ def _parse(line: Sequence[str], root: click.Context) -> tuple[TrainRequest, str]
         return None
     given, metavar = context.params, str(arguments[0].metavar)
     typed = [word for word in given.get(str(arguments[0].name)) or () if isinstance(word, str)]
-    files = [word for word in typed if "=" not in word]
+    files, overrides = split_words(typed)
     request = TrainRequest(
         config=given.get("config") or (files[0] if files else None),
         mode=given.get("mode"),
         env=given.get("env"),
         policy=given.get("policy"),
-        overrides=[word for word in typed if "=" in word],
+        overrides=overrides,
         argv=(),
     )
     return request, metavar

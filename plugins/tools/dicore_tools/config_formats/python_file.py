@@ -13,9 +13,12 @@ from __future__ import annotations
 import importlib.util
 import re
 import runpy
+import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,8 @@ __all__ = ["PYTHON", "PythonFormat"]
 
 
 _DI_ENGINE = ("easydict", "ding", "dizoo")
+_PATIENCE = 10.0
+"""Seconds after which a file that still runs is named, with the line that it is at."""
 
 
 class PythonFormat:
@@ -130,7 +135,8 @@ def _run(file: Path, run: Callable[[], Any]) -> Any:
         ConfigError: the code raised something.
     """
     try:
-        return run()
+        with _named_if_slow(file):
+            return run()
     except ConfigError:
         raise
     except (Exception, SystemExit) as error:
@@ -141,6 +147,28 @@ def _run(file: Path, run: Callable[[], Any]) -> Any:
             line, message = error.lineno, error.msg
         place = f"{file}:{line}" if line else str(file)
         raise ConfigError(f"{place}: {type(error).__name__}: {message}") from error
+
+
+@contextmanager
+def _named_if_slow(file: Path) -> Iterator[None]:
+    """Warns if the block takes long; it is not ended, as a config may have to compute something."""
+    here = threading.get_ident()
+
+    def tell() -> None:
+        frame = sys._current_frames().get(here)  # noqa: SLF001 - public, says its documentation
+        stack = traceback.extract_stack(frame)
+        lines = [each.lineno for each in stack if each.filename == str(file)]
+        place = f"{file}:{lines[-1]}" if lines else str(file)
+        text = f"{place}: the config file is still running after {_PATIENCE:g} s; Ctrl-C ends it"
+        warnings.warn(text, ConfigWarning, stacklevel=2)
+
+    timer = threading.Timer(_PATIENCE, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _pair(names: Mapping[str, Any], path: str) -> list[tuple[str, Mapping[str, Any]]]:
