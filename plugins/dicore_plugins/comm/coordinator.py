@@ -47,6 +47,8 @@ class Coordinator:
 
     Attributes:
         on_evaluation: Called with the result of each evaluation.
+        on_block: Called with the metadata of each block of samples.
+        on_learn_info: Called with each info of the learner.
         on_lost: Called with the name of a process that was there and does not answer.
         on_silent: Called with the name of a process that is there and does not answer.
         flow: The samples.
@@ -73,11 +75,14 @@ class Coordinator:
         self._lock = threading.Lock()
         self._ended, self._learner_done = threading.Event(), threading.Event()
         self._error: BaseException | None = None
+        self._in_a_row = 0
         self._threads: dict[str, threading.Thread] = {}
         self._lost: dict[str, float] = {}
         self.budget = EnvStepBudget(cfg, journal.env_step)
         self.train_iter = journal.train_iter
         self.on_evaluation: Callable[[Mapping[str, Any]], None] = lambda result: None
+        self.on_block: Callable[[Mapping[str, Any]], None] = lambda meta: None
+        self.on_learn_info: Callable[[Mapping[str, Any]], None] = lambda info: None
         self.on_lost: Callable[[str], None] = lambda name: None
         self.on_silent: Callable[[str], None] = lambda name: None
         if hasattr(commander, "load_state_dict"):
@@ -258,6 +263,7 @@ class Coordinator:
         self.train_iter = max(self.train_iter, int(info["learner_step"]))
         self._journal.write("updates", train_iter=self.train_iter)
         self.flow.learned(info)
+        self.on_learn_info(info)
         with self._lock:
             self._commander.update_learner_info(task_id, {"learner_step": info["learner_step"]})
             if info["learner_done"] and self._commander.finish_learner_task(task_id, info):
@@ -281,8 +287,8 @@ class Coordinator:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)
             self._is_back(name)
             if task["eval_flag"]:
-                finished = collector.process("collector_data_task", self._info(), self._timeout)
-                self._evaluated(finished)
+                result = collector.process("collector_data_task", self._info(), self._timeout)
+                finished = self._evaluated(result)
             while not self._ended.is_set() and not finished.get("collector_done"):
                 found = self._collected(name, collector)
                 if found is None:
@@ -323,6 +329,7 @@ class Coordinator:
             self._journal.write("steps", env_step=meta["env_step"])
             self.flow.give_back(share)
         self.budget.made(name, int(meta["env_step"]))
+        self.on_block(meta)
         return meta
 
     # ---- what both need
@@ -353,11 +360,16 @@ class Coordinator:
         random = self.flow.is_random
         return {"envstep": self.env_step, "learner_step": self.train_iter, "random": random}
 
-    def _evaluated(self, meta: Mapping[str, Any]) -> None:
-        """Notes the result of an evaluation."""
+    def _evaluated(self, meta: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Notes the result of an evaluation; returns it with whether training may stop."""
+        with self._lock:
+            self._in_a_row = self._in_a_row + 1 if meta["stop"] else 0
+            needed = int(self._cfg.policy.eval.evaluator.get("consecutive") or 1)
+            result = {**meta, "stop": self._in_a_row >= needed}
         facts = {key: meta[key] for key in ("task_id", "policy_iter", "mean_return")}
         self._journal.write("evaluation", **facts)
-        self.on_evaluation(meta)
+        self.on_evaluation(result)
+        return result
 
     def _note_task(self, kind: str, task: Mapping[str, Any]) -> int:
         number = int(str(task["task_id"]).rpartition("_")[2])

@@ -32,6 +32,7 @@ from dicore_plugins.comm.blocks import BlockCache
 from dicore_plugins.comm.exchange import Link, file_link
 from dicore_plugins.comm.master import CallbackSlave
 from dicore_plugins.comm.resident import Resident
+from dicore_plugins.comm.shown import Shown
 from dicore_plugins.comm.worker_config import WorkerConfig
 
 __all__ = ["BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave", "TaskLearner"]
@@ -66,6 +67,7 @@ class BaseCommLearner(abc.ABC):
         self._cfg = cfg
         self._learner: Any = None
         self._worker: Any = None
+        self._shown = Shown()
 
     @property
     @abc.abstractmethod
@@ -105,6 +107,7 @@ class BaseCommLearner(abc.ABC):
         for found in learner._hooks.values():  # noqa: SLF001 - only the run's process saves
             found[:] = [each for each in found if not each.name.startswith("save_ckpt")]
         learner.collect_state = policy.collect_mode.state_dict
+        learner.tb_logger = self._shown
         hooks = self.hooks4call
         for hook in hooks.values() if isinstance(hooks, Mapping) else hooks:
             learner.register_hook(hook)
@@ -283,7 +286,7 @@ class TaskLearner(Resident, BaseCommLearner):
         found, self._priorities = self._priorities, []
         names = found[0].keys() if found else ()
         priority = {name: np.concatenate([each[name] for each in found]) for name in names}
-        info = {**engine.learn_info, "priority_info": priority}
+        info = {**engine.learn_info, "priority_info": priority, "shown": self._shown.taken()}
         if done or time.monotonic() - self._saved_at > _SAVE_S:
             self._save_state(engine)
         with contextlib.suppress(ClosedError):

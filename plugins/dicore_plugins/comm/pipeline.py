@@ -16,12 +16,12 @@ from dicore.config.writer import saved_tree
 from dicore.console import say
 from dicore.data.json_codec import dumps
 from dicore.errors import DicoreError, UsageError
-from dicore.run.env_factory import BuildContext, spaces_of
 from dicore_plugins.comm.coordinator import Addresses, Coordinator
 from dicore_plugins.comm.exchange import FileStore, Store
 from dicore_plugins.comm.flow import BlockBuffer, Replay
 from dicore_plugins.comm.journal import Journal
 from dicore_plugins.comm.master import TOLERANCE_S
+from dicore_plugins.comm.observed import POLICY, Observed
 from dicore_plugins.comm.operator import OperatorServer
 from dicore_plugins.comm.roles import Place, in_threads, serve
 from dicore_plugins.comm.rounds import Rounds, Share
@@ -35,7 +35,6 @@ from dicore_registry import default
 __all__ = ["DistPipeline"]
 
 _LOG = logging.getLogger("dicore.comm")
-_POLICY = "policy"
 _HEALTHY_S = 15.0
 """A process that ran this long and then failed may be restarted as often as at first."""
 
@@ -107,7 +106,7 @@ class DistPipeline(TrainingPipeline):
         cfg, folder = compiled.cfg, run.folder.path
         failed: list[BaseException] = []
         saved = FileStore(Path(place.path_policy))
-        observed = _Observed(cfg, run, stores, saved, journal.job_id, model)
+        observed = Observed(cfg, run, stores.policies, saved, journal.job_id, model)
         if getattr(run, "resumed_from", None) is not None:
             _check_journal(journal)
             run.restore()
@@ -140,7 +139,7 @@ class DistPipeline(TrainingPipeline):
         job = {
             "config": dumps(saved_tree(compiled)),
             "job_id": journal.job_id,
-            "policy_id": _POLICY,
+            "policy_id": POLICY,
             "buffer_id": "buffer",
             "folder": str(folder),
         }
@@ -218,101 +217,6 @@ def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, Any]] = ()) ->
     for meta in blocks:
         flow.put(Share({}), meta)
     return flow
-
-
-class _Observed:
-    """The policy, the run's counters, and the best checkpoint."""
-
-    def __init__(
-        self, cfg: Any, run: Any, stores: _Stores, saved: Store, job_id: str, model: Any
-    ) -> None:
-        self._run, self._store, self._job_id = run, stores.policies, job_id
-        self._saved = saved
-        self._stopped = False
-        spaces = spaces_of(cfg.env, cfg.seed)
-        ctx = BuildContext(*spaces, "cpu", cfg.seed, run)
-        self.policy = cfg.policy.build(ctx, model=model)
-        self._learner = cfg.policy.learn.learner.build(ctx, policy=self.policy.learn_mode)
-        self._coordinator: Any = None
-        self._best = float("-inf")
-        self._lock = threading.Lock()
-        self._envs = _Remembered()
-        run.register("evaluator", self._envs)
-        run.register("learner", self._learner, counts={"train_iter": self._updates})
-        run.register("coordinator", self, counts={"env_step": self._env_steps})
-
-    def of(self, coordinator: Coordinator) -> None:
-        """Observes the evaluations of a coordinator."""
-        self._coordinator = coordinator
-        coordinator.on_evaluation = self._evaluated
-        coordinator.budget.of(self.policy.collect_mode)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the counters."""
-        return {"env_step": self._env_steps(), "best": self._best}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the best return; a restarted coordinator reads the counters in its journal."""
-        self._best = float(state["best"])
-
-    def _updates(self) -> int:
-        return 0 if self._coordinator is None else int(self._coordinator.train_iter)
-
-    def _env_steps(self) -> int:
-        return 0 if self._coordinator is None else int(self._coordinator.env_step)
-
-    def _evaluated(self, result: Mapping[str, Any]) -> None:
-        value, train_iter = float(result["mean_return"]), int(result["policy_iter"])
-        with self._lock:
-            at = {"train_iter": max(0, train_iter), "env_step": self._env_steps()}
-            self._run.log.log_scalars({"eval/return_mean": value}, **at)
-            self._envs.layers = result.get("remembered") or ()
-            if value > self._best:
-                self._best = value
-                self._load_learner()
-                self._load(str(result["policy_path"]))
-                self._learner.last_iter = max(0, train_iter)
-                self._run.save_best(value)
-            self._store.remove(str(result["policy_path"]))
-            self._stopped = self._stopped or bool(result["stop"])
-
-    def finish(self) -> None:
-        """Loads the last parameters, and saves them."""
-        self._load_learner()
-        with contextlib.suppress(FileNotFoundError):
-            self._load(f"{_POLICY}.frame")
-        self._learner.last_iter = self._updates()
-        best = self._best if self._best > float("-inf") else None
-        counts = {"train_iter": self._updates(), "env_step": self._env_steps()}
-        self._run.set_result(stop=self._stopped, best_return=best, **counts)
-        self._run.save_checkpoint("final")
-
-    def _load_learner(self) -> None:
-        """Loads what the learner saved last: a checkpoint has target networks and optimizers."""
-        with contextlib.suppress(FileNotFoundError):
-            found = self._saved.load(f"{_POLICY}.learner.frame")
-            if found["job_id"] == self._job_id:
-                self._learner.load_state_dict(found["learner"])
-
-    def _load(self, name: str) -> None:
-        found = self._store.load(name)
-        if found.get("job_id", self._job_id) == self._job_id:  # else of an earlier training
-            self.policy.collect_mode.load_state_dict(found["state"])
-
-
-class _Remembered:
-    """What the environments of the last evaluation remember, as a checkpoint has it of others."""
-
-    def __init__(self) -> None:
-        self.layers: Sequence[Any] = ()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns it as the part `env` of an evaluator's state."""
-        return {"env": {"layers": [list(each) for each in self.layers]}}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
-        self.layers = state["env"]["layers"]
 
 
 @contextlib.contextmanager

@@ -266,6 +266,7 @@ def test_a_given_checkpoint_adds_no_debt_and_the_last_one_is_whole(here: Path) -
     words = ["-e", "cartpole", "-p", "dqn", "-s", "0"]
     options = ["policy.learn.update_per_collect=4", "policy.learn.batch_size=32",
                "policy.collect.n_sample=32", "policy.collect.random_collect_size=32"]  # fmt: skip
+    options.append("policy.learn.learner.hook.log_show_after_iter=10")
     assert main(["train", *words, *options, "--max-env-step", "320", "--exp-name", "first"]) == 0
     before = json.loads(Path("first/run.json").read_text())["result"]["train_iter"]
     hook = "policy.learn.learner.hook.load_ckpt_before_run=first/ckpt/final"
@@ -282,3 +283,10 @@ def test_a_given_checkpoint_adds_no_debt_and_the_last_one_is_whole(here: Path) -
     weight = "encoder.layers.1.weight"  # of a network that was never trained: about 0
     pair = [np.ravel(last[part][weight]) for part in ("model", "target_model")]
     assert np.corrcoef(*pair)[0, 1] > 0.7
+    logged = {}
+    for run in ("first", "run"):
+        lines = Path(run, "log", "metrics.jsonl").read_text().splitlines()
+        logged[run] = {tag for line in lines for tag in json.loads(line)}
+    assert {"evaluator/return_mean", "learner/total_loss"} <= logged["first"]
+    missing = {each for each in logged["first"] - logged["run"] if "/total_" not in each}
+    assert missing == {"env/restarts"}

@@ -584,3 +584,18 @@ def test_of_two_processes_with_one_name_the_first_ends(tmp_path: Path) -> None:
     assert new.content
     new.remove()
     assert not [*tmp_path.iterdir()]
+
+
+def test_consecutive_evaluations_are_counted_over_all_collectors(
+    learner: Any, collectors: Any, places: dict[str, Any]
+) -> None:
+    """Whoever evaluates: one that reaches the stop value, after one that did, too."""
+    config = compiled("policy.eval.evaluator.consecutive=2")
+    coordinator = coordinated(config, learner, collectors, places)
+    seen: list[bool] = []
+    coordinator.on_evaluation = lambda result: seen.append(result["stop"])
+    for number, stop in enumerate((True, False, True, True)):
+        meta = {"task_id": f"t{number}", "policy_iter": number, "mean_return": 0.0, "stop": stop}
+        assert coordinator._evaluated(meta)["stop"] is (number == 3)
+    assert seen == [False, False, False, True]
+    coordinator._journal.close()
