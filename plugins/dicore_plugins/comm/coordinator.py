@@ -19,6 +19,7 @@ from dicore_plugins.comm.budget import EnvStepBudget
 from dicore_plugins.comm.errors import AuthenticationError, PeerError, RemoteTaskError
 from dicore_plugins.comm.journal import Journal
 from dicore_plugins.comm.master import Connection
+from dicore_plugins.comm.status import Doing
 
 __all__ = ["Coordinator"]
 
@@ -54,6 +55,8 @@ class Coordinator:
         flow: The samples.
         train_iter: Updates so far.
         budget: The env steps that are left.
+        doing: What the processes do.
+        on_look: Called once a second.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Coordinator:
         self._ended, self._learner_done = threading.Event(), threading.Event()
         self._error: BaseException | None = None
         self._in_a_row = 0
+        self.doing = Doing()
         self._threads: dict[str, threading.Thread] = {}
         self._lost: dict[str, float] = {}
         self.budget = EnvStepBudget(cfg, journal.env_step)
@@ -83,6 +87,7 @@ class Coordinator:
         self.on_evaluation: Callable[[Mapping[str, Any]], None] = lambda result: None
         self.on_block: Callable[[Mapping[str, Any]], None] = lambda meta: None
         self.on_learn_info: Callable[[Mapping[str, Any]], None] = lambda info: None
+        self.on_look: Callable[[], None] = lambda: None
         self.on_lost: Callable[[str], None] = lambda name: None
         self.on_silent: Callable[[str], None] = lambda name: None
         if hasattr(commander, "load_state_dict"):
@@ -107,6 +112,7 @@ class Coordinator:
             while not self._ended.wait(_POLL_S) and not stopped():
                 if time.monotonic() - looked_at > _LOOK_S:
                     looked_at = time.monotonic()
+                    self.on_look()
                     for name in self._others():
                         self._start(name)
         finally:
@@ -160,6 +166,7 @@ class Coordinator:
     def _guarded(self, work: Callable[[str, Connection], None], name: str) -> None:
         """Repeats the work of a process until the end; ends the run after several failures."""
         failures = 0
+        self.doing.note(name, "is starting")
         while not self._ended.is_set():
             try:
                 connection = self._connected(name)
@@ -194,6 +201,7 @@ class Coordinator:
             for_s = now - max(self._lost.get(each, now) for each in alike)
         if since == now and self._find(name) is not None:
             _LOG.warning("%s does not answer: %s", name, error.message)
+            self.doing.note(name, "does not answer")
             self.on_lost(name)
         if error.context.get("silent"):
             self.on_silent(name)
@@ -253,8 +261,10 @@ class Coordinator:
 
     def _learn_once(self, learner: Connection, task_id: str) -> bool:
         """Gives the data of one demand; returns whether the task goes on."""
-        if not self.flow.wait_to_learn(self._ended.is_set):
-            return False
+        with self.doing.waiting(_LEARNER, "samples"):
+            if not self.flow.wait_to_learn(self._ended.is_set):
+                return False
+        self.doing.note(_LEARNER, "trains")
         demand = learner.process("learner_get_data_task", timeout=self._timeout)
         size, at = int(demand["batch_size"]), int(demand["cur_learner_iter"])
         metas = self.flow.draw(size, at, last=self.budget.is_spent)
@@ -287,6 +297,7 @@ class Coordinator:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)
             self._is_back(name)
             if task["eval_flag"]:
+                self.doing.note(name, "evaluates")
                 result = collector.process("collector_data_task", self._info(), self._timeout)
                 finished = self._evaluated(result)
             while not self._ended.is_set() and not finished.get("collector_done"):
@@ -306,14 +317,16 @@ class Coordinator:
 
     def _collected(self, name: str, collector: Connection) -> Mapping[str, Any] | None:
         """Takes one block; None if none is wanted."""
-        share = None if self._stops_collecting() else self.flow.claim(self._stops_collecting)
-        if share is None:
-            return None
-        left = self.budget.claim(name, share.amount, self._stops_collecting)
-        if left is None:
-            self.flow.give_back(share)
-            return None
+        with self.doing.waiting(name, "the learner"):
+            share = None if self._stops_collecting() else self.flow.claim(self._stops_collecting)
+            if share is None:
+                return None
+            left = self.budget.claim(name, share.amount, self._stops_collecting)
+            if left is None:
+                self.flow.give_back(share)
+                return None
         self.flow.making(share)
+        self.doing.note(name, "collects")
         wanted = {**self._info(), "amount": share.amount, "policy_iter": share.policy_iter, **left}
         try:
             meta = collector.process("collector_data_task", wanted, self._timeout)
@@ -329,6 +342,8 @@ class Coordinator:
             self._journal.write("steps", env_step=meta["env_step"])
             self.flow.give_back(share)
         self.budget.made(name, int(meta["env_step"]))
+        steps, version = int(meta["env_step"]), int(meta["policy_iter"])
+        self.doing.note(name, "collects", env_step=steps, version=version)
         self.on_block(meta)
         return meta
 

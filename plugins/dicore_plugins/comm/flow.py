@@ -138,6 +138,11 @@ class Replay:
         return self.ratio.samples < self._worth.warm_up
 
     @property
+    def stored(self) -> int:
+        """Samples in the buffer."""
+        return self._buffer.count()
+
+    @property
     def owes_updates(self) -> bool:
         """Whether the samples are worth updates that were not made yet."""
         return self.ratio.updates < self.ratio.earned

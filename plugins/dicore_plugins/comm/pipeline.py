@@ -25,6 +25,7 @@ from dicore_plugins.comm.observed import POLICY, Observed
 from dicore_plugins.comm.operator import OperatorServer
 from dicore_plugins.comm.roles import Place, in_threads, serve
 from dicore_plugins.comm.rounds import Rounds, Share
+from dicore_plugins.comm.status import DistStatus
 from dicore_plugins.comm.supervisor import Job, Supervisor
 from dicore_plugins.comm.token_file import forget_token, kept_token
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
@@ -114,6 +115,7 @@ class DistPipeline(TrainingPipeline):
         coordinator = self._coordinator(compiled, folder, journal, place, stores)
         observed.of(coordinator)
         facts = system_facts(cfg, stores.address)
+        status = DistStatus(run.folder.log, Path(place.path_policy), coordinator)
         with (
             _replicas(cfg.pipeline.system) as operator,
             _processes(cfg, facts, place, folder, failed) as replace,
@@ -121,7 +123,11 @@ class DistPipeline(TrainingPipeline):
             coordinator.on_silent = replace
             if operator is not None:
                 coordinator.on_lost = operator.report
-            coordinator.run(lambda: bool(failed or run.stop_requested))
+            coordinator.on_look = status.write
+            try:
+                coordinator.run(lambda: bool(failed or run.stop_requested))
+            finally:
+                status.write(ended=True)
         if failed:
             raise failed[0]
         observed.finish()

@@ -59,6 +59,9 @@ class Rounds:
     is_random = False
     """On-policy learning has no random samples."""
 
+    stored = None
+    """There is no buffer."""
+
     @property
     def owes_updates(self) -> bool:
         """Whether samples that will be learned from were not learned from yet."""

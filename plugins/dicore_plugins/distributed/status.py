@@ -12,11 +12,18 @@ from typing import Any
 
 from dicore.task import OnlineRLContext, middleware
 
-__all__ = ["StatusFile", "read_wishes", "status_writer"]
+__all__ = ["StatusFile", "read_wishes", "status_writer", "write_status"]
 
 FORMAT = 1
 _EVERY = 1.0
 """Seconds between two writes."""
+
+
+def write_status(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Replaces `status.json` at once, so that nobody reads half of it."""
+    made = folder / ".status.json"
+    made.write_text(json.dumps(facts), encoding="utf-8")
+    made.replace(folder / "status.json")
 
 
 class StatusFile:
@@ -53,16 +60,10 @@ class StatusFile:
         self._due = now + _EVERY
         self._waits = waits
         with suppress(OSError):  # a full disk must not end the training
-            self._write(self.facts(now))
+            write_status(self._folder, self.facts(now))
         wishes = {} if waits else read_wishes(self._folder)
         if (count := wishes.get("collector_num", 0)) and count != len(self._group.crew.workers):
             self._group.crew.resize(count)
-
-    def _write(self, facts: Mapping[str, Any]) -> None:
-        """Replaces the file at once, so that nobody reads half of it."""
-        made = self._folder / ".status.json"
-        made.write_text(json.dumps(facts), encoding="utf-8")
-        made.replace(self._folder / "status.json")
 
     def facts(self, now: float) -> dict[str, Any]:
         """Returns what is written."""
@@ -119,7 +120,7 @@ class StatusFile:
         """Records that the run has ended."""
         facts = {**self.facts(time.monotonic()), "ended": True}
         with suppress(OSError):
-            self._write(facts)
+            write_status(self._folder, facts)
             (self._folder / "wishes.json").unlink(missing_ok=True)
 
 

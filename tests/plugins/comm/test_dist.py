@@ -19,6 +19,7 @@ from dicore.config import compile_config
 from dicore.data.json_codec import loads
 from dicore.run.checkpoint_store import read_state
 from dicore_plugins.comm.pipeline import _processes
+from dicore_plugins.comm.status import DistStatus
 from dicore_tools.evaluation.policy_loader import find_policy
 
 CONFIG = """
@@ -290,3 +291,29 @@ def test_a_given_checkpoint_adds_no_debt_and_the_last_one_is_whole(here: Path) -
     assert {"evaluator/return_mean", "learner/total_loss"} <= logged["first"]
     missing = {each for each in logged["first"] - logged["run"] if "/total_" not in each}
     assert missing == {"env/restarts"}
+
+
+def test_status_shows_the_processes_of_dist(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dicore_plugins.comm.coordinator._LOOK_S", 0.1)
+    seen: list[Any] = []
+    facts = DistStatus.facts
+    monkeypatch.setattr(DistStatus, "facts", lambda self: seen.append(facts(self)) or seen[-1])
+    words = ["-e", "cartpole", "-p", "dqn", "-s", "0", "--max-env-step", "2000"]
+    options = ["pipeline.system.start=threads", "policy.learn.update_per_collect=4"]
+    assert main(["-m", "dist", *words, *options, "--exp-name", "run"]) == 0
+    capsys.readouterr()
+    assert main(["status", "run"]) == 0
+    first, _, learner, *collectors = capsys.readouterr().out.splitlines()
+    result = json.loads(Path("run/run.json").read_text())["result"]
+    assert first.startswith("ended")
+    assert f"{result['env_step']} env steps" in first
+    assert str(result["train_iter"]) in learner
+    assert [each.split()[:2] for each in collectors] == [["collector", "0"], ["collector", "1"]]
+    steps = [each["env_step"] for each in seen[-1]["collectors"]]
+    assert sum(steps) == result["env_step"]
+    assert all(each["learner"]["pid"] == os.getpid() for each in seen[1:-1])
+    assert any(each["learner"]["updates_per_s"] > 0 for each in seen)
+    assert main(["status", "run", "--collectors", "3"]) == 2
+    assert "come and go by their commands" in capsys.readouterr().err

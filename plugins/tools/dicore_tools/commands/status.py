@@ -38,7 +38,7 @@ _OLD = 10.0
 )
 @verbosity
 def command(run: str, *, every: float | None, as_json: bool, collectors: int | None) -> None:
-    """Shows roles, versions, rates and queues of a parallel run."""
+    """Shows roles, versions, rates and queues of a run of `-m parallel` or `-m dist`."""
     folder = Path(run) / "log"
     if collectors is not None:
         _wish(folder, collectors)
@@ -56,7 +56,13 @@ def command(run: str, *, every: float | None, as_json: bool, collectors: int | N
 
 def _wish(folder: Path, collectors: int) -> None:
     """Leaves a wish for the run."""
-    if read_status(folder)["ended"]:
+    known = read_status(folder)
+    if known.get("started_by") == "commands":
+        raise UsageError(
+            f"{folder.parent}: collectors of -m dist come and go by their commands",
+            hint="dicore -m dist --module collector --module-name collectorN; end one by SIGTERM",
+        )
+    if known["ended"]:
         raise UsageError(
             f"{folder.parent} has ended",
             hint=f"dicore train --resume {folder.parent}"
@@ -82,7 +88,7 @@ def read_status(folder: Path) -> dict[str, Any]:
         found = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         what = "has no status" if folder.parent.is_dir() else "is not a folder"
-        hint = "runs of -m parallel have one, from their first step on"
+        hint = "runs of -m parallel and -m dist have one, from their first step on"
         raise UsageError(f"{folder.parent} {what}", hint=hint) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from None
