@@ -126,3 +126,44 @@ def test_bad_files_are_one_error(
 ) -> None:
     with pytest.raises(error, match=message):
         made(tmp_path, name, text, entry)
+
+
+@pytest.mark.parametrize(
+    ("text", "observations", "told"),
+    [
+        ("true", True, "observations only"),
+        ('"dict(norm_obs=True, norm_reward=False)"', True, "observations only"),
+        ("\"{'norm_obs': False, 'norm_reward': True}\"", None, "rewards are not normalised"),
+        ("false", None, ""),
+    ],
+)
+def test_what_is_normalised(
+    tmp_path: Path, text: str, observations: bool | None, told: str
+) -> None:
+    result = made(tmp_path, "ppo.yml", f"Pendulum-v1: {{normalize: {text}}}", "Pendulum-v1")
+    assert result.tree["policy"]["model"].get("obs_norm") is observations
+    found = [each.text for each in result.changes if each.path == "normalize"]
+    assert bool(told) == bool(found)
+    assert told in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("ppo", "learning_rate: null", "learning_rate: expected a number, got None"),
+        ("ppo", "learning_rate: lin_x", "learning_rate: expected a number, got 'lin_x'"),
+        ("a2c", "n_envs: 0", "n_envs: must be >= 1, got 0"),
+        ("a2c", "n_steps: .nan", "n_steps: expected a finite number"),
+        ("dqn", "train_freq: 0", "train_freq: must be >= 1"),
+        ("dqn", "gradient_steps: some", "gradient_steps: expected a number"),
+        ("sac", "ent_coef: auto_x", "ent_coef: expected a number, got 'auto_x'"),
+        ("sac", "net_arch: 64", "net_arch: expected a list of layer sizes, got 64"),
+        ("ppo", "normalize_advantage: 1", "expected true or false, got 1"),
+        ("ppo", "normalize: 'dict('", "normalize: neither a bool nor a dict"),
+    ],
+)
+def test_values_of_other_forms_are_named(
+    tmp_path: Path, name: str, value: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        made(tmp_path, f"{name}.yml", f"Pendulum-v1: {{{value}}}", "Pendulum-v1")

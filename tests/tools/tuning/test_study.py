@@ -75,7 +75,9 @@ def test_from_the_command_line_to_the_best_config(capfd: pytest.CaptureFixture[s
 def test_a_study_goes_on_and_keeps_its_space() -> None:
     tune(plan(trials=1))
     study = tune(plan(trials=2))
-    assert len(found(study)) == 2
+    assert len({row.values["policy.learn.learning_rate"] for row in found(study)}) == 2
+    with pytest.raises(Exception, match="another seed: 0, not 4"):
+        tune(plan(trials=3, first_seed=4))
     with pytest.raises(Exception, match="another space"):
         tune(plan(trials=3, space=["policy.nstep=1|3"]))
     with pytest.raises(Exception, match=r"another pipeline.max_env_step: 200, not 900"):
@@ -138,6 +140,8 @@ def test_an_error_of_all_trials_ends_the_study() -> None:
         (["cartpole_dqn", "--space", "policy.nstep=1|2", "NO"], "a bad trial would never end"),
         (["cartpole_dqn", "--space", "policy.nstep=1|0"], "policy.nstep"),
         (["--show", "-o", "nowhere"], "no study"),
+        (["cartpole_dqn", "--space", "policy.nstep=1|2", "policy.nstep=3"], "searched and set"),
+        (["cartpole_dqn", "--space", "policy.nstep=1|2", "--grid", "-n", "1"], "no effect with"),
     ],
 )
 def test_mistakes_are_found_before_the_first_trial(
@@ -146,7 +150,9 @@ def test_mistakes_are_found_before_the_first_trial(
     budget = [] if "NO" in words or "--show" in words else ["--max-env-step", "100"]
     code = main(["tune", *(word for word in words if word != "NO"), *budget])
     assert code == 2
-    assert message in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert message in told
+    assert told.count("hint:") <= 1
     assert not Path("runs").exists()
 
 

@@ -109,6 +109,9 @@ def command(
             raise UsageError("--show: which study?", hint="dicore tune -o FOLDER --show")
         _results(load(Path(out)), Path(out))
         return
+    counted = getattr(ctx.get_parameter_source("trials"), "name", "") == "COMMANDLINE"
+    if given["grid"] and counted:
+        raise UsageError("-n has no effect with --grid, which tries each combination once")
     plan = _plan(words, spaces, out, given)
     say(f"study in {plan.folder}: {'; '.join(each.text for each in plan.space)}")
     study = tune(plan)
@@ -144,8 +147,10 @@ def _plan(words: tuple[str, ...], spaces: tuple[str, ...], out: str | None, give
     try:
         space = parse_space(spaces)
         problems += space_problems(request, space)
+        paths = {each.path for each in space} & {word.partition("=")[0] for word in overrides}
+        problems += [f"{path}: both searched and set; leave one out" for path in sorted(paths)]
     except UsageError as error:
-        problems.append(str(error))
+        problems.append(error.message)
         hint = "; ".join(filter(None, (hint, error.hint)))
     if problems:
         raise ConfigError(problems, hint=hint)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def convert_entry(
         all differences.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: the file cannot be read, or values of the entry are not those of such files.
         UsageError: there is no such entry, or dicore has no such algorithm.
     """
     name = algorithm or file.stem
@@ -116,9 +117,52 @@ def convert_entry(
     if env_id not in every:
         raise UsageError(f"{file}: no entry '{env_id}'; {nearest(env_id, every)}")
     entry = {**DEFAULTS[name], **every.get("default", {}), **every[env_id]}
+    entry = {key: _number(value) for key, value in entry.items()}
+    if wrong := [f"{file}: {env_id}.{problem}" for problem in _problems(entry, DEFAULTS[name])]:
+        raise ConfigError(wrong)
     tree = Tree({"policy": {"type": "ppo" if name == "ppo_lstm" else name}})
     _Entry(tree, name, entry).convert(env_id)
     return tree.values, tree.changes
+
+
+_COUNTS = ("n_envs", "n_steps", "n_timesteps", "train_freq", "batch_size", "gradient_steps")
+_TEXTS = {
+    "learning_rate": ("lin_",),
+    "clip_range": ("lin_",),
+    "ent_coef": ("auto_", "auto"),
+}
+"""What may stand before or instead of a number."""
+
+
+def _problems(entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what is wrong with the values of an entry."""
+    for key, value in entry.items():
+        default = defaults.get(key, 1 if key in (*_COUNTS, "noise_std") else None)
+        problem: str | None = None
+        if isinstance(default, bool):
+            problem = None if isinstance(value, bool) else "expected true or false"
+        elif isinstance(default, list):
+            sizes = [*value.values()] if isinstance(value, Mapping) else [value]
+            whole = all(isinstance(each, list) for each in sizes)
+            problem = None if whole else "expected a list of layer sizes"
+        elif default is not None and not (key == "train_freq" and isinstance(value, list)):
+            problem = _number_problem(key, value)
+        if problem:
+            yield f"{key}: {problem}, got {value!r}"
+
+
+def _number_problem(key: str, value: Any) -> str | None:
+    """Returns what is wrong with a number, which may be a schedule or `auto`."""
+    number = value
+    for text in _TEXTS.get(key, ()):
+        if isinstance(number, str) and number.startswith(text):
+            number = _number(number.removeprefix(text) or "0")
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return "expected a number"
+    if not math.isfinite(number):
+        return "expected a finite number"
+    least = -1 if key == "gradient_steps" else 1
+    return f"must be >= {least}" if key in _COUNTS and (number < least or not number) else None
 
 
 class _Entry:
@@ -126,7 +170,7 @@ class _Entry:
 
     def __init__(self, tree: Tree, algorithm: str, entry: Mapping[str, Any]) -> None:
         self.tree, self.algorithm = tree, algorithm
-        self.entry = {key: _number(value) for key, value in entry.items()}
+        self.entry = dict(entry)
 
     def convert(self, env_id: str) -> None:
         """Writes all of it to the tree."""
@@ -148,7 +192,9 @@ class _Entry:
 
     def _whole(self, key: str) -> Any:
         value = self.entry[key]
-        return int(value) if isinstance(value, float) and value == int(value) > 1 else value
+        return (
+            int(value) if isinstance(value, float) and value.is_integer() and value > 1 else value
+        )
 
     def _env(self, env_id: str) -> None:
         known = ENVS.get(env_id.partition("-v")[0])
@@ -242,12 +288,27 @@ class _Entry:
             optimizer = {"type": "adam", "eps": 1e-5}
         self.tree.put("policy.learn.optimizer", optimizer)
         self.tree.put("policy.model.activation", self.tree.get("policy.model.activation", "tanh"))
-        if self.entry.get("normalize"):
+        obs, rewards = self._normalized()
+        if obs:
             self.tree.put("policy.model.obs_norm", True)
             self.tree.note("normalize", "changed", "policy.model.obs_norm: observations only")
+        elif rewards:
+            self.tree.note("normalize", "lost", "rewards are not normalised")
         if self.entry.get("use_sde"):
             self.tree.note("use_sde", "lost", "noise of each step; gSDE is for sac and tqc")
             self.tree.pop("policy.collect.sde_sample_freq")
+
+    def _normalized(self) -> tuple[bool, bool]:
+        """Returns whether observations and rewards are normalised: `True`, or a dict as text."""
+        given = self.entry.get("normalize", False)
+        if isinstance(given, str):
+            try:
+                given = _value(ast.parse(given.strip(), mode="eval").body)
+            except (SyntaxError, ValueError) as error:
+                raise ConfigError(f"normalize: neither a bool nor a dict: {given}") from error
+        if not isinstance(given, Mapping):
+            return bool(given), bool(given)
+        return bool(given.get("norm_obs", True)), bool(given.get("norm_reward", True))
 
     def _off_policy(self) -> None:
         freq, steps = self.entry["train_freq"], int(self.entry["gradient_steps"])
@@ -270,8 +331,10 @@ class _Entry:
             self.tree.note("use_sde", "lost", "noise of each step: no gSDE with crossq")
         elif self.entry.get("use_sde"):
             self.tree.put("policy.model.gsde", True)
-        if self.entry.get("normalize"):
-            self.tree.note("normalize", "lost", "observations are not normalised")
+        names = ("observations", "rewards")
+        if off := [each for each, on in zip(names, self._normalized(), strict=True) if on]:
+            text = f"{' and '.join(off)} are not normalised"
+            self.tree.note("normalize", "lost", text)
 
     def _exploration(self) -> None:
         if "exploration_fraction" in self.entry:

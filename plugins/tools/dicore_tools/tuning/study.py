@@ -69,6 +69,7 @@ class Plan:
             "seeds": self.seeds,
             "objective": self.objective,
             "grid": self.grid,
+            "seed": self.first_seed,
         }
 
 
@@ -116,14 +117,15 @@ def tune(plan: Plan) -> Any:
     with _only_start(plan.folder):
         study = package.create_study(
             study_name="dicore", storage=_storage(plan.folder / "study.log"), direction="maximize",
-            sampler=_sampler(plan, 0), pruner=_pruner(plan), load_if_exists=True,
+            load_if_exists=True,
         )  # fmt: skip
         _agree(study, plan)
         _again(study)
+        begun = sum(each.state.name != "WAITING" for each in study.get_trials(deepcopy=False))
         if plan.jobs == 1:
-            _work(plan, 0)
+            _work(plan, 0, begun)
         else:
-            _in_processes(plan)
+            _in_processes(plan, begun)
     return load(plan.folder)
 
 
@@ -165,9 +167,10 @@ def _storage(file: Path) -> Any:
     return JournalStorage(JournalFileBackend(str(file)))
 
 
-def _sampler(plan: Plan, worker: int) -> Any:
+def _sampler(plan: Plan, worker: int, begun: int) -> Any:
+    """Returns the sampler of a process; after `begun` trials another one than that of the first."""
     samplers = optuna().samplers
-    seed = plan.first_seed + 1000 * worker
+    seed = (plan.first_seed + 1000 * worker + 100_003 * begun) % 2**32
     if plan.grid:
         return samplers.RandomSampler(seed=seed)  # the points are queued
     make: dict[str, Callable[[], Any]] = {
@@ -175,7 +178,7 @@ def _sampler(plan: Plan, worker: int) -> Any:
         "random": lambda: samplers.RandomSampler(seed=seed),
         "gp": lambda: samplers.GPSampler(seed=seed),
         "cmaes": lambda: samplers.CmaEsSampler(seed=seed),
-        "qmc": lambda: samplers.QMCSampler(seed=seed),
+        "qmc": lambda: samplers.QMCSampler(seed=plan.first_seed),  # counts in the study
     }
     return make[plan.sampler]()
 
@@ -231,11 +234,13 @@ def _again(study: Any) -> None:
         study.enqueue_trial(trial.params)
 
 
-def _in_processes(plan: Plan) -> None:
+def _in_processes(plan: Plan, begun: int) -> None:
     """Runs one process per job; each takes the next trial until there are enough."""
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=_work, args=(plan, worker, os.getpid()), name=f"tune-{worker}")
+        context.Process(
+            target=_work, args=(plan, worker, begun, os.getpid()), name=f"tune-{worker}"
+        )
         for worker in range(plan.jobs)
     ]
     for process in processes:
@@ -255,11 +260,11 @@ def _in_processes(plan: Plan) -> None:
             process.close()
 
 
-def _work(plan: Plan, worker: int, parent: int | None = None) -> None:
+def _work(plan: Plan, worker: int, begun: int, parent: int | None = None) -> None:
     """Runs trials until the study has enough."""
     study = optuna().load_study(
         study_name="dicore", storage=_storage(plan.folder / "study.log"),
-        sampler=_sampler(plan, worker), pruner=_pruner(plan),
+        sampler=_sampler(plan, worker, begun), pruner=_pruner(plan),
     )  # fmt: skip
     while _left(study, plan) > 0:
         if parent is not None and os.getppid() != parent:
