@@ -355,3 +355,35 @@ class TestCommand:
         assert "1 of 2 configs converted" in result.output
         assert "no policy named 'collaq'" in result.output
         assert [each.name for each in (tmp_path / "out").rglob("*.yaml")] == ["good_config.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("env.type", [], "env.type: expected a name, got"),
+        ("policy.eval.evaluator.eval_freq", None, "eval_freq: expected a number, got None"),
+        ("policy.other.eps.decay", float("nan"), "eps.decay: expected a number, got nan"),
+        ("policy.model.encoder_hidden_size_list", -1, "expected a list of layer sizes, got -1"),
+        ("policy.model.fixed_sigma_value", 0, "fixed_sigma_value: expected a number above 0"),
+        ("policy.learn.noise_range", {}, "noise_range: expected {min: …, max: …}, got {}"),
+        ("reward_model", None, "reward_model: expected a dict, got None"),
+    ],
+)
+def test_values_of_other_forms_are_named(path: str, value: Any, message: str) -> None:
+    main: dict[str, Any] = {"policy": {"model": {"sigma_type": "fixed"}, "learn": {"noise": True}}}
+    *above, last = path.split(".")
+    at = main
+    for key in above:
+        at = at.setdefault(key, {})
+    at[last] = value
+    with pytest.raises(ConfigError) as error:
+        convert(main, {"policy": {"type": "td3"}})
+    assert message in str(error.value)
+
+
+def test_an_uneven_range_of_noise_is_told() -> None:
+    learn = {"noise": True, "noise_range": {"min": -0.2, "max": 0.5}}
+    _, changes = convert({"policy": {"learn": learn}}, {"policy": {"type": "td3"}})
+    (found,) = [each for each in changes if each.path == "policy.learn.noise_range"]
+    assert found.verdict == "lost"
+    assert "min was -0.2" in found.text

@@ -10,6 +10,7 @@ from dicore.config.layers import CREATE_PATHS
 from dicore_tools.migrate.changes import Change, Tree, leaves
 from dicore_tools.migrate.di_engine_data import offline
 from dicore_tools.migrate.di_engine_defaults import defaults
+from dicore_tools.migrate.di_engine_forms import check_forms
 from dicore_tools.migrate.di_engine_names import (
     DROPPED,
     ENTRIES,
@@ -49,6 +50,9 @@ def convert(
 
     Returns:
         One tree with the types in it, and all differences.
+
+    Raises:
+        ConfigError: values that are computed with are no numbers, names or lists.
     """
     tree = Tree(main)
     tree.entry = entry.removeprefix("serial_pipeline").strip("_")
@@ -58,6 +62,7 @@ def convert(
                 tree.put(f"{CREATE_PATHS[name]}.{path}", value)
         else:
             tree.note(name, "lost", "dicore has no such part of a create config")
+    check_forms(tree)
     for name in ("reward_model", "world_model"):
         if name in tree:
             for path, value in leaves(tree.pop(name)):
@@ -207,10 +212,12 @@ def _noise(tree: Tree) -> None:
         span = tree.pop("policy.learn.noise_range")
         if isinstance(span, Mapping):
             tree.put("policy.learn.target_noise_clip", span["max"])
+            even = span.get("min", -span["max"]) == -span["max"]
             tree.note(
                 "policy.learn.noise_range",
-                "moved",
-                f"policy.learn.target_noise_clip = {span['max']}",
+                "moved" if even else "lost",
+                f"policy.learn.target_noise_clip = {span['max']}"
+                + ("" if even else f", on both sides (min was {span['min']})"),
             )
     elif "policy.learn.noise" in tree:
         tree.pop("policy.learn.noise")
