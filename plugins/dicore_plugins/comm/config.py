@@ -72,7 +72,7 @@ class DistSystemConfig(Section):
     )
     send_learn_info_freq: int = option(
         10,
-        "updates of one task of the learner, after which it reports; on-policy: every collect",
+        "most updates of one task of the learner, after which it reports; on-policy: every collect",
         ge=1,
         unit="updates",
     )

@@ -261,13 +261,15 @@ class Coordinator:
 
     def _learn_once(self, learner: Connection, task_id: str) -> bool:
         """Gives the data of one demand; returns whether the task goes on."""
-        with self.doing.waiting(_LEARNER, "samples"):
-            if not self.flow.wait_to_learn(self._ended.is_set):
-                return False
+        demand: Mapping[str, Any] = {}
+        metas: list[dict[str, Any]] = []
+        while not metas:  # the buffer may refuse to draw
+            with self.doing.waiting(_LEARNER, "samples"):
+                if not self.flow.wait_to_learn(self._ended.is_set):
+                    return False
+            demand = demand or learner.process("learner_get_data_task", timeout=self._timeout)
+            metas = self.flow.draw(int(demand["batch_size"]), int(demand["cur_learner_iter"]))
         self.doing.note(_LEARNER, "trains")
-        demand = learner.process("learner_get_data_task", timeout=self._timeout)
-        size, at = int(demand["batch_size"]), int(demand["cur_learner_iter"])
-        metas = self.flow.draw(size, at, last=self.budget.is_spent)
         data = {"data": metas, "env_step": self.env_step}
         info = learner.process("learner_learn_task", data, self._timeout)["info"]
         self.train_iter = max(self.train_iter, int(info["learner_step"]))

@@ -16,9 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from dicore.data import Batch
-from dicore.errors import DicoreError, UsageError
+from dicore.errors import DicoreError
 from dicore_plugins.comm.exchange import Store
 from dicore_plugins.comm.rounds import Share
+from dicore_plugins.middleware.learn import warn_of_refusal
 
 __all__ = ["BlockBuffer", "Ratio", "Replay", "Worth"]
 
@@ -42,6 +43,7 @@ class BlockBuffer:
         self._ends: deque[tuple[int, int]] = deque()
         self._leaving: deque[tuple[float, str]] = deque()
         self._pushed = self._number = 0
+        self._told = False
         self._lock = threading.Lock()
 
     def push(self, meta: Mapping[str, Any]) -> None:
@@ -64,18 +66,21 @@ class BlockBuffer:
         """Draws B samples, batch by batch; returns their metadata by block.
 
         Returns:
-            See `BlockCache.gather`; the first has the further columns of the buffer's samples.
+            See `BlockCache.gather`; the first has the further columns of the buffer's samples. They
+            are of fewer batches, or none, if the buffer refuses to draw.
         """
         with self._lock:
             few = self._buffer.count() < self._batch_size
             rounds = max(1, size // self._batch_size)
-            drawn = [
-                self._buffer.sample_batch(self._batch_size, train_iter, replace=few)
-                for _ in range(rounds)
-            ]
-            refused = next((each for each in drawn if not each), None)
-            if refused is not None:
-                raise UsageError(f"the buffer refuses: {getattr(refused, 'reason', refused)}")
+            drawn: list[Batch] = []
+            for _ in range(rounds):
+                found = self._buffer.sample_batch(self._batch_size, train_iter, replace=few)
+                if not found:
+                    self._told = self._told or warn_of_refusal(found)
+                    break
+                drawn.append(found)
+            if not drawn:
+                return []
             columns = {
                 key: np.concatenate([np.asarray(each[key]) for each in drawn])
                 for key in tuple(drawn[0].keys())
@@ -174,11 +179,15 @@ class Replay:
         """Waits until updates may be made; returns False if stopped."""
         return self.ratio.wait_to_learn(stopped)
 
-    def draw(self, size: int, train_iter: int, *, last: bool = False) -> list[dict[str, Any]]:
-        """Draws samples, see `BlockBuffer.sample`; the last ones for the updates that are owed."""
-        if last:
-            size = min(size, self._batch_size * math.ceil(self.ratio.earned - self.ratio.updates))
-        return self._buffer.sample(size, train_iter)
+    def draw(self, size: int, train_iter: int) -> list[dict[str, Any]]:
+        """Draws samples, see `BlockBuffer.sample`, at most for the updates that are owed."""
+        owed = max(1, math.ceil(self.ratio.earned - self.ratio.updates))
+        wanted = min(size, self._batch_size * owed)
+        metas = self._buffer.sample(wanted, train_iter)
+        drawn = sum(len(meta["row"]) for meta in metas)
+        if drawn < wanted:
+            self.ratio.skip(drawn // self._batch_size)
+        return metas
 
     def learned(self, info: Mapping[str, Any]) -> None:
         """Notes the updates that were made, and the priorities of their samples."""
@@ -216,6 +225,12 @@ class Ratio:
         """Sets the number of updates; a learner that was lost continues from an earlier one."""
         with self._changed:
             self.updates = updates
+            self._changed.notify_all()
+
+    def skip(self, updates: int) -> None:
+        """Leaves out what is owed beyond the next updates, as a serial run does."""
+        with self._changed:
+            self.earned = min(self.earned, float(self.updates + updates))
             self._changed.notify_all()
 
     def wait_to_learn(self, stopped: Callable[[], bool]) -> bool:

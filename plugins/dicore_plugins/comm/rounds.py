@@ -130,7 +130,7 @@ class Rounds:
         """Waits for all shares of the round; returns False if stopped."""
         return self._wait(self._is_complete, stopped, "the learner waits for samples")
 
-    def draw(self, size: int, train_iter: int, *, last: bool = False) -> list[dict[str, Any]]:
+    def draw(self, size: int, train_iter: int) -> list[dict[str, Any]]:
         """Returns the metadata of all samples of the round."""
         with self._changed:
             return [{"file_path": self._found[part]["file_path"]} for part in sorted(self._found)]

@@ -151,7 +151,7 @@ def offpolicy_data_fetcher(
                 warned = True
             return
         drawn = _sample(buffer_, shares, ctx.train_iter, reuse=reuse)
-        refused = refused or _warn_of_refusal(drawn)
+        refused = refused or warn_of_refusal(drawn)
         ctx.train_data = drawn or None
 
     def fetch(ctx: OnlineRLContext) -> Generator[None, None, None]:
@@ -231,7 +231,7 @@ def _priority_info(batch: Any, priority: Any) -> dict[str, Any]:
     return {**ids, "priority": priority}
 
 
-def _warn_of_refusal(answer: Any) -> bool:
+def warn_of_refusal(answer: Any) -> bool:
     """Warns if a buffer refused to draw; returns whether it did."""
     refused = not answer and hasattr(answer, "reason")
     if refused:
@@ -461,11 +461,11 @@ class OffPolicyLearner:
         few = buffer.count() < size  # drawn with replacement, the batch is as large
         if not self._priority and not few and hasattr(buffer, "sample_batches"):
             refused = yield from buffer.sample_batches(count, size, learner.train_iter)
-            self._refused = self._refused or _warn_of_refusal(refused)
+            self._refused = self._refused or warn_of_refusal(refused)
             return
         for _ in range(count):
             data = buffer.sample_batch(size, learner.train_iter, replace=few, reuse=True)
             if not data:
-                self._refused = self._refused or _warn_of_refusal(data)
+                self._refused = self._refused or warn_of_refusal(data)
                 return
             yield data

@@ -7,13 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dicore_plugins.comm.budget import EnvStepBudget
 from dicore_plugins.comm.commander import NaiveCommander
-from dicore_plugins.comm.flow import Replay
+from dicore_plugins.comm.flow import BlockBuffer, Replay
 from dicore_plugins.comm.journal import Journal
-from dicore_plugins.comm.rounds import Rounds
+from dicore_plugins.comm.rounds import Rounds, Share
 from tests.plugins.comm import test_roles as roles
 
 learner, collectors, places = roles.learner, roles.collectors, roles.places
@@ -127,19 +128,26 @@ def test_a_training_ends_at_its_budget_and_its_updates_are_made(
     assert not coordinator.flow.owes_updates
     if not policy:
         owed = coordinator.flow.ratio.earned
-        assert 0 < owed <= coordinator.train_iter < owed + 5  # five updates are one task
+        assert 0 < owed == coordinator.train_iter
 
 
-def test_the_last_samples_are_for_the_updates_that_are_owed() -> None:
+def test_samples_are_drawn_for_the_updates_that_are_owed() -> None:
+    """Else a buffer with `max_use` is asked for more than a serial run draws."""
     drawn: list[int] = []
-    buffer: Any = SimpleNamespace(sample=lambda size, _: drawn.append(size))
+
+    def sample(size: int, train_iter: int) -> list[dict[str, Any]]:
+        drawn.append(size)
+        return [{"row": range(size)}]
+
+    buffer: Any = SimpleNamespace(sample=sample)
     flow = Replay(buffer, roles.compiled("policy.learn.batch_size=16").cfg)
     flow.ratio.collected(64, 7.5)
     flow.ratio.learned(4)
     flow.draw(160, 4)
-    flow.draw(160, 4, last=True)
-    flow.draw(32, 4, last=True)
-    assert drawn == [160, 4 * 16, 32]
+    flow.draw(32, 4)
+    flow.ratio.learned(8)  # of a checkpoint that a resumed learner had
+    flow.draw(160, 4)
+    assert drawn == [4 * 16, 32, 16]
 
 
 @pytest.mark.parametrize(
@@ -185,4 +193,22 @@ def test_on_policy_the_last_collect_of_a_budget_is_learned_from_without_the_rest
     assert flow.draw(0, 0) == [{"file_path": "one"}]
     flow.learned({"learner_step": 4})
     assert removed == ["one"]
+    assert not flow.owes_updates
+
+
+def test_updates_are_left_out_that_the_buffer_refuses_as_in_a_serial_run() -> None:
+    buffer = "policy.other.replay_buffer"
+    options = [f"{buffer}.type=advanced", f"{buffer}.max_use=1", "policy.learn.batch_size=16"]
+    cfg = roles.compiled(*options).cfg
+    store: Any = SimpleNamespace(remove=lambda name: None)
+    blocks = BlockBuffer(cfg.policy.other.replay_buffer.build(None), store, 16)
+    flow = Replay(blocks, cfg)
+    flow.put(Share({}), {"count": 40, "env_step": 40, "file_path": "one", "policy_iter": 0})
+    assert flow.ratio.earned == 4  # updates of 16 samples, each used once
+    metas = flow.draw(160, 0)
+    rows = np.concatenate([meta["row"] for meta in metas])
+    assert len({*rows.tolist()}) == len(rows) == 32
+    assert flow.ratio.earned == 2
+    flow.ratio.learned(1)
+    assert flow.draw(160, 1) == []
     assert not flow.owes_updates
