@@ -7,6 +7,7 @@ from typing import Any
 
 from dicore.config.schema import Section, component, components, frozen, option, section
 from dicore.config.sections import PipelineConfig
+from dicore_plugins.pipelines.serial.config import repeated_loggers
 
 __all__ = ["DistConfig", "DistSystemConfig", "comm_of"]
 
@@ -120,6 +121,7 @@ class DistConfig(PipelineConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields options that exclude each other."""
+        yield from repeated_loggers(self.logger)
         if self.system.starts and self.system.collector_host != "127.0.0.1":
             yield "system.start", "starts processes on this machine only; expected none"
         system = self.system

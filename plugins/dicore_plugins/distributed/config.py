@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import Section, components, frozen, option, section
 from dicore.config.sections import PipelineConfig
+from dicore_plugins.pipelines.serial.config import repeated_loggers
 
 
 @frozen(kw_only=True)
@@ -65,6 +67,10 @@ class ParallelConfig(PipelineConfig):
     )
     final_eval: bool = option(True, "evaluate once more when a budget ends the training")
     system: SystemConfig = section(SystemConfig, help="processes and machines")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields loggers that are named twice."""
+        yield from repeated_loggers(self.logger)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Creates the pipeline."""

@@ -142,7 +142,8 @@ def _acted(env: Any, mode: Any, seed: int) -> _Acted:
         found = mode.forward(EnvBatch.of({0: obs}))[0]["action"]
         if isinstance(found, Mapping):
             raise UsageError(
-                "policies of hybrid actions (a type and its arguments) cannot be exported"
+                "policies of hybrid actions (a type and its arguments) cannot be exported",
+                hint="use it with dicore: dicore enjoy RUN, or dicore.Agent in Python",
             )
         actions.append(np.asarray(found))
         obs, _, terminated, truncated, _ = env.step(found)

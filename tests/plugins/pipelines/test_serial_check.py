@@ -50,6 +50,10 @@ def check(main: Path | None, *overrides: str) -> Any:
         ),
         (["policy=random"], "policy.type: 'random' cannot be trained"),
         (
+            ["pipeline.logger=[csv,console,csv]"],
+            "pipeline.logger[2]: 'csv' is there already; leave it out",
+        ),
+        (
             ["replay_buffer.mine.type=naive", "replay_buffer.demo.type=naive"],
             "policy.other.replay_buffer: one of several buffers must be named 'agent'; it gets the"
             " collected samples",
@@ -167,3 +171,16 @@ def test_one_seed_for_all_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_env_setting_is_refused() -> None:
     with pytest.raises(UsageError, match="from its config alone"):
         serial_pipeline({}, env_setting=(None, [], []))
+
+
+@pytest.mark.parametrize("pipeline", ["serial_onpolicy", "parallel", "dist"])
+def test_every_pipeline_refuses_a_logger_that_is_named_twice(pipeline: str) -> None:
+    with pytest.raises(ConfigError, match="'usage' is there already"):
+        compile_config(None, overrides=[
+            "env=cartpole", "policy=ppo", f"pipeline={pipeline}", "pipeline.logger=[usage,usage]",
+        ])  # fmt: skip
+
+
+def test_a_logger_may_be_there_twice_with_other_options() -> None:
+    loggers = "pipeline.logger=[csv,{type: csv, name: other.csv}]"
+    assert len(compile_config(None, overrides=[*CARTPOLE, loggers]).pipeline.logger) == 2

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dicore.config.schema import component, components, frozen, option
 from dicore.config.sections import PipelineConfig
+
+
+def repeated_loggers(loggers: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Yields (path, problem) for each logger that is named twice: both would write one file."""
+    for place, each in enumerate(loggers):
+        if each in loggers[:place]:
+            yield f"logger[{place}]", f"'{each.type}' is there already; leave it out"
 
 
 @frozen(kw_only=True)
@@ -36,6 +44,10 @@ class SerialConfig(PipelineConfig):
     async_lag: int = option(
         1, "task steps that collecting may be ahead of learning in async_mode", ge=1
     )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields loggers that are named twice."""
+        yield from repeated_loggers(self.logger)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Creates the pipeline."""
