@@ -22,6 +22,9 @@ class NaiveCommander:
     """
 
     def __init__(self, collector_task_space: int = 64, learner_task_space: int = 1) -> None:
+        for name, space in (("collector", collector_task_space), ("learner", learner_task_space)):
+            if space < 1:
+                raise UsageError(f"{name}_task_space must be >= 1, got {space}")
         self._spaces = {"collector": collector_task_space, "learner": learner_task_space}
         self._running: dict[str, dict[str, Mapping[str, Any]]] = {"collector": {}, "learner": {}}
         self._numbers = {"collector": 0, "learner": 0}
@@ -93,6 +96,8 @@ class SoloCommander(NaiveCommander):
         eval_interval: float = 60.0,
     ) -> None:
         super().__init__(collector_task_space, learner_task_space)
+        if eval_interval < 0:
+            raise UsageError(f"eval_interval must be >= 0 s, got {eval_interval:g}")
         self._interval = eval_interval
         self._evaluated_at = time.monotonic()
         self._evaluating = self._last = ""

@@ -76,6 +76,10 @@ class DistPipeline(TrainingPipeline):
             yield "policy.other.replay_buffer", f"expected naive or advanced, got {kinds}"
         wrappers = [each.type for each in cfg.env.env_wrapper]
         commander = cfg.pipeline.system.commander
+        try:
+            commander.build(None)
+        except UsageError as error:
+            yield "pipeline.system.commander", error.message
         needs_one = getattr(getattr(type(commander), "_target", None), "opponent", False)
         if needs_one and wrappers.count("versus") != 1:
             yield "env.env_wrapper", f"expected versus, for the commander {commander.type}"

@@ -82,10 +82,26 @@ def test_it_ends_at_the_stop_value() -> None:
     assert commander.get_collector_task() is commander.get_learner_task() is None
 
 
-@pytest.mark.parametrize("options", [{"pool": 0}, {"newest": 1.5}, {"newest": -0.1}])
+@pytest.mark.parametrize(
+    "options",
+    [{"pool": 0}, {"newest": 1.5}, {"newest": -0.1}, {"eval_interval": -1.0},
+     {"collector_task_space": 0}, {"learner_task_space": 0}],
+)  # fmt: skip
 def test_options_that_mean_nothing_are_refused(options: Any) -> None:
+    """Without a task space, nobody is given a task, for ever."""
     with pytest.raises(UsageError, match=f"{next(iter(options))} must be"):
         OneVsOneCommander(**options)
+
+
+def test_wrong_options_are_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["-m", "dist", "-e", "cartpole", "-p", "dqn", "--max-env-step", "100"]
+    assert main([*command, "pipeline.system.commander.collector_task_space=0"]) == 2
+    text = "pipeline.system.commander: collector_task_space must be >= 1, got 0"
+    assert text in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
