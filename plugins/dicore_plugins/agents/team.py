@@ -47,8 +47,9 @@ class Team(AgentBase):
         """Each agent has its optimizer."""
 
     def _state_dict_learn(self) -> dict[str, Any]:
-        return {name: each.learn_mode.state_dict() for name, each in self._members.items()}
+        members = {name: each.learn_mode.state_dict() for name, each in self._members.items()}
+        return {**self._state_dict_model(), "members": members}
 
     def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
         for name, each in self._members.items():
-            each.learn_mode.load_state_dict(state[name])
+            each.learn_mode.load_state_dict(state["members"][name])

@@ -157,7 +157,8 @@ def _write_onnx(module: Any, inputs: Inputs, file: Path) -> None:
     with _quiet(), _no_progress_bar():
         torch.onnx.export(
             _exported(module, inputs), (), str(file), input_names=list(_by_name(inputs)),
-            output_names=["action", "next_state"][: len(inputs)], dynamo=True, external_data=False,
+            output_names=[*module.parts, *["next_state"] * (len(inputs) - 1)], dynamo=True,
+            external_data=False,
             verbose=False,
         )  # fmt: skip
 
@@ -212,7 +213,7 @@ import torch
 policy = {load}
 {inputs}
 {outputs} = policy({call})
-print(action.numpy())
+print({shown})
 """
 _ONNX = """\
 import numpy as np
@@ -221,7 +222,7 @@ import onnxruntime
 policy = onnxruntime.InferenceSession("{file}")
 {inputs}
 {outputs} = policy.run(None, {call})
-print(action)
+print({shown})
 """
 _COMPILE = """
 Python runs each operation of this file in turn. Where there is a C++ compiler, compile it once, as

@@ -20,11 +20,14 @@ __all__ = ["GreedyModule", "greedy_module"]
 class GreedyModule(nn.Module):
     """Maps observations [B, ...] to the actions that the eval mode selects: int64 or float32.
 
+    Hybrid actions are two tensors, the type and the arguments; see `parts`.
+
     Observations with an `action_mask` get no action that it forbids.
 
     Args:
-        model: Network with the output `logit` (one tensor, or one per head) or `mean`; with
-            `hidden`, the next state [B, S], if it is recurrent.
+        model: Network with the output `logit` (one tensor, or one per head) or `mean`, or with
+            both, or with `logit` and `action_args`; with `hidden`, the next state [B, S], if it is
+            recurrent.
         cfg: The policy's section: `action_start` of discrete actions; `action_low`, `action_high`
             and `action_dims` of continuous ones.
         squashed: Continuous actions are tanh(mean), scaled to the bounds; else the clipped mean.
@@ -32,6 +35,7 @@ class GreedyModule(nn.Module):
     Attributes:
         layout: Tree of the names of the inputs, if observations come as one dict by name; None:
             they come as the network takes them.
+        parts: Names of the tensors that an action consists of.
     """
 
     low: Tensor
@@ -41,7 +45,9 @@ class GreedyModule(nn.Module):
     def __init__(self, model: nn.Module, cfg: Any, *, squashed: bool = False) -> None:
         super().__init__()
         self.model, self.squashed = model, squashed
+        self.hybrid = bool(getattr(cfg, "hybrid", False))
         self.layout: Any = None
+        self.parts: tuple[str, ...] = ("action",)
         dims = getattr(cfg, "action_dims", None)
         self.dims = None if dims is None or len(dims) == 1 else tuple(dims)
         none = np.zeros(1, np.float32)
@@ -60,18 +66,22 @@ class GreedyModule(nn.Module):
             state: float32 [B, S]; of a recurrent network: zeros before the first step.
 
         Returns:
-            The actions; with `state` also the next one.
+            The actions, or a tuple of their parts; with `state` also the next one.
         """
         output = self.outputs(obs, state)
-        if "mean" in output:
-            action = self._continuous(output["mean"])
-        else:
-            logit = output["logit"]
-            heads = logit if isinstance(logit, list | tuple) else [logit]
-            index = [each.argmax(-1) for each in heads]
-            found = torch.stack(index, -1) if isinstance(logit, list | tuple) else index[0]
-            action = found + self.start
-        return action if state is None else (action, output["hidden"])
+        args = output.get("action_args", output.get("mean"))
+        both = self.hybrid or "action_args" in output
+        found = [self._discrete(output["logit"])] if both or args is None else []
+        if args is not None:
+            found.append(self._continuous(args, unit="action_args" in output))
+        if state is not None:
+            found.append(output["hidden"])
+        return tuple(found) if len(found) > 1 else found[0]
+
+    def _discrete(self, logit: Any) -> Tensor:
+        if not isinstance(logit, list | tuple):
+            return logit.argmax(-1) + self.start  # type: ignore[no-any-return]
+        return torch.stack([each.argmax(-1) for each in logit], -1) + self.start
 
     def outputs(self, obs: Any, state: Tensor | None = None) -> dict[str, Any]:
         """Computes the outputs of the network; logits of forbidden actions are least."""
@@ -81,9 +91,11 @@ class GreedyModule(nn.Module):
             output["logit"] = legal(output["logit"], obs)
         return output
 
-    def _continuous(self, mean: Tensor) -> Tensor:
-        if self.squashed:
-            mean = mean.tanh() * ((self.high - self.low) / 2) + (self.high + self.low) / 2
+    def _continuous(self, mean: Tensor, *, unit: bool = False) -> Tensor:
+        """Returns actions within the bounds; `unit`: of numbers in [-1, 1]."""
+        if unit or self.squashed:
+            mean = mean if unit else mean.tanh()
+            mean = mean * ((self.high - self.low) / 2) + (self.high + self.low) / 2
         action = torch.minimum(torch.maximum(mean, self.low), self.high)
         return action if self.dims is None else action.reshape(-1, *self.dims)
 

@@ -54,7 +54,7 @@ def write_page(
     compiled: Any,
     checkpoint: str,
     inputs: Inputs,
-    actions: Array,
+    actions: Mapping[str, Array],
     difference: float,
     measured: Sequence[Any] = (),
 ) -> Path:
@@ -66,7 +66,7 @@ def write_page(
         compiled: Config of the run.
         checkpoint: Name of the checkpoint.
         inputs: Inputs on which file and policy were compared.
-        actions: Actions of the policy, [B, ...].
+        actions: Parts of the actions of the policy by name, [B, ...].
         difference: Largest difference to these.
         measured: States of the wrappers that remember something, the outermost first.
 
@@ -84,19 +84,22 @@ def write_page(
     listed = ", ".join(f'"{name}": {each}' for name, each in zeros.items())
     lines = [f"obs = {f'{{{listed}}}' if several else zeros['obs']}  # one row per observation"]
     lines += [f"state = np.zeros({(1, each.shape[1])}, np.float32)" for each in state]
+    onnx, names = form.name == "ONNX", [*actions, *["state"] * len(state)]
     fields = {
         "{file}": out.name,
         "{inputs}": "\n".join(lines),
-        "{outputs}": "action, state" if state else "(action,)" if form.name == "ONNX" else "action",
+        "{outputs}": ", ".join(names) if len(names) > 1 else f"({names[0]},)" if onnx else names[0],
+        "{shown}": ", ".join(each if onnx else f"{each}.numpy()" for each in actions),
         "{call}": form.calls[several][bool(state)],
     }
     usage = form.usage
     for field, text in fields.items():
         usage = usage.replace(field, text)
     wrappers = ", ".join(f"`{each.type}`" for each in compiled.env.env_wrapper)
-    exact = actions.dtype.kind in "iub"
+    exact = all(each.dtype.kind in "iub" for each in actions.values())
+    count = len(next(iter(actions.values())))
     inside = {**parts, **dict(zip(("state",), state, strict=False))}
-    outside = {"action": actions, **dict(zip(("next_state",), state, strict=False))}
+    outside = {**actions, **dict(zip(("next_state",), state, strict=False))}
     text = _README.format(
         title=out.name,
         version=__version__,
@@ -110,7 +113,7 @@ def write_page(
         + "".join(map(_statistics, measured)),
         usage=usage,
         hint=form.hint,
-        steps=len(actions),
+        steps=count,
         agreement="all actions are equal" if exact else f"they differ by at most {difference:.1e}",
     )
     readme = out.with_suffix(out.suffix + ".md")

@@ -25,6 +25,8 @@ __all__ = ["Export", "export_policy"]
 _STEPS: Final = 256
 """Observations on which file and policy are compared."""
 _TOLERANCE: Final = 1e-5
+_HYBRID: Final = ("action_type", "action_args")
+"""Parts of a hybrid action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ def export_policy(
         measured = _go_on(env, state.env_states.get("evaluator") or ())
         module = greedy_module(policy)
         acted = _acted(env, policy.eval_mode, seed)
+        module.parts = tuple(acted.actions)
     finally:
         env.close()
     obs, module.layout = _flat(acted.obs)
@@ -102,7 +105,7 @@ def export_policy(
         made.replace(out)
     name = state.name or trained.name
     readme = write_page(out, form, compiled, name, inputs, acted.actions, difference, measured)
-    return Export(out, readme, len(acted.actions), difference)
+    return Export(out, readme, len(acted.first), difference)
 
 
 def _go_on(env: Any, stored: Sequence[Sequence[Any]]) -> Sequence[Any]:
@@ -115,10 +118,13 @@ def _go_on(env: Any, stored: Sequence[Sequence[Any]]) -> Sequence[Any]:
 
 
 class _Acted(NamedTuple):
-    """What the policy did: observations and actions [B, ...]; `first` bool [B], after a reset."""
+    """What the policy did: observations, the parts of its actions by name; `first`: a reset came.
+
+    All are arrays [B, ...], `first` bool [B].
+    """
 
     obs: Any
-    actions: Array
+    actions: dict[str, Array]
     first: Array
 
 
@@ -126,10 +132,10 @@ def _acted(env: Any, mode: Any, seed: int) -> _Acted:
     """Runs the policy.
 
     Raises:
-        UsageError: its actions are not one array.
+        UsageError: its actions are neither one array nor a type with arguments.
     """
     rows: list[Any] = []
-    actions: list[Array] = []
+    actions: list[dict[str, Array]] = []
     first: list[bool] = []
     over, given = True, {"seed": seed}
     while len(rows) < _STEPS:
@@ -140,15 +146,18 @@ def _acted(env: Any, mode: Any, seed: int) -> _Acted:
             given = {}
         rows.append(obs)
         found = mode.forward(EnvBatch.of({0: obs}))[0]["action"]
-        if isinstance(found, Mapping):
+        parts = dict(found) if isinstance(found, Mapping) else {"action": found}
+        if isinstance(found, Mapping) and set(parts) != set(_HYBRID):
             raise UsageError(
-                "policies of hybrid actions (a type and its arguments) cannot be exported",
+                f"actions of the parts {', '.join(map(str, parts))} cannot be exported",
                 hint="use it with dicore: dicore enjoy RUN, or dicore.Agent in Python",
             )
-        actions.append(np.asarray(found))
+        names = _HYBRID if isinstance(found, Mapping) else ("action",)
+        actions.append({name: np.asarray(parts[name]) for name in names})
         obs, _, terminated, truncated, _ = env.step(found)
         over = bool(terminated or truncated)
-    return _Acted(tree_stack(rows), np.stack(actions), np.array(first))
+    stacked = {name: np.stack([each[name] for each in actions]) for name in actions[0]}
+    return _Acted(tree_stack(rows), stacked, np.array(first))
 
 
 def _flat(obs: Any) -> tuple[Any, Any]:
@@ -201,33 +210,47 @@ def _compared(form: Format, file: Path, module: Any, inputs: Inputs, acted: _Act
     Raises:
         UsageError: it selects other actions.
     """
-    run, actions = form.load(file), acted.actions
-    found, *_ = run(*inputs)
-    first, *after = run(*_rows(inputs, 0))
-    if found.shape != actions.shape or first.shape != actions[:1].shape:
-        problem = f"actions have the shape {found.shape}, those of the policy {actions.shape}"
-        raise _differs(file, form, problem)
-    used = [_rows(inputs, row) for row in range(len(actions))]
+    run, count = form.load(file), len(acted.actions)
+    found, first, after = run(*inputs)[:count], *_split(run(*_rows(inputs, 0)), count)
+    for name, one, each in zip(acted.actions, first, found, strict=True):
+        wanted = acted.actions[name].shape
+        if each.shape != wanted or one.shape != (1, *wanted[1:]):
+            problem = f"{name}: the shape is {each.shape}, that of the policy {wanted}"
+            raise _differs(file, form, problem)
+    used = [_rows(inputs, row) for row in range(len(acted.first))]
     if after:
-        found = found.copy()
+        steps = []
         for row, reset in enumerate(acted.first):
             if not reset:
                 used[row] = (used[row][0], *after)
-            found[row : row + 1], *after = run(*used[row])
-    if actions.dtype.kind in "iub":
-        odd = np.flatnonzero((found != actions).reshape(len(actions), -1).any(1)).tolist()
-        wrong = [row for row in odd if not _is_tie(module, used[row])]
-        if wrong:
-            problem = (
-                f"{len(wrong)} of {len(actions)} actions differ, first in observation {wrong[0]}"
-            )
+            step, after = _split(run(*used[row]), count)
+            steps.append(step)
+        found = tuple(np.concatenate(each) for each in zip(*steps, strict=True))
+    differences = []
+    for each, actions in zip(found, acted.actions.values(), strict=True):
+        if actions.dtype.kind in "iub":
+            problem = _odd_choices(module, used, each, actions)
+        else:
+            differences.append(float(np.abs(each - actions).max()))
+            near = differences[-1] <= _TOLERANCE * max(1.0, float(np.abs(actions).max()))
+            problem = "" if near else f"actions differ by up to {differences[-1]:.2g}"
+        if problem:
             raise _differs(file, form, problem)
-        return 0.0
-    difference = float(np.abs(found - actions).max())
-    scale = max(1.0, float(np.abs(actions).max()))
-    if not difference <= _TOLERANCE * scale:
-        raise _differs(file, form, f"actions differ by up to {difference:.2g}")
-    return difference
+    return max(differences, default=0.0)
+
+
+def _split(outputs: tuple[Array, ...], count: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Returns the parts of the actions, and the next state."""
+    return outputs[:count], outputs[count:]
+
+
+def _odd_choices(module: Any, used: Sequence[Inputs], found: Array, actions: Array) -> str:
+    """Returns what is wrong with discrete actions; ties may be broken in any way."""
+    odd = np.flatnonzero((found != actions).reshape(len(actions), -1).any(1)).tolist()
+    wrong = [row for row in odd if not _is_tie(module, used[row])]
+    if not wrong:
+        return ""
+    return f"{len(wrong)} of {len(actions)} actions differ, first in observation {wrong[0]}"
 
 
 def _is_tie(module: Any, inputs: Inputs) -> bool:

@@ -17,6 +17,7 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.launch import launch
 from dicore_plugins.agents import TrajectoryMemory
 from dicore_plugins.collectors import SampleCollector
+from dicore_plugins.export.policy import export_policy
 from dicore_plugins.functional import gae
 from dicore_plugins.samplers import Compose, compute_advantages, get_last_chunk, get_memory_params
 from tests.plugins.collectors.toy_envs import Journal
@@ -217,6 +218,8 @@ def test_a_team_learns_each_with_its_own_keys(tmp_path: Path) -> None:
     for name in ("left", "right"):
         assert f"/agents/{name}/actions" in keys
         assert f"/agents/{name}/artifacts/action_log_p" in keys
+    with pytest.raises(UsageError, match="actions of the parts left, right cannot be exported"):
+        export_policy(tmp_path / "run", tmp_path / "policy.ts", trust=True)
     each = parameters(done)
     assert len({parameter.data_ptr() for parameter in each}) == len(each)
 

@@ -75,12 +75,15 @@ POLICIES = {
     "tuple": ("Export-tuple-v0", "ppo", ()),
     "memory": ("t_maze", "r2d2", ("policy.other.replay_buffer.replay_buffer_size=64",)),
     "memory_actor": ("pendulum", "ppo", ("policy.model.rnn=lstm", "policy.collect.unroll_len=8")),
+    "hybrid": ("moving", "pdqn", ("policy.collect.random_collect_size=32",)),
+    "hybrid_actor": ("moving", "ppo", ()),
     "image": ("mini_breakout", "dqn", ("env.env_wrapper=obs_transpose", "policy.model.conv=small")),
 }
 SUFFIXES = {name: [".ts"] for name in POLICIES}
+SUFFIXES |= {"hybrid": [".ts", ".onnx"], "hybrid_actor": [".ts", ".pt2"]}
 SUFFIXES |= {"discrete": [".ts", ".pt2", ".onnx"], "tuple": [".pt2"], "memory": [".onnx"]}
 
-WITH_PAGE = ("discrete", "tuple", "memory", "memory_actor")
+WITH_PAGE = ("discrete", "tuple", "memory", "memory_actor", "hybrid", "hybrid_actor")
 
 
 def train(folder: Path, env: str, policy: str, options: tuple[str, ...]) -> Path:
@@ -146,10 +149,7 @@ def test_a_policy_that_does_more_than_its_network_says_what(
         greedy_module(policy)
 
 
-def test_hybrid_actions_and_wrappers_are_named(tmp_path: Path) -> None:
-    run = train(tmp_path / "hybrid", "moving", "pdqn", ("policy.collect.random_collect_size=32",))
-    with pytest.raises(UsageError, match="hybrid actions"):
-        export_policy(run, tmp_path / "policy.ts")
+def test_wrappers_are_named(tmp_path: Path) -> None:
     run = train(tmp_path / "wrapped", "cartpole", "dqn", ("env.env_wrapper=obs_norm",))
     page = export_policy(run, tmp_path / "a.ts").readme.read_text()
     assert "with its wrappers: `obs_norm`" in page
