@@ -30,7 +30,7 @@ def autocast_option() -> Any:
     return option(
         None,
         "dtype of the matrix products of updates; the parameters stay float32; None: float32."
-        " Faster for large networks on GPUs",
+        " Faster for large networks on GPUs and on CPUs with bfloat16 instructions",
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +160,39 @@ def test_padding_has_no_influence(continuous: bool) -> None:
     assert losses[0] == losses[1]
     acted = policy.eval_mode.forward({0: np.ones(3, np.float32)}).value["action"]
     assert not continuous or box.contains(acted[0])
+
+
+def test_updates_in_bfloat16_are_near_those_in_float32() -> None:
+    losses = []
+    for option in ("null", "bfloat16"):
+        policy = policy_of(spaces.Discrete(5), f"policy.learn.autocast={option}")
+        batch = rows(np.arange(64).reshape(16, 4) % 5)
+        losses.append([policy.learn_mode.forward(batch)["total_loss"].item() for _ in range(5)])
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+    assert losses[0] != losses[1]
+    parameters = policy.get_attribute("model").parameters()
+    assert all(each.dtype == torch.float32 for each in parameters)
+
+
+@pytest.mark.slow
+def test_compiled_updates_are_those_of_the_network(tmp_path: Path) -> None:
+    """A minute of compilation, in a process of its own: threads of the compiler stay."""
+    program = tmp_path / "compiled.py"
+    program.write_text(
+        "import numpy as np\nfrom gymnasium import spaces\n"
+        "from tests.plugins.policies.test_dt import policy_of, rows\n"
+        "batch = rows(np.arange(64).reshape(16, 4) % 5)\n"
+        "for option in ('true', 'false'):\n"
+        "    policy = policy_of(spaces.Discrete(5), f'policy.learn.compile={option}')\n"
+        "    print(*(policy.learn_mode.forward(batch)['total_loss'].item() for _ in range(3)))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", str(program)],
+        check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-2000:]
+    compiled, plain = ([float(each) for each in line.split()] for line in run.stdout.splitlines())
+    assert compiled == pytest.approx(plain, rel=1e-4)
 
 
 @pytest.mark.parametrize(("env", "make"), [("CartPole-v1", cartpole), ("Pendulum-v1", pendulum)])

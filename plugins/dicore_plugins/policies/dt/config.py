@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import CollectConfig, EvalConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
 from dicore_plugins.lazy import builds
-from dicore_plugins.optimizers.config import optimizer_problems
+from dicore_plugins.optimizers.config import (
+    autocast_option,
+    compile_option,
+    optimizer_problems,
+)
 
 
 @frozen(kw_only=True)
@@ -26,6 +30,8 @@ class DTLearnConfig(LearnConfig):
         default={"type": "adamw", "weight_decay": 1e-4},
         help="updates the parameters from their gradients",
     )
+    compile: bool = compile_option()
+    autocast: Literal["bfloat16"] | None = autocast_option()
 
 
 @frozen(kw_only=True)

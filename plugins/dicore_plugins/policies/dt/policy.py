@@ -29,6 +29,7 @@ from dicore_plugins.functional.samples import to_batch
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.policies.base import Policy, load_model_state, model_state
+from dicore_plugins.policies.compiled import for_updates
 from dicore_plugins.policies.dt.config import DTConfig
 from dicore_plugins.policies.dt.history import History
 from dicore_plugins.policies.unit_actions import UnitActions
@@ -79,6 +80,7 @@ class DTPolicy(Policy):
             learning_rate=learn.learning_rate,
             max_grad_norm=learn.max_grad_norm,
         )
+        self._steps = for_updates(self._model.steps, learn, self._device)
 
     def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
         """Runs one gradient update.
@@ -107,7 +109,7 @@ class DTPolicy(Policy):
         timestep = batch["timestep"].long()
         self._model.learn_returns(returns[counts], timestep[counts])
         action = self._unit(batch["action"])
-        output = self._model.steps(batch["obs"], action, returns, timestep)
+        output = self._steps(batch["obs"], action, returns, timestep)
         loss = self._error(output, action, mask_of(batch["obs"]))[counts].mean()
         self._optimizer.zero_grad()
         loss.backward()
