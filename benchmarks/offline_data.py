@@ -1,7 +1,9 @@
 """Makes the data sets of the offline rows of docs/results.md: random, medium, expert, mixed.
 
-python -m benchmarks.offline_data        # writes runs/offline_data/<env>_<kind>.npz, 10,000 steps
+python -m benchmarks.offline_data             # writes runs/offline_data/<env>_<kind>.npz
+python -m benchmarks.offline_data cartpole    # of one environment
 
+10,000 env steps each, 100,000 of Hopper, whose policies take half an hour to train.
 Medium is a policy that has just begun to learn, expert one that has solved the task, mixed 30 % of
 random, 40 % of medium and 30 % of expert steps, in whole episodes.
 """
@@ -19,7 +21,6 @@ from dicore import collect_demo_data
 from dicore.run.launch import launch
 from dicore_plugins.datasets import write_npz
 
-STEPS = 10_000
 COLUMNS = ("obs", "action", "reward", "terminated", "truncated", "next_obs")
 SHARES = {"random": 0.3, "medium": 0.4, "expert": 0.3}
 SMALL = [
@@ -28,9 +29,11 @@ SMALL = [
 ]  # fmt: skip
 TASKS: dict[str, dict[str, Any]] = {
     "pendulum": {"id": "Pendulum-v1", "policy": "sac", "options": SMALL, "medium": 1_800,
-                 "expert": 8_000, "stop": -160, "eps": 0.0},
+                 "expert": 8_000, "stop": -160, "eps": 0.0, "steps": 10_000},
     "cartpole": {"id": "CartPole-v1", "policy": "dqn", "options": [], "medium": 1_500,
-                 "expert": 20_000, "stop": 475, "eps": 0.2},
+                 "expert": 20_000, "stop": 475, "eps": 0.2, "steps": 10_000},
+    "hopper": {"id": "Hopper-v5", "policy": "ppo", "options": [], "medium": 150_000,
+               "expert": 500_000, "stop": 3_000, "eps": 0.0, "steps": 100_000},
 }  # fmt: skip
 
 
@@ -57,7 +60,7 @@ def mixed(folder: Path, env: str) -> dict[str, Any]:
     for kind, share in SHARES.items():
         data = np.load(folder / f"{env}_{kind}.npz")
         ends = np.flatnonzero(data["terminated"] | data["truncated"])
-        stop = int(ends[ends < share * STEPS][-1]) + 1
+        stop = int(ends[ends < share * TASKS[env]["steps"]][-1]) + 1
         for name in COLUMNS:
             parts[name].append(data[name][:stop])
     return {name: np.concatenate(each) for name, each in parts.items()}
@@ -66,9 +69,9 @@ def mixed(folder: Path, env: str) -> dict[str, Any]:
 def make(folder: Path, env: str) -> None:
     """Writes the four data sets of an environment."""
     task = TASKS[env]
-    made = gymnasium.make(task["id"])
+    made, steps = gymnasium.make(task["id"]), task["steps"]
     spaces = made.observation_space, made.action_space
-    write_npz(folder / f"{env}_random.npz", randomly(task["id"], STEPS), *spaces)
+    write_npz(folder / f"{env}_random.npz", randomly(task["id"], steps), *spaces)
     for kind, seed in (("medium", 3), ("expert", 4)):
         stop = task["stop"] if kind == "expert" else "inf"
         launch(
@@ -77,7 +80,7 @@ def make(folder: Path, env: str) -> None:
             overrides=["pipeline.logger=[]", f"env.stop_value={stop}", *task["options"]],
         )  # fmt: skip
         collect_demo_data(
-            str(folder / f"{env}_{kind}"), seed, STEPS, folder / f"{env}_{kind}.npz",
+            str(folder / f"{env}_{kind}"), seed, steps, folder / f"{env}_{kind}.npz",
             "final" if kind == "medium" else None,
             eps=task["eps"] if kind == "medium" else 0.0,
         )  # fmt: skip
