@@ -33,6 +33,11 @@ class DTModelConfig(ComponentConfig):
         ge=1, unit="env steps",
     )  # fmt: skip
     obs_parts: tuple[Part, ...] | None = obs_parts_option()
+    obs_norm: bool | None = option(
+        None,
+        "normalise observations by the mean and variance of those it learned from; None: unless"
+        " there are images",
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support."""
@@ -58,4 +63,5 @@ class DTModelConfig(ComponentConfig):
             num_heads=self.num_heads,
             max_timestep=self.max_timestep,
             obs_parts=self.obs_parts,
+            obs_norm=self.obs_norm,
         )

@@ -19,6 +19,7 @@ from dicore.data import tree_map
 from dicore_plugins.models.dt.config import DTModelConfig
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.qac.model import count_of
+from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
 
 __all__ = ["CausalBlock", "DecisionTransformer"]
@@ -67,8 +68,10 @@ class DecisionTransformer(nn.Module):
         num_heads: Attention heads.
         max_timestep: Steps of an episode with embeddings of their own.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+        obs_norm: Normalise observations by their mean and variance; None: unless there are images.
 
     Attributes:
+        obs_norm: The statistics of the observations, or None.
         scale: float32 []; by which returns to go are divided; 0 before the first ones.
         best_return: float32 []; the largest return of an episode that `learn_returns` received,
             the lowest finite number at first.
@@ -92,11 +95,14 @@ class DecisionTransformer(nn.Module):
         num_heads: int = 1,
         max_timestep: int = 4096,
         obs_parts: Sequence[Part] | None = None,
+        obs_norm: bool | None = None,
     ) -> None:
         super().__init__()
         self.actions = count_of(action_shape, "action_shape", "actions or action values")
         self.continuous = continuous
-        self.encode = ObsEncoder(obs_shape, obs_parts)
+        self.encode = ObsEncoder(obs_shape, obs_parts, normalise=bool(obs_norm))
+        if obs_norm is None and not self.encode.learned:
+            self.encode.norm = RunningNorm(self.encode.features)
         self.of_obs = nn.Linear(self.encode.features, hidden_size)
         self.of_return = nn.Linear(1, hidden_size)
         self.of_action: nn.Module = (
@@ -105,6 +111,9 @@ class DecisionTransformer(nn.Module):
             else nn.Embedding(self.actions, hidden_size)
         )
         self.of_timestep = nn.Embedding(max_timestep, hidden_size)
+        for each in (self.of_action, self.of_timestep):
+            if isinstance(each, nn.Embedding):  # a deviation of 1 would hide the other tokens
+                nn.init.normal_(each.weight, std=0.02)
         self.norm, self.last = nn.LayerNorm(hidden_size), nn.LayerNorm(hidden_size)
         self.blocks = nn.ModuleList(CausalBlock(hidden_size, num_heads) for _ in range(num_layers))
         self.head = nn.Linear(hidden_size, self.actions)
@@ -159,6 +168,10 @@ class DecisionTransformer(nn.Module):
             x = block(x)
         found = self.head(self.last(x[:, 1::3]))
         return {"mean" if self.continuous else "logit": found}
+
+    @property
+    def obs_norm(self) -> RunningNorm | None:
+        return self.encode.norm
 
     @property
     def wanted(self) -> Tensor:

@@ -108,6 +108,10 @@ class DTPolicy(Policy):
         counts, returns = batch["valid"].bool(), batch["return_to_go"].float()
         timestep = batch["timestep"].long()
         self._model.learn_returns(returns[counts], timestep[counts])
+        norm = getattr(self._model, "obs_norm", None)
+        if norm is not None:
+            seen = tree_map(lambda leaf: leaf[counts], batch["obs"])
+            norm.update(self._model.encode.vector(seen))
         action = self._unit(batch["action"])
         output = self._steps(batch["obs"], action, returns, timestep)
         loss = self._error(output, action, mask_of(batch["obs"]))[counts].mean()
