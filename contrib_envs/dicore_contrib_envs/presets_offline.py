@@ -77,3 +77,15 @@ CARTPOLE_DISCRETE_BCQ = _preset(
     "cartpole", "discrete_bcq", model=_DISCRETE, learn=_DECAYED, nstep=5
 )
 """BCQ on CartPole; with returns of five steps, as CQL."""
+
+CARTPOLE_DT = _preset(
+    "cartpole",
+    "dt",
+    model={"hidden_size": 64, "num_layers": 2},
+    learn={"batch_size": 64},
+    pipeline={
+        "max_train_iter": 3_000,
+        "dataset": {"unroll_len": 20, "derived": ["return_to_go", "timestep"]},
+    },
+)
+"""Decision transformer on CartPole."""

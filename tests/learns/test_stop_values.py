@@ -129,8 +129,8 @@ UNTRAINED = {
     # from data sets and demonstrations: test_demonstrations.py, docs/results.md
     "cartpole_bc", "cartpole_bco", "cartpole_dqfd", "cartpole_ibc", "cartpole_rbc",
     "cartpole_sqil", "pendulum_bc", "pendulum_ibc", "t_maze_r2d3",
-    "cartpole_discrete_bcq", "cartpole_discrete_cql", "pendulum_awac", "pendulum_bcq",
-    "pendulum_cql", "pendulum_edac", "pendulum_iql", "pendulum_td3_bc",
+    "cartpole_discrete_bcq", "cartpole_discrete_cql", "cartpole_dt", "pendulum_awac",
+    "pendulum_bcq", "pendulum_cql", "pendulum_edac", "pendulum_iql", "pendulum_td3_bc",
     "pendulum_mbpo",
     "bit_flip_dqn_her", "chain_dqn_rnd", "mountain_car_dqn_rnd",  # test_reward_models.py
 }  # fmt: skip

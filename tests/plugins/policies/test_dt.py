@@ -109,6 +109,25 @@ def test_the_wanted_return_decides_what_is_done() -> None:
     assert policies[0].get_attribute("model").best_return.item() == 8
 
 
+def test_scale_and_offset_of_observations_do_not_matter() -> None:
+    """The paper normalises them; embeddings of time steps hid observations of a hundredth."""
+    found = []
+    for scale, offset in ((1, 0), (0.01, 3)):
+        policy = policy_of(spaces.Discrete(2))
+        action = (rows(None)["obs"][..., 0] > 0).astype(np.int64)
+        batch = rows(action)
+        obs = (batch["obs"] * scale + offset).astype(np.float32)
+        for _ in range(30):
+            loss = policy.learn_mode.forward(Batch({**batch.columns, "obs": obs}, 16))["total_loss"]
+        found.append(loss.item())
+    assert found[0] == pytest.approx(found[1], rel=0.05)
+    assert max(found) < 0.2
+    states = policy.learn_mode.state_dict()["model"]
+    torch.testing.assert_close(states["encode.norm.mean"], torch.full((3,), 3.0), atol=0.1, rtol=0)
+    off = policy_of(spaces.Discrete(2), "policy.model.obs_norm=false")
+    assert off.get_attribute("model").obs_norm is None
+
+
 def test_the_best_return_is_that_of_a_whole_episode() -> None:
     """With negative rewards, what is left to pay grows less within an episode."""
     policy = policy_of(spaces.Discrete(2))
@@ -188,7 +207,8 @@ def test_compiled_updates_are_those_of_the_network(tmp_path: Path) -> None:
     )
     run = subprocess.run(
         [sys.executable, "-W", "ignore", str(program)],
-        check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+        check=False, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]
     compiled, plain = ([float(each) for each in line.split()] for line in run.stdout.splitlines())
@@ -234,7 +254,7 @@ def test_what_does_not_fit() -> None:
         launch(
             env="cartpole", policy="dt", mode="serial_offline",
             overrides=["pipeline.dataset.type=npz", f"pipeline.dataset.path={__file__}",
-                       "pipeline.dataset.unroll_len=20"],
+                       "pipeline.dataset.unroll_len=20", "pipeline.dataset.derived=[]"],
         )  # fmt: skip
     with pytest.raises(UsageError, match="steps and learn_returns"):
         DTPolicy(model=DQN(3, 2))

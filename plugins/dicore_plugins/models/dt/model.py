@@ -84,7 +84,7 @@ class DecisionTransformer(nn.Module):
     scale: Tensor
     best_return: Tensor
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per option
         self,
         obs_shape: int | Sequence[int] | None,
         action_shape: int | None,
