@@ -264,6 +264,38 @@ def test_the_bounds_of_float64_actions_are_kept(name: str) -> None:
     assert acted.max() == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize(
+    "name", [*ALL, "td3_bc", "iql", "cql", "awac", "edac", "bcq", "discrete_sac"]
+)
+def test_normalised_observations_are_those_of_the_samples(name: str) -> None:
+    """Learning and acting are those of a policy that receives normalised observations."""
+    given, found = [], []
+    batch, later = rows(), rows(1)
+    first, second = batch["obs"] * [7, 1, 0.1] + 3, later["obs"] * [9, 1, 0.1] + 5
+    after = batch["next_obs"] * [7, 1, 0.1] + 3
+    for norm in ("true", "false"):
+        actions = spaces.Discrete(2) if name == "discrete_sac" else BOX
+        policy = policy_of(name, f"policy.model.obs_norm={norm}", actions=actions)
+        seen = [first]
+        for obs in (first, second):
+            known = np.concatenate(seen)
+            mean, std = (known.mean(0), known.std(0)) if norm == "false" else (0, 1)
+            columns = {"obs": (obs - mean) / std, "next_obs": (after - mean) / std}
+            columns = {key: each.astype(np.float32) for key, each in columns.items()}
+            if name == "discrete_sac":
+                columns["action"] = np.arange(ROWS) % 2
+            learned = policy.learn_mode.forward(Batch({**batch.columns, **columns}, ROWS))
+            seen = [first, second]
+        obs = dict(enumerate(((after - mean) / std).astype(np.float32)))
+        acted = policy.eval_mode.forward(obs).value["action"]
+        given.append([float(learned["critic_loss"]), *learned["priority"].tolist()])
+        found.append(np.asarray(acted, np.float64))
+        kept = policy.learn_mode.state_dict()["model"]
+        assert ("encode.norm.mean" in kept) == (norm == "true")
+    np.testing.assert_allclose(*given, rtol=2e-3, atol=1e-4)
+    np.testing.assert_allclose(*found, rtol=2e-3, atol=2e-3)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_dimension_with_a_single_action_is_learned_around(name: str) -> None:
     actions = spaces.Box(np.array([-2, 0.5], np.float32), np.array([2, 0.5], np.float32))
@@ -281,7 +313,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) ->
             "exp_name": str(tmp_path / folder), "env": "Pendulum-v1", "policy": name, "seed": 0,
             "overrides": ["pipeline.logger=[]", "env.stop_value=inf", "env.n_evaluator_episode=1",
                           "env.evaluator_env_num=1", "policy.collect.random_collect_size=40",
-                          "policy.learn.batch_size=16", "policy.model.critic_hidden_size_list=[8]"],
+                          "policy.learn.batch_size=16", "policy.model.critic_hidden_size_list=[8]",
+                          "policy.model.obs_norm=true"],
         }  # fmt: skip
         given = {"resume": str(tmp_path / folder)} if resume else given
         return launch(**given, max_env_step=steps)

@@ -29,6 +29,11 @@ class ActorQModelConfig(ComponentConfig):
         "relu", "activation function of the hidden layers; gelu disables collect.act_by_numpy"
     )
     obs_parts: tuple[Part, ...] | None = obs_parts_option()
+    obs_norm: bool = option(
+        False,
+        "normalise observations by the running mean and variance of the samples of updates; set it"
+        " if their numbers differ in scale",
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the shapes that the network does not support; missing ones are bound later."""
@@ -46,6 +51,7 @@ class ActorQModelConfig(ComponentConfig):
             "critic_hidden_size_list": self.critic_hidden_size_list,
             "activation": self.activation,
             "obs_parts": self.obs_parts,
+            "obs_norm": self.obs_norm,
         }
 
 

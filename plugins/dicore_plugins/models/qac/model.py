@@ -17,6 +17,7 @@ from dicore_plugins.models.encoders.ensemble import EnsembleMLP
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.qac.config import QACConfig
+from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
 
 LOG_STD = (-20.0, 2.0)
@@ -40,9 +41,13 @@ class QAC(nn.Module):
         critic_hidden_size_list: Units of each hidden layer of each Q network.
         activation: Activation function of the hidden layers.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+        obs_norm: Normalise observations by running statistics, see the attribute.
         num_outputs: N, outputs of each Q network; a subclass with N > 1 implements `expected`.
         renorm: Normalise the inputs of all layers by `BatchRenorm` with this many batches of
             warm-up; None: do not. The network is then in evaluation mode at first.
+
+    Attributes:
+        obs_norm: The running statistics of the observations, or None.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -64,12 +69,13 @@ class QAC(nn.Module):
         critic_hidden_size_list: Sequence[int] = (256, 256),
         activation: ActivationName = "relu",
         obs_parts: Sequence[Part] | None = None,
+        obs_norm: bool = False,
         num_outputs: int = 1,
         renorm: int | None = None,
     ) -> None:
         super().__init__()
         width = count_of(action_shape, "action_shape", "action values")
-        self.encode = vector_encoder(obs_shape, obs_parts)
+        self.encode = vector_encoder(obs_shape, obs_parts, obs_norm=obs_norm)
         self.stochastic, self._in_parts = stochastic, gsde or fixed_std
         features, outputs = self.encode.features, width * (2 if stochastic else 1)
         sizes = (features, *actor_hidden_size_list, outputs)
@@ -91,6 +97,10 @@ class QAC(nn.Module):
         self.critic = EnsembleMLP(num_critics, sizes, activation, renorm=renorm, **form)
         if renorm is not None:
             self.eval()
+
+    @property
+    def obs_norm(self) -> RunningNorm | None:
+        return self.encode.norm
 
     def forward(self, obs: Any) -> dict[str, Tensor]:
         """Computes the distribution of actions, and the Q values of its squashed mean.
@@ -211,6 +221,7 @@ class ActorQNet(nn.Module):
         critic_hidden_size_list: Units of each hidden layer of each Q network.
         activation: Activation function of the hidden layers.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+        obs_norm: Normalise observations by running statistics.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -226,25 +237,33 @@ class ActorQNet(nn.Module):
         critic_hidden_size_list: Sequence[int] = (256, 256),
         activation: ActivationName = "relu",
         obs_parts: Sequence[Part] | None = None,
+        obs_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.encode = vector_encoder(obs_shape, obs_parts)
+        self.encode = vector_encoder(obs_shape, obs_parts, obs_norm=obs_norm)
         features, (chosen, given, values) = self.encode.features, sizes
         form: dict[str, Any] = {"initial_weights": "uniform"}
         self.actor = MLP((features, *actor_hidden_size_list, chosen), activation, **form)
         widths = (features + given, *critic_hidden_size_list, values)
         self.critic = EnsembleMLP(num_critics, widths, activation, **form)
 
+    @property
+    def obs_norm(self) -> RunningNorm | None:
+        return self.encode.norm
+
 
 def vector_encoder(
-    obs_shape: int | Sequence[int] | None, obs_parts: Sequence[Part] | None
+    obs_shape: int | Sequence[int] | None,
+    obs_parts: Sequence[Part] | None,
+    *,
+    obs_norm: bool = False,
 ) -> ObsEncoder:
     """Returns the encoder of observations that are not images.
 
     Raises:
         ConfigError: the shape is that of an image, or missing.
     """
-    encoder = ObsEncoder(obs_shape, obs_parts)
+    encoder = ObsEncoder(obs_shape, obs_parts, normalise=obs_norm)
     if encoder.learned:
         raise ConfigError(f"model.obs_shape must be that of a vector, got {obs_shape!r}")
     return encoder

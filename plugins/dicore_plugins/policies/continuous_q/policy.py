@@ -81,6 +81,8 @@ class ContinuousQPolicy(Policy):
         self._target_model: Any = None
         if self.has_target:
             self._target_model = copy.deepcopy(model).requires_grad_(False).eval()
+            if getattr(model, "obs_norm", None) is not None:
+                self._target_model.encode.norm = model.obs_norm
             self._target_flats = {
                 "actor": Flat(self._target_model.actor),
                 "critic": Flat(self._target_model.critic),
@@ -121,6 +123,9 @@ class ContinuousQPolicy(Policy):
             if not flat.intact():
                 flat.rebind()
                 self._known.clear()
+        norm = getattr(self._model, "obs_norm", None)
+        if norm is not None:
+            norm.update(self._model.encode.vector(batch["obs"]))
         weight = batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None)
         loss, priority, value = self._update_critic(batch, weight)
         self._update_count += 1
