@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from pathlib import Path
 
@@ -257,3 +258,18 @@ def test_broken_entries_are_no_success(world: World) -> None:
 def test_required_options_that_follow_others_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "env/recorded", "-v"]) == 0
     assert "it has required options: path, format" in capsys.readouterr().out
+
+
+def test_a_check_that_runs_long_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dicore_tools.commands import check
+
+    monkeypatch.setattr(check, "_PATIENCE", 0.02)
+    wait = "waits.pop().wait(0.03) if waits else None"  # in the first steps
+    body = textwrap.dedent(ENV).replace("self.left -= 1", f"{wait}\n        self.left -= 1")
+    (tmp_path / "slow.py").write_text(f"import threading\nwaits = [threading.Event()] * 30\n{body}")
+    monkeypatch.chdir(tmp_path)
+    main(["check", "./slow.py:Good"])
+    told = capsys.readouterr().err
+    assert re.search(r"\.py:\d+: the check '[a-z_]+' of ./slow.py:Good is still running", told)

@@ -20,6 +20,7 @@ import dicore_registry
 from dicore.console import plural
 from dicore.errors import UsageError
 from dicore_registry.queries import provided
+from dicore_tools.slow_code import named_if_slow
 
 if TYPE_CHECKING:
     from dicore.testing import Check
@@ -36,6 +37,8 @@ Examples:
 
 Exit code 1 if a test fails. For pytest: from dicore.testing import parametrize.
 """
+_PATIENCE = 30.0
+"""Seconds after which a test that still runs is named, with the line that it is at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,8 @@ def _run(check: Check | EnvCheck, *, verbose: bool) -> _Result:
     outcome, reason = "ok", ""
     summary, hint = _about(check)
     try:
-        check()
+        with named_if_slow(f"the check '{check.name}' of {check.component.label}", _PATIENCE):
+            check()
     except SkipTest as skipped:
         outcome, reason = "skipped", str(skipped)
     except (Exception, SystemExit) as error:

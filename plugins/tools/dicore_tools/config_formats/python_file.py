@@ -13,12 +13,9 @@ from __future__ import annotations
 import importlib.util
 import re
 import runpy
-import sys
-import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +26,7 @@ from dicore.errors import ConfigError, ConfigWarning
 from dicore_registry.explain import brief
 from dicore_tools.config_formats.control_panel import apply_overrides, gen_params
 from dicore_tools.config_formats.python_lines import python_lines
+from dicore_tools.slow_code import named_if_slow
 
 __all__ = ["PYTHON", "PythonFormat"]
 
@@ -135,7 +133,7 @@ def _run(file: Path, run: Callable[[], Any]) -> Any:
         ConfigError: the code raised something.
     """
     try:
-        with _named_if_slow(file):
+        with named_if_slow("the config file", _PATIENCE, file):
             return run()
     except ConfigError:
         raise
@@ -147,28 +145,6 @@ def _run(file: Path, run: Callable[[], Any]) -> Any:
             line, message = error.lineno, error.msg
         place = f"{file}:{line}" if line else str(file)
         raise ConfigError(f"{place}: {type(error).__name__}: {message}") from error
-
-
-@contextmanager
-def _named_if_slow(file: Path) -> Iterator[None]:
-    """Warns if the block takes long; it is not ended, as a config may have to compute something."""
-    here = threading.get_ident()
-
-    def tell() -> None:
-        frame = sys._current_frames().get(here)  # noqa: SLF001 - public, says its documentation
-        stack = traceback.extract_stack(frame)
-        lines = [each.lineno for each in stack if each.filename == str(file)]
-        place = f"{file}:{lines[-1]}" if lines else str(file)
-        text = f"{place}: the config file is still running after {_PATIENCE:g} s; Ctrl-C ends it"
-        warnings.warn(text, ConfigWarning, stacklevel=2)
-
-    timer = threading.Timer(_PATIENCE, tell)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _pair(names: Mapping[str, Any], path: str) -> list[tuple[str, Mapping[str, Any]]]:
