@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+import warnings
 from pathlib import Path
 
 import pytest
@@ -270,6 +271,8 @@ def test_a_check_that_runs_long_is_named(
     body = textwrap.dedent(ENV).replace("self.left -= 1", f"{wait}\n        self.left -= 1")
     (tmp_path / "slow.py").write_text(f"import threading\nwaits = [threading.Event()] * 30\n{body}")
     monkeypatch.chdir(tmp_path)
-    main(["check", "./slow.py:Good"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        main(["check", "./slow.py:Good"])
     told = capsys.readouterr().err
     assert re.search(r"\.py:\d+: the check '[a-z_]+' of ./slow.py:Good is still running", told)
