@@ -110,6 +110,14 @@ class AgentBase(Policy):
         """
         raise NotImplementedError
 
+    def tensor(self, arrays: Tree) -> Any:
+        """Returns an array, or a tree of them, as tensors on the device of the network."""
+
+        def converted(leaf: Any) -> Tensor:
+            return torch.from_numpy(np.require(leaf, requirements=["C", "W"])).to(self._device)
+
+        return tree_map(converted, arrays)
+
     def env_actions(self, actions: Any) -> Any:
         """Returns actions [K, ...] as the environment takes them.
 
@@ -195,7 +203,7 @@ class AgentBase(Policy):
         Raises:
             UsageError: `loss` returned no `total_loss`.
         """
-        found = dict(self.loss({key: self._tensor(each) for key, each in batch.items()}))
+        found = dict(self.loss({key: self.tensor(each) for key, each in batch.items()}))
         loss = found.get("total_loss")
         if not isinstance(loss, Tensor):
             raise UsageError(
@@ -209,9 +217,6 @@ class AgentBase(Policy):
         self._optimizer.step(loss)
         detached = {k: v.detach() if isinstance(v, Tensor) else v for k, v in found.items()}
         return {"cur_lr": self._optimizer.learning_rate, **detached}
-
-    def _tensor(self, array: Any) -> Tensor:
-        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self._device)
 
     def _state_dict_learn(self) -> dict[str, Any]:
         return {**self._state_dict_model(), "optimizer": self._optimizer.state_dict()}

@@ -62,10 +62,10 @@ class PPOAgent(AgentBase):
     def action_generator(
         self, observations: Any, hidden_state: Any, masks: Any, deterministic: bool = False
     ) -> Mapping[str, Any]:
-        output = self._model(torch.as_tensor(observations))
+        output = self._model(self.tensor(observations))
         noise = 0.0
         if not deterministic:
-            noise = torch.as_tensor(stream("policy/collect").gumbel(size=output["logit"].shape))
+            noise = self.tensor(stream("policy/collect").gumbel(size=output["logit"].shape))
         action = (output["logit"] + noise).argmax(-1)
         log_p, _ = log_prob_entropy(output, action)
         return {"actions": action, "artifacts": {"values": output["value"], "action_log_p": log_p}}
@@ -100,7 +100,7 @@ class QAgent(AgentBase):
     def action_generator(
         self, observations: Any, hidden_state: Any, masks: Any, deterministic: bool = False
     ) -> Mapping[str, Any]:
-        action = self._model(torch.as_tensor(observations))["logit"].argmax(-1).numpy()
+        action = self._model(self.tensor(observations))["logit"].argmax(-1).numpy()
         if not deterministic:
             drawn = stream("policy/collect").integers(0, 2, len(action))
             action = np.where(stream("policy/collect").random(len(action)) < 0.3, drawn, action)
