@@ -49,14 +49,17 @@ def d3rlpy_config(env: str, policy: str) -> Any:
     """Returns the config of d3rlpy's algorithm."""
     from d3rlpy import algos
     from d3rlpy.models import VectorEncoderFactory
+    from d3rlpy.preprocessing import StandardObservationScaler
 
     encoder, rate = VectorEncoderFactory(SIZES[env]), RATE[env]
     shared = {"batch_size": BATCH[env], "gamma": 0.99}
-    both = {
+    both: dict[str, Any] = {
         "actor_learning_rate": rate, "critic_learning_rate": rate, "tau": TARGET[env],
         "actor_encoder_factory": encoder, "critic_encoder_factory": encoder,
         **shared, **OWN.get(f"{env}_{policy}", {}),
     }  # fmt: skip
+    if policy == "td3_bc":
+        both["observation_scaler"] = StandardObservationScaler()
     one = {"learning_rate": rate, "encoder_factory": encoder, **shared}
     every = round(1 / TARGET[env])
     made: dict[str, Callable[[], Any]] = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from dicore.config.schema import frozen, option, section
+from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.td3.config import TD3Config, TD3LearnConfig
@@ -31,6 +31,11 @@ class TD3BCConfig(TD3Config):
 
     offline: ClassVar[bool] = True
 
+    model: Any = component(
+        "model",
+        default={"type": "qac", "stochastic": False, "obs_norm": True},
+        help="actor and Q networks",
+    )
     learn: TD3BCLearnConfig = section(TD3BCLearnConfig)
 
     build = builds("dicore_plugins.policies.td3_bc.policy:TD3BCPolicy")
