@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from os.path import exists
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -105,7 +105,7 @@ def command(
     """Trains a policy; writes config, checkpoints and logs to a run folder."""
     from dicore.run.launch import TrainRequest, launch
 
-    overrides = [word for word in words if "=" in word and not Path(word).exists()]
+    overrides = [word for word in words if "=" in word and not exists(word)]  # noqa: PTH110
     files = [word for word in [config, *words] if word is not None and word not in overrides]
     if len(files) > 1:
         wrong = f"expected at most one config file, got {', '.join(files)}"

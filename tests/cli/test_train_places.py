@@ -51,6 +51,17 @@ def test_the_config_of_a_folder_with_an_equals_sign_is_trained(
     assert (policy["nstep"], policy["learn"]["batch_size"]) == (2, 8)
 
 
+def test_an_override_may_be_longer_than_the_name_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sizes = ",".join(["8"] * 200)
+    long = f"policy.model.encoder_hidden_size_list=[{sizes}]"
+    assert main([*TINY, long, "--dry-run"]) == 0
+    assert main(["config", "check", "cartpole_dqn", long]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from os.path import exists
 
 __all__ = ["split_words"]
 
@@ -13,5 +13,6 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
     A file or folder that exists is a name, also if there is `=` in it: `runs/lr=0.1`.
     """
-    overrides = [word for word in words if "=" in word and not Path(word).exists()]
+    # Path.exists raises an error for long words, and where the folder may not be read
+    overrides = [word for word in words if "=" in word and not exists(word)]  # noqa: PTH110
     return [word for word in words if word not in overrides], overrides
