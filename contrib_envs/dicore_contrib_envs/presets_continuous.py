@@ -133,7 +133,7 @@ BIPEDALWALKER_SAC = _preset(
     learn={"learning_rate": 7.3e-4, "target_theta": 0.02},
     collect={"n_sample": 64, "random_collect_size": 10_000, "sde_sample_freq": 64},
 )
-"""SAC with gSDE on BipedalWalker, with the settings of rl-zoo3; 250 after 100k and 141k env steps.
+"""SAC with gSDE on BipedalWalker, with the settings of rl-zoo3; 250 after 100k to 161k env steps.
 
 `policy.learn.autocast=bfloat16` halves the time of updates on CPUs with bfloat16 instructions.
 """
