@@ -25,7 +25,7 @@ from dicore_plugins.agents.config import AgentConfig
 from dicore_plugins.agents.trajectories import RunningEpisodes, TrajectoryMemory
 from dicore_plugins.functional.samples import rows_after
 from dicore_plugins.models.flat import Flat
-from dicore_plugins.optimizers.config import build_optimizer
+from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import Policy, action_bounds
 from dicore_plugins.samplers.trajectory import nested_keys, trajectory_of
 from dicore_plugins.samplers.units import Compose
@@ -159,12 +159,7 @@ class AgentBase(Policy):
             return
         learn = self._cfg.learn
         self._flat = Flat(self._model.to(self._device))
-        self._optimizer = build_optimizer(
-            learn.optimizer,
-            self._flat,
-            learning_rate=learn.learning_rate,
-            max_grad_norm=learn.max_grad_norm,
-        )
+        self._optimizer = optimizer_of(learn, self._flat)
 
     def _forward_learn(self, data: Any, **_: Any) -> list[dict[str, Any]]:
         """Stores trajectories and updates the agents after each chunk of all workers."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         RMSpropConfig,
         SGDConfig,
         build_optimizer,
+        optimizer_of,
         optimizer_problems,
     )
     from dicore_plugins.optimizers.flat import FlatAdam, FlatOptimizer, FlatRMSprop, FlatSGD
@@ -29,6 +30,7 @@ __all__ = [
     "RMSpropConfig",
     "SGDConfig",
     "build_optimizer",
+    "optimizer_of",
     "optimizer_problems",
 ]
 
@@ -39,6 +41,7 @@ _HOMES = {
         "RMSpropConfig",
         "SGDConfig",
         "build_optimizer",
+        "optimizer_of",
         "optimizer_problems",
     ),
     ".flat": (

@@ -172,3 +172,20 @@ def build_optimizer(
     made.learning_rate = made.configured_rate = learning_rate
     made.max_grad_norm = max_grad_norm
     return made
+
+
+def optimizer_of(learn: Any, params: Any, **options: Any) -> FlatOptimizer:
+    """Creates the optimizer that the `learn` section of a policy describes.
+
+    Args:
+        learn: Section with `optimizer`, `learning_rate` and `max_grad_norm`.
+        params: A `Flat`, or parameters, of which one is made.
+        **options: Options of the optimizer to replace; None: keep the section's.
+
+    Raises:
+        UsageError: as `build_optimizer`.
+    """
+    rate, norm = learn.learning_rate, learn.max_grad_norm
+    return build_optimizer(
+        learn.optimizer, params, learning_rate=rate, max_grad_norm=norm, **options
+    )

@@ -21,6 +21,7 @@ from dicore_plugins.optimizers import (
     FlatSGD,
     ForeignOptimizer,
     build_optimizer,
+    optimizer_of,
 )
 from tests.conftest import printed
 
@@ -255,6 +256,15 @@ def test_settings_that_an_optimizer_cannot_follow(overrides: list[str], problem:
     with pytest.raises(ConfigError) as caught:
         compiled(*overrides)
     assert problem in caught.value.problems[0]
+
+
+def test_the_learn_section_gives_rate_norm_and_options() -> None:
+    preset = ["policy.learn.optimizer=adamw", "policy.learn.max_grad_norm=3.0"]
+    learn = compile_config(env="cartpole", policy="ppo", overrides=preset).policy.learn
+    made = optimizer_of(learn, Flat(net()), weight_decay=0.25)
+    assert made.learning_rate == made.configured_rate == learn.learning_rate
+    assert made.max_grad_norm == 3.0
+    assert made.param_groups[0]["weight_decay"] == 0.25
 
 
 def test_an_optimizer_that_needs_a_closure_is_refused() -> None:

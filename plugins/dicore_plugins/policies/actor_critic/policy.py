@@ -31,7 +31,7 @@ from dicore_plugins.functional.samples import flatten_time, rows_after, to_batch
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.models.vac.model import VAC
-from dicore_plugins.optimizers.config import build_optimizer
+from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.actor_critic.checks import output_problem
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
 from dicore_plugins.policies.actor_critic.minibatches import (
@@ -99,12 +99,7 @@ class ActorCriticPolicy(Policy):
         learn = self._cfg.learn
         self._model.to(self._device)
         self._flat = Flat(self._model)
-        self._optimizer = build_optimizer(
-            learn.optimizer,
-            self._flat,
-            learning_rate=learn.learning_rate,
-            max_grad_norm=learn.max_grad_norm,
-        )
+        self._optimizer = optimizer_of(learn, self._flat)
         self._network = for_updates(self._model, learn, self._device)
         self._order = stream("policy/learn")
 

@@ -30,7 +30,7 @@ from dicore_plugins.functional.samples import nstep_samples, to_batch, transitio
 from dicore_plugins.functional.td import bridged
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.models.qac.model import QAC
-from dicore_plugins.optimizers.config import build_optimizer
+from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import (
     Actor,
     Policy,
@@ -98,13 +98,7 @@ class ContinuousQPolicy(Policy):
             replace_losses(self, "_critic_loss", "_actor_loss", draws=("_normal",))
 
     def _optimizer_of(self, flat: Flat) -> Any:
-        learn = self._cfg.learn
-        return build_optimizer(
-            learn.optimizer,
-            flat,
-            learning_rate=learn.learning_rate,
-            max_grad_norm=learn.max_grad_norm,
-        )
+        return optimizer_of(self._cfg.learn, flat)
 
     def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
         """Runs one update of critics and actor.

@@ -30,7 +30,7 @@ from dicore_plugins.functional.td import bridged, dqn_td_target, legal, nstep_td
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.flat import Flat
-from dicore_plugins.optimizers.config import build_optimizer
+from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import (
     Actor,
     Policy,
@@ -103,13 +103,8 @@ class DQNPolicy(Policy):
         learn = self._cfg.learn
         self._model.to(self._device)
         self._flat = Flat(self._trained(self._model))
-        self._optimizer = build_optimizer(
-            learn.optimizer,
-            self._flat,
-            learning_rate=learn.learning_rate,
-            max_grad_norm=learn.max_grad_norm,
-            eps=learn.adam_eps,
-            weight_decay=learn.weight_decay,
+        self._optimizer = optimizer_of(
+            learn, self._flat, eps=learn.adam_eps, weight_decay=learn.weight_decay
         )
         self._target_model = copy.deepcopy(self._model).requires_grad_(False)
         for each in switched_modules(self._target_model):

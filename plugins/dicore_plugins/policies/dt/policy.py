@@ -27,7 +27,7 @@ from dicore.run.random import torch_stream
 from dicore_plugins.functional.exploration import mask_of, opened
 from dicore_plugins.functional.samples import to_batch
 from dicore_plugins.models.flat import Flat
-from dicore_plugins.optimizers.config import build_optimizer
+from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import Policy, load_model_state, model_state
 from dicore_plugins.policies.compiled import for_updates
 from dicore_plugins.policies.dt.config import DTConfig
@@ -74,12 +74,7 @@ class DTPolicy(Policy):
     def _init_learn(self) -> None:
         learn = self._cfg.learn
         self._flat = Flat(self._model.to(self._device))
-        self._optimizer = build_optimizer(
-            learn.optimizer,
-            self._flat,
-            learning_rate=learn.learning_rate,
-            max_grad_norm=learn.max_grad_norm,
-        )
+        self._optimizer = optimizer_of(learn, self._flat)
         self._steps = for_updates(self._model.steps, learn, self._device)
 
     def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
