@@ -3,15 +3,17 @@
 An optimizer step, a copy to a target network or clipping the gradient then is one operation each,
 independent of the number of layers.
 
-Views survive `state_dict`, `load_state_dict` and saving. They do not survive an operation that
-moves a parameter (`.to(device)`, `.double()`, `deepcopy`) or drops its gradient (`zero_grad`):
-build a `Flat` last, after `.to(device)`; `intact()` checks the views, `rebind()` renews them.
+Views survive `state_dict`, `load_state_dict`, saving, and a deep copy of both module and `Flat`.
+They do not survive an operation that moves a parameter (`.to(device)`, `.double()`) or drops its
+gradient (`zero_grad`): build a `Flat` last, after `.to(device)`; `intact()` checks the views,
+`rebind()` renews them.
 
 Shapes: P elements of all parameters.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -53,6 +55,13 @@ class Flat:
         self._grad_pointers: tuple[tuple[nn.Parameter, int], ...] = ()
         self.rebind()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Flat:
+        """Copies the parameters with their module, if that is copied too, and binds the copies."""
+        memo[id(self)] = same = Flat.__new__(Flat)
+        same.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        same.rebind()
+        return same
+
     def __iter__(self) -> Iterator[nn.Parameter]:
         return iter(self._parameters)
 
@@ -72,7 +81,7 @@ class Flat:
                 return False
         for parameter, pointer in self._grad_pointers:
             grad = parameter.grad
-            if grad is None or grad.data_ptr() != pointer:
+            if grad is None or grad.data_ptr() != pointer or not parameter.requires_grad:
                 return False
         return True
 

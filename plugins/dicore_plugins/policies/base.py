@@ -6,6 +6,7 @@ A policy implements `_init_<mode>`, `_forward_<mode>` and, if it learns from tra
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -347,12 +348,14 @@ class Actor:
     """
 
     def __init__(self, model: Any, device: str = "cpu", *, by_numpy: bool = True) -> None:
-        self._model = model
-        self._device = device
+        self._model, self._device = model, device
         self._by_numpy = by_numpy and device == "cpu" and hasattr(model, "act_numpy")
         self._switched = switched_modules(model)
         self._act: Callable[[Any], Any] | None = None
         self.rebind()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return type(self)(copy.deepcopy(self._model, memo), self._device, by_numpy=self._by_numpy)
 
     def rebind(self) -> None:
         """Renews the views; call it after the parameters moved in memory."""
@@ -371,11 +374,8 @@ class Actor:
         try:
             if self._act is not None:
                 output = self._act(obs)
-                return (
-                    {"logit": output}
-                    if output.__class__ is np.ndarray
-                    else dict(as_outputs(output))
-                )
+                bare = output.__class__ is np.ndarray
+                return {"logit": output} if bare else dict(as_outputs(output))
             return self._forward_module(obs, *state)
         except Exception as error:
             shapes = {path: [*np.shape(leaf)] for path, leaf in tree_paths(obs).items()}

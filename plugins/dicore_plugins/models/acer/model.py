@@ -45,5 +45,7 @@ class ACERNet(VAC):
         value: torch.Tensor = self.forward(obs)["value"]
         return value
 
+    act_numpy = VAC.act_numpy
+
 
 ALL: Mode = "compute_actor_critic"

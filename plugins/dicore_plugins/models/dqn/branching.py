@@ -41,13 +41,18 @@ class BDQ(DQN):
 
         super().__init__(head=head, **options)
         self.value = streams[0]
-        self._value = (streams[0],)
+
+    @property
+    def _value(self) -> Any:
+        return self._modules["value"]
+
+    act_numpy = DQN.act_numpy
 
     def _values(self, x: Tensor, encoder: MLP, heads: tuple[QHead, ...]) -> Any:
         x = encoder.forward(x)
         share = 1 / (len(heads) + 1)
         x = x * share + x.detach() * (1 - share)
-        value = self._value[0].forward(x)
+        value = self._value.forward(x)
         advantages = [head.forward(x) for head in heads]
         q = [value + each - each.mean(1, keepdim=True) for each in advantages]
         return q if self.multi_head else q[0]
@@ -55,11 +60,11 @@ class BDQ(DQN):
     def reset_noise(self, *, on: bool = True) -> None:
         """Draws new noise for noisy layers, or removes it; see `NoisyMLP.reset_noise`."""
         super().reset_noise(on=on)
-        self._value[0].reset_noise(on=on)  # type: ignore[operator] # called if noisy
+        self._value.reset_noise(on=on)
 
     def _views(self) -> Callable[[Array], Any] | None:
         _, encoder, heads = self._parts
-        encode, value_of = encoder.by_numpy(), self._value[0].by_numpy()
+        encode, value_of = encoder.by_numpy(), self._value.by_numpy()
         advantages = [a_of for head in heads if (a_of := head.by_numpy()) is not None]
         if encode is None or value_of is None or len(advantages) < len(heads):
             return None

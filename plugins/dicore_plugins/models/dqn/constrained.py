@@ -35,7 +35,11 @@ class DiscreteBCQNet(nn.Module):
         super().__init__()
         self.nets = nn.ModuleList(DQN(**options) for _ in range(2))
         self.threshold = threshold
-        self._nets: tuple[DQN, DQN] = tuple(self.nets)  # type: ignore[assignment] # as in DQN
+
+    @property
+    def _nets(self) -> tuple[Any, Any]:
+        nets: Any = self._modules["nets"]  # as in DQN
+        return tuple(nets._modules.values())  # noqa: SLF001
 
     def forward(self, obs: Any) -> dict[str, Any]:
         """Computes the Q values of the actions that may be chosen.

@@ -21,7 +21,7 @@ from dicore_plugins.models.dqn.config import (
     QRDQNModelConfig,
 )
 from dicore_plugins.models.dqn.model import DQN, QHead
-from dicore_plugins.models.encoders.mlp import MLP, Array
+from dicore_plugins.models.encoders.mlp import MLP, Array, applies
 
 __all__ = ["C51", "IQN", "QRDQN", "AtomHead", "ImplicitHead"]
 
@@ -69,6 +69,9 @@ class AtomHead(QHead):
     def by_numpy(self) -> Callable[[Array], Array] | None:
         """Returns the NumPy forward pass; see `MLP.by_numpy`."""
         advantage, value = self._streams
+        own = all(isinstance(stream, MLP) for stream in self.streams())
+        if not own or not applies(type(self), "by_numpy", "forward", "outputs"):
+            return None
         a_of = advantage.by_numpy()
         v_of = value.by_numpy() if value is not None else None
         if a_of is None or (value is not None and v_of is None):

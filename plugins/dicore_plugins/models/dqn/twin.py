@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from dicore_plugins.models.dqn.config import SQNModelConfig
 from dicore_plugins.models.dqn.model import DQN
+from dicore_plugins.models.encoders.mlp import applies
 
 __all__ = ["SQN"]
 
@@ -40,7 +41,11 @@ class SQN(nn.Module):
         self.nets = nn.ModuleList(DQN(**options) for _ in range(2))
         self.log_temperature = nn.Parameter(torch.full((1,), math.log(temperature)))
         self.noisy = bool(options.get("noisy", False))
-        self._nets: tuple[DQN, DQN] = tuple(self.nets)  # type: ignore[assignment] # as in DQN
+
+    @property
+    def _nets(self) -> tuple[Any, Any]:
+        nets: Any = self._modules["nets"]  # as in DQN
+        return tuple(nets._modules.values())  # noqa: SLF001
 
     def forward(self, obs: Any) -> dict[str, Any]:
         """Computes the policy.
@@ -72,8 +77,9 @@ class SQN(nn.Module):
 
     def act_numpy(self) -> Callable[[Any], Any] | None:
         """Returns the NumPy forward pass, on views of the parameters; see `DQN.act_numpy`."""
+        own = applies(type(self), "act_numpy", "forward", "q", "both")
         acts = [net.act_numpy() for net in self._nets]
-        if acts[0] is None or acts[1] is None:
+        if not own or acts[0] is None or acts[1] is None:
             return None
         first, second = acts[0], acts[1]
 

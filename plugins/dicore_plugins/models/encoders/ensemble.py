@@ -18,7 +18,10 @@ from dicore_plugins.models.encoders.mlp import (
     Array,
     InitialWeights,
     Pull,
+    applies,
+    has_gradient,
     initialise,
+    on_cpu,
 )
 
 
@@ -92,12 +95,10 @@ class EnsembleMLP(nn.Module):
     def differentiable(self) -> bool:
         """Returns whether `forward_and_pull` is possible."""
         return (
-            self.norms is None
+            applies(type(self), "forward_and_pull", "forward")
+            and self.norms is None
             and self.activation in SLOPES
-            and all(
-                each.device.type == "cpu" and each.dtype is torch.float32 and each.grad is not None
-                for each in self.parameters()
-            )
+            and all(map(has_gradient, self.parameters()))
         )
 
     @torch.no_grad()
@@ -143,9 +144,7 @@ class EnsembleMLP(nn.Module):
             See `MLP.by_numpy`.
         """
         activate, norms = self._activation.by_numpy, self.norms
-        if activate is None or any(
-            each.dtype != torch.float32 or each.device.type != "cpu" for each in self.parameters()
-        ):
+        if activate is None or not applies(type(self), "by_numpy", "forward") or not on_cpu(self):
             return None
         views = [
             (weight[0].detach().numpy(), bias[0].detach().numpy())

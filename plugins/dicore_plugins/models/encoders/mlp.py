@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -102,6 +103,26 @@ SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 Pull = Callable[..., Tensor | None]
 
 
+@cache
+def applies(kind: type, shortcut: str, *methods: str) -> bool:
+    """Returns whether a method that does in less time what others do is true of a class.
+
+    It is not if a subclass overrides one of the others and not the shortcut, which is then that of
+    another class.
+
+    Args:
+        kind: A class that has the shortcut.
+        shortcut: Name of the method.
+        *methods: Names of the methods whose work it does.
+    """
+    for each in kind.__mro__:
+        if shortcut in vars(each):
+            return True
+        if any(name in vars(each) for name in methods):
+            return False
+    return True
+
+
 @torch.no_grad()
 def initialise(layer: nn.Linear | nn.Conv2d, gain: float) -> None:
     """Initialises orthogonal weights scaled by `gain`, and zero bias (Saxe et al. 2014).
@@ -114,12 +135,35 @@ def initialise(layer: nn.Linear | nn.Conv2d, gain: float) -> None:
         nn.init.zeros_(layer.bias)
 
 
+def on_cpu(module: nn.Module) -> bool:
+    """Returns whether all parameters are float32 on the CPU."""
+    return all(
+        each.dtype is torch.float32 and each.device.type == "cpu" for each in module.parameters()
+    )
+
+
+def has_gradient(parameter: nn.Parameter) -> bool:
+    """Returns whether a formula can write the gradient of a parameter: float32 on the CPU."""
+    return (
+        parameter.device.type == "cpu"
+        and parameter.dtype is torch.float32
+        and parameter.grad is not None
+        and parameter.requires_grad
+        and not parameter._backward_hooks  # noqa: SLF001
+    )
+
+
+def _is_linear(layer: nn.Module) -> bool:
+    """Returns whether a layer is one of torch, with parameters that were not reparametrised."""
+    return layer.__class__ is nn.Linear and "weight" in layer._parameters  # noqa: SLF001
+
+
 class MLP(nn.Module):
     """Linear layers with an activation function between them.
 
     `forward` calls `F.linear` instead of the layers: at the sizes of reinforcement learning, a
     module call costs as much as the arithmetic. Forward hooks of single layers therefore do not
-    run; those of the MLP do.
+    run; those of the MLP do. Layers that are replaced or parametrised later are called.
 
     Args:
         sizes: Sizes of input, hidden layers and output.
@@ -154,9 +198,11 @@ class MLP(nn.Module):
         self.activation = activation
         self._activate = function.by_torch
         self.layers = nn.ModuleList()
+        self._forms: list[tuple[bool, bool]] = []
         # The parameter dicts of the layers: ten times as fast as `layer.weight`, and still valid
         # after a parameter is replaced. deepcopy and pickle keep them shared with the layers.
-        self._tables: list[tuple[dict[str, Any], bool, bool]] = []
+        self._known: list[tuple[dict[str, Any] | None, nn.Module, bool, bool]] = []
+        self._present: list[nn.Module] = []
         hidden = len(sizes) - 1 if activate_output else len(sizes) - 2
         for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
             layer = nn.Linear(fan_in, fan_out)
@@ -167,12 +213,26 @@ class MLP(nn.Module):
                 if initial_bias == "uniform" and active:
                     nn.init.uniform_(layer.bias, -(fan_in**-0.5), fan_in**-0.5)
             self.layers.append(layer)
-            self._tables.append((layer._parameters, active, norm))  # noqa: SLF001 - see above
+            self._forms.append((active, norm))
+
+    def _rows(self) -> list[tuple[dict[str, Any] | None, nn.Module, bool, bool]]:
+        """Returns the layers: parameters (None: call it), module, and what follows it.
+
+        That is whether its output is activated, and normalised before.
+        """
+        layers: Any = self._modules["layers"]  # ten times as fast as `self.layers`
+        present = list(layers._modules.values())  # noqa: SLF001 - as above
+        if present != self._present:
+            tables = [each._parameters if _is_linear(each) else None for each in present]  # noqa: SLF001
+            forms = zip(tables, present, self._forms, strict=True)
+            self._known = [(table, layer, *form) for table, layer, form in forms]
+            self._present = present
+        return self._known
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps float32 [B, input] to [B, output]."""
-        for table, active, norm in self._tables:
-            x = F.linear(x, table["weight"], table["bias"])
+        for table, layer, active, norm in self._rows():
+            x = layer(x) if table is None else F.linear(x, table["weight"], table["bias"])
             if active:
                 if norm:
                     x = F.layer_norm(x, x.shape[-1:])
@@ -181,13 +241,19 @@ class MLP(nn.Module):
 
     def differentiable(self) -> bool:
         """Returns whether `forward_and_pull` is possible."""
-        return all(
-            each.device.type == "cpu" and each.dtype is torch.float32 and each.grad is not None
-            for table, *_ in self._tables
-            for each in (table["weight"], table["bias"])
-        ) and not any(
-            norm or (active and self.activation not in SLOPES) for _, active, norm in self._tables
+        return (
+            applies(type(self), "forward_and_pull", "forward")
+            and self._plain
+            and all(map(has_gradient, self.parameters()))
+            and not any(
+                norm or (active and self.activation not in SLOPES) for active, norm in self._forms
+            )
         )
+
+    @property
+    def _plain(self) -> bool:
+        """Whether all layers are linear, with bias."""
+        return all(table is not None and table["bias"] is not None for table, *_ in self._rows())
 
     @torch.no_grad()
     def forward_and_pull(self, x: Tensor) -> tuple[Tensor, Pull]:
@@ -204,8 +270,9 @@ class MLP(nn.Module):
             second argument is true, else None.
         """
         by_numpy, slope = ACTIVATIONS[self.activation].by_numpy, SLOPES[self.activation]
+        rows: Any = self._rows()
         kept = [x]
-        for table, active, _ in self._tables:
+        for table, _, active, _ in rows:
             x = F.linear(x, table["weight"], table["bias"])
             if active:
                 by_numpy(x.numpy())
@@ -214,7 +281,7 @@ class MLP(nn.Module):
         def pull(grad: Tensor, wanted: bool = False) -> Tensor | None:
             with torch.no_grad():
                 for index in range(len(kept) - 2, -1, -1):
-                    table, active, _ = self._tables[index]
+                    table, _, active, _ = rows[index]
                     below, weight, bias = kept[index], table["weight"], table["bias"]
                     if active:
                         grad = slope(grad, kept[index + 1])
@@ -232,24 +299,24 @@ class MLP(nn.Module):
     @property
     def widest(self) -> int:
         """Number of weights of the largest layer."""
-        return max((table["weight"].numel() for table, *_ in self._tables), default=0)
+        return max((each.numel() for each in self.parameters()), default=0)
 
     def by_numpy(self) -> Callable[[Array], Array] | None:
         """Returns the NumPy forward pass, over views of the current parameters.
 
         Returns:
             A function of float32 [B, input] that returns new memory; None if the parameters are not
-            float32 on the CPU, or if NumPy lacks the activation function.
+            float32 on the CPU, if NumPy lacks the activation function, or if layers or `forward`
+            are others than those here.
         """
         activate = ACTIVATIONS[self.activation].by_numpy
-        parameters = [each for table, *_ in self._tables for each in table.values()]
-        if activate is None or any(
-            each.dtype != torch.float32 or each.device.type != "cpu" for each in parameters
-        ):
+        same = self._plain and applies(type(self), "by_numpy", "forward")
+        if activate is None or not same or not on_cpu(self):
             return None
         views = [
             (table["weight"].detach().numpy().T, table["bias"].detach().numpy(), active, norm)
-            for table, active, norm in self._tables
+            for table, _, active, norm in self._rows()
+            if table is not None
         ]
 
         def forward(x: Array) -> Array:

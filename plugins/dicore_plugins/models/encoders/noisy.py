@@ -54,7 +54,8 @@ class NoisyMLP(MLP):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps float32 [B, input] to [B, output]."""
-        for (table, active, norm), noise in zip(self._tables, self._noise, strict=True):
+        rows: Any = self._rows()
+        for (table, _, active, norm), noise in zip(rows, self._noise, strict=True):
             weight, bias = table["weight"], table["bias"]
             if noise is not None and self.training:
                 inputs, outputs = noise
@@ -66,6 +67,8 @@ class NoisyMLP(MLP):
                     x = F.layer_norm(x, x.shape[-1:])
                 x = self._activate(x)
         return x
+
+    by_numpy = MLP.by_numpy
 
 
 def _scaled(size: int, layer: nn.Linear) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dicore_plugins.models.encoders.mlp import Array
+from dicore_plugins.models.encoders.mlp import Array, applies
 from dicore_plugins.models.qac.config import DiscreteSACModelConfig
 from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
 
@@ -66,4 +66,10 @@ class DiscreteQAC(ActorQNet):
 
     def act_numpy(self) -> Callable[[Any], Array] | None:
         """Returns the NumPy form of `policy`, on views of the parameters, or None."""
-        return act_by((self.actor,), self.actor.by_numpy, self.encode.by_numpy())
+        if not applies(type(self), "act_numpy", "forward", "policy"):
+            return None
+        return act_by((self.actor,), self._views, self.encode.by_numpy())
+
+    def _views(self) -> Callable[[Array], Array] | None:
+        found: Callable[[Array], Array] | None = self.actor.by_numpy()
+        return found

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dicore_plugins.models.encoders.mlp import Array
+from dicore_plugins.models.encoders.mlp import Array, applies
 from dicore_plugins.models.qac.config import PDQNModelConfig
 from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
 
@@ -76,6 +76,8 @@ class PDQN(ActorQNet):
 
     def act_numpy(self) -> Callable[[Any], dict[str, Array]] | None:
         """Returns the NumPy form of `forward`, on views of the parameters, or None."""
+        if not applies(type(self), "act_numpy", "forward", "policy", "q"):
+            return None
         return act_by((self.actor, self.critic), self._views, self.encode.by_numpy())
 
     def _views(self) -> Callable[[Array], dict[str, Array]] | None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.ensemble import EnsembleMLP
-from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array
+from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array, applies
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.qac.config import QACConfig
 from dicore_plugins.models.running_norm import RunningNorm
@@ -151,8 +151,9 @@ class QAC(nn.Module):
 
     def differentiable(self) -> bool:
         """Returns whether `policy_and_pull` and `q_and_pull` are possible; see `MLP`."""
-        plain = type(self) is QAC and isinstance(self.actor, MLP)
-        return plain and bool(self.actor.differentiable() and self.critic.differentiable())
+        plain = isinstance(self.actor, MLP) and isinstance(self.critic, EnsembleMLP)
+        parts: Any = (self.actor, self.critic)
+        return type(self) is QAC and plain and all(each.differentiable() for each in parts)
 
     @torch.no_grad()
     def policy_and_pull(self, obs: Any) -> tuple[dict[str, Tensor], Callable[..., None]]:
@@ -192,6 +193,8 @@ class QAC(nn.Module):
 
     def act_numpy(self) -> Callable[[Any], dict[str, Any]] | None:
         """Returns the NumPy form of `policy`, on views of the parameters, or None."""
+        if not applies(type(self), "act_numpy", "forward", "policy"):
+            return None
         return act_by((self.actor,), self._views, self.encode.by_numpy())
 
     def _views(self) -> Callable[[Array], dict[str, Any]] | None:
@@ -290,9 +293,11 @@ def act_by(
         views: Returns the forward pass of features, on views of the parameters, or None.
         encode: Maps observations to features; None: they cannot be encoded by NumPy.
     """
+    if encode is None or not all(hasattr(each, "by_numpy") for each in parts):
+        return None
     forward, firsts = views(), [next(each.parameters()) for each in parts]
     pointers = [each.data_ptr() for each in firsts]
-    if forward is None or encode is None:
+    if forward is None:
         return None
 
     def act(obs: Any) -> Any:

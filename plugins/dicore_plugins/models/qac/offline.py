@@ -42,6 +42,8 @@ class IQLNet(QAC):
         """Computes V(s): float32 [B]."""
         return self.value.forward(self.encode.forward(obs)).squeeze(-1)
 
+    act_numpy = QAC.act_numpy
+
 
 class BCQNet(QAC):
     """Q networks, a variational autoencoder of recorded actions, and an actor that changes them.

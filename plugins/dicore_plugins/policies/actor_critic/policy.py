@@ -29,6 +29,7 @@ from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss
 from dicore_plugins.functional.samples import flatten_time, rows_after, to_batch
 from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.models.encoders.mlp import applies
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.models.vac.model import VAC
 from dicore_plugins.optimizers.config import optimizer_of
@@ -433,10 +434,10 @@ class ActorCriticPolicy(Policy):
         return switched_modules(self._model)
 
     def _critic(self, obs: Any) -> Tensor:
-        """Computes values by the method `v` of the model, or by `forward` if it has none."""
-        obs = tree_map(lambda leaf: leaf.to(self._device), obs)
-        v = getattr(self._model, "v", None)
-        value: Tensor = self._model(obs)["value"] if v is None else v(obs)
+        """Computes values by the method `v` of the model, or by `forward` if it has no own one."""
+        obs, model = tree_map(lambda leaf: leaf.to(self._device), obs), self._model
+        own = hasattr(model, "v") and applies(type(model), "v", "forward")
+        value: Tensor = model.v(obs) if own else model(obs)["value"]
         return value
 
     def _acted_log_prob(self, block: Batch) -> npt.NDArray[np.float32]:

@@ -29,6 +29,7 @@ from dicore_plugins.functional.samples import nstep_samples, to_batch, transitio
 from dicore_plugins.functional.td import bridged, dqn_td_target, legal, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models.dqn.model import DQN
+from dicore_plugins.models.encoders.mlp import applies
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import (
@@ -387,10 +388,12 @@ def _shapes(found: list[list[int]]) -> str:
 
 
 def q_values(model: Any, obs: Any) -> Any:
-    """Computes Q values by the method `q` of the model, or by `forward` if it has none.
+    """Computes Q values by the method `q` of the model, or by `forward` if it has no own one.
 
     Returns:
         [B, A], or a list with one per head.
     """
     q = getattr(model, "q", None)
-    return as_outputs(model(obs))["logit"] if q is None else q(obs)
+    if q is None or not applies(type(model), "q", "forward"):
+        return as_outputs(model(obs))["logit"]
+    return q(obs)

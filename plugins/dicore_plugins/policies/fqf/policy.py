@@ -86,6 +86,7 @@ class FQFPolicy(DistributionalPolicy):
                 width = boundary.diff(dim=1)
                 entropy = torch.special.entr(width).sum(1).mean()
                 loss = loss - self._cfg.learn.fraction_entropy_weight * entropy
+        self._boundaries, self._at_middle = [], []  # graphs, which cannot be copied
         return loss, priority, target
 
     def _outputs(self, model: Any, obs: Any, rows: int) -> list[Tensor]:

@@ -22,6 +22,7 @@ from dicore_plugins.functional.distributions import categorical_and_pull
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, ppo_error, ppo_slopes
 from dicore_plugins.functional.samples import next_obs_of
+from dicore_plugins.models.encoders.mlp import applies
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
 from dicore_plugins.policies.actor_critic.minibatches import Weights
 from dicore_plugins.policies.actor_critic.policy import ActorCriticPolicy
@@ -60,6 +61,7 @@ class ClippedPolicy(ActorCriticPolicy):
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
         learn, logit = self._cfg.learn, output.get("logit")
         special = learn.value_clip or learn.dual_clip or "weight" in batch or "mean" in output
+        special = special or not applies(type(self), "_losses_and_slopes", "_loss")
         if special or not isinstance(logit, Tensor) or mask_of(batch["obs"]) is not None:
             return None
         log_prob, entropy, pull = categorical_and_pull(logit, self._action_index(batch))
