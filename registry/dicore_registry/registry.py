@@ -411,6 +411,8 @@ class Registry:
             if not override and old is None:
                 for entry in self.entries(known):
                     if entry.name == new.entry.name and entry.status not in ("broken", "disabled"):
+                        if entry.target == new.entry.target:
+                            return target  # an entry point declares it
                         raise taken(new, self._whereabouts(entry))
             self._local[key] = new
             self._forget()
@@ -419,8 +421,7 @@ class Registry:
         return put
 
     def _whereabouts(self, entry: Entry) -> str:
-        place = self.place(entry)
-        where = f"{place.file}:{place.line}" if place is not None else entry.target
+        where = f"{place.file}:{place.line}" if (place := self.place(entry)) else entry.target
         return f"{where} ({entry.provider})"
 
 

@@ -104,6 +104,19 @@ def test_an_installed_name_is_an_error_naming_both_files(registry: Registry, wor
     )
 
 
+def test_the_decorator_may_say_what_an_entry_point_says(registry: Registry, world: World) -> None:
+    """A single file moves into a package as it is."""
+    groups = {"dicore.policy": {"mine": f"{__name__}:Mine", "other": "acme_rl:Other"}}
+    world.add("acme-rl", groups)
+    registry = world.registry()
+    assert registry.register("policy", "mine")(Mine) is Mine
+    assert [entry.dist for entry in registry.entries("policy") if entry.name == "mine"] == [
+        "acme-rl"
+    ]
+    with pytest.raises(PluginConflictError):
+        registry.register("policy", "other")(Mine)
+
+
 def test_override_takes_the_bare_name_only(registry: Registry) -> None:
     line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
     registry.register("policy", "dqn", override=True)(Mine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import textwrap
 import warnings
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dicore.cli import main
+from dicore.testing import isolated_registry
 from tests.registry.environment import MAIN, hermetic
 from tests.registry.world import World
 
@@ -171,6 +173,51 @@ def test_one_that_does_not_load_says_so_once(world: World) -> None:
     assert first.startswith("failed  env/sick:loads: ")
     assert "division by zero" in first
     assert last.endswith("skipped, 1 failed")
+
+
+RAW = """
+    from dicore import register
+    from dicore.config import CollectConfig, PolicyConfig, frozen, option, section
+    from dicore_plugins.policies import Policy
+
+    @frozen(kw_only=True)
+    class Collect(CollectConfig):
+        n_sample: int | None = option(8, "samples per collect")
+
+    @frozen(kw_only=True)
+    class Config(PolicyConfig):
+        on_policy: bool = option(False, "learns from a buffer")
+        collect: Collect = section(Collect)
+
+        def bind(self, observation_space, action_space):
+            return {"actions": action_space.n}
+
+    @register("policy", "raw")
+    class Raw(Policy):
+        config_class = Config
+    """
+
+
+def test_a_policy_that_does_not_refuse_spaces_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "raw.py").write_text(textwrap.dedent(RAW))
+    with isolated_registry("dicore", "dicore-tools", "dicore-plugins"):
+        runpy.run_path(str(tmp_path / "raw.py"))
+        assert main(["check", "policy/raw"]) == 1
+    out = capsys.readouterr().out
+    reason = "raised AttributeError: 'Box' object has no attribute 'n'; a policy that cannot act"
+    assert out.count(reason) == 2
+    assert re.search(r"^failed  policy/raw: \d+ more tests fail so .*: bind of Box", out, re.M)
+
+
+def test_a_policy_of_a_file_is_checked_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "raw.py").write_text(textwrap.dedent(RAW))
+    with isolated_registry("dicore", "dicore-tools", "dicore-plugins"):
+        assert main(["check", f"{tmp_path}/raw.py:Config"]) == 2
+    assert "dicore --plugin FILE check KIND/NAME" in capsys.readouterr().err
 
 
 def test_json(world: World) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch, TimestepBatch, tree_map, tree_row, tree_stack
 from dicore.data.tree import loaded_torch
-from dicore.errors import ConfigError, ModeError
+from dicore.errors import ConfigError, ContractError, ModeError
 from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode, Tail
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.env_factory import BuildContext
@@ -49,6 +49,11 @@ def _accepted(component: Component) -> list[tuple[Any, Any]]:
             component.config(_bound(component, pair))
         except ConfigError as error:
             problem = error
+        except Exception as error:
+            raise ContractError(
+                f"bind of {pair[0]} and {pair[1]} raised {type(error).__name__}: {error}; a policy"
+                " that cannot act in these spaces raises ConfigError"
+            ) from error
         else:
             found.append(pair)
             if type(config).bind is PolicyConfig.bind:  # type: ignore[attr-defined]

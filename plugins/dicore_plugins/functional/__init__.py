@@ -147,6 +147,7 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.functional.td import (
         bridged,
+        by_head,
         discounted_sum,
         dqn_td_target,
         expected_value,
@@ -180,6 +181,7 @@ __all__ = [
     "awr_error",
     "bc_error",
     "bridged",
+    "by_head",
     "c51_loss",
     "c51_target",
     "categorical_and_pull",
@@ -421,6 +423,7 @@ _HOMES = {
     ),
     ".td": (
         "bridged",
+        "by_head",
         "discounted_sum",
         "dqn_td_target",
         "expected_value",

@@ -26,8 +26,8 @@ from dicore.errors import SchemaError, UsageError
 from dicore_plugins.functional.exploration import opened
 
 __all__ = [
-    "Criterion", "discounted_sum", "dqn_td_target", "expected_value", "legal", "nstep_td_error",
-    "q_nstep_target", "q_nstep_td_loss", "sequence_priority", "td_loss",
+    "Criterion", "by_head", "discounted_sum", "dqn_td_target", "expected_value", "legal",
+    "nstep_td_error", "q_nstep_target", "q_nstep_td_loss", "sequence_priority", "td_loss",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -66,6 +66,25 @@ def legal(q: Any, obs: Any) -> Any:
     if isinstance(q, Tensor):
         return q.masked_fill(~opened(mask), least)
     return np.where(opened(mask), q, q.dtype.type(least))
+
+
+def by_head(function: Callable[..., Any], *values: Any) -> Any:
+    """Calls a function for the one action, or for each head of a multi-discrete action.
+
+    Args:
+        function: Takes one tensor for each of `values`.
+        *values: Tensors; for H heads lists of H tensors, or tensors [B, H] with a column per head.
+
+    Returns:
+        What the function returns; with a list among the values, a list of H of that.
+    """
+    if not any(isinstance(each, list | tuple) for each in values):
+        return function(*values)
+    columns = [
+        each if isinstance(each, list | tuple) else each.reshape(len(each), -1).unbind(1)
+        for each in values
+    ]
+    return [function(*heads) for heads in zip(*columns, strict=True)]
 
 
 def discounted_sum(reward: Tensor, gamma: float) -> Tensor:

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         obs_shape_problem,
         observation_options,
         options_for,
+        vector_discrete_shape,
     )
     from dicore_plugins.models.vac.config import VACConfig
     from dicore_plugins.models.vac.model import VAC
@@ -166,6 +167,7 @@ __all__ = [
     "observation_options",
     "options_for",
     "register_wrapper",
+    "vector_discrete_shape",
 ]
 
 _HOMES = {
@@ -264,6 +266,7 @@ _HOMES = {
         "obs_shape_problem",
         "observation_options",
         "options_for",
+        "vector_discrete_shape",
     ),
     ".vac.config": ("VACConfig",),
     ".vac.model": ("VAC",),

@@ -228,6 +228,39 @@ def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
     )
 
 
+def vector_discrete_shape(
+    observation_space: Any, action_space: Any, *, algorithm: str
+) -> tuple[int, int]:
+    """Returns the numbers of an algorithm for vectors and one discrete action.
+
+    Args:
+        observation_space: Of one environment.
+        action_space: Of one environment.
+        algorithm: Name of the policy, for the error.
+
+    Returns:
+        The size of an observation, and the number of actions.
+
+    Raises:
+        ConfigError: observations are not one vector of numbers, or actions are not one choice from
+            0 on.
+    """
+    count = discrete_shape(action_space, algorithm=algorithm)
+    if isinstance(count, tuple) or action_start(action_space):
+        raise ConfigError(
+            f"policy.type: '{algorithm}' needs one discrete action from 0 on; this env has"
+            f" {_line(action_space)}",
+            hint=_hint_for(action_space),
+        )
+    if type(observation_space).__name__ == "Box" and len(observation_space.shape) == 1:
+        return int(observation_space.shape[0]), count
+    raise ConfigError(
+        f"policy.type: '{algorithm}' needs vectors as observations; this env has"
+        f" {_line(observation_space)}",
+        hint="flatten the observations: env.env_wrapper=flat_obs",
+    )
+
+
 def _hint_for(space: Any) -> str:
     from dicore_plugins.policies.fitting import hint_for
 

@@ -178,14 +178,15 @@ def optimizer_of(learn: Any, params: Any, **options: Any) -> FlatOptimizer:
     """Creates the optimizer that the `learn` section of a policy describes.
 
     Args:
-        learn: Section with `optimizer`, `learning_rate` and `max_grad_norm`.
+        learn: Section with `optimizer` and `learning_rate`, and `max_grad_norm` if gradients may
+            be clipped.
         params: A `Flat`, or parameters, of which one is made.
         **options: Options of the optimizer to replace; None: keep the section's.
 
     Raises:
         UsageError: as `build_optimizer`.
     """
-    rate, norm = learn.learning_rate, learn.max_grad_norm
+    rate, norm = learn.learning_rate, learn.get("max_grad_norm")
     return build_optimizer(
         learn.optimizer, params, learning_rate=rate, max_grad_norm=norm, **options
     )

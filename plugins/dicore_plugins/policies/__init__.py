@@ -8,9 +8,9 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.lazy import builds
-    from dicore_plugins.policies.a2c.config import A2CConfig
+    from dicore_plugins.policies.a2c.config import A2CCollectConfig, A2CConfig, A2CLearnConfig
     from dicore_plugins.policies.a2c.policy import A2CPolicy
-    from dicore_plugins.policies.acer.config import ACERConfig
+    from dicore_plugins.policies.acer.config import ACERConfig, ACERLearnConfig
     from dicore_plugins.policies.acer.policy import ACERPolicy
     from dicore_plugins.policies.actor_critic.config import (
         ActorCriticCollectConfig,
@@ -27,9 +27,19 @@ if TYPE_CHECKING:
         mode_attribute,
         single_env_forward,
     )
-    from dicore_plugins.policies.bc.config import BCConfig, BCLearnConfig, CloningConfig
+    from dicore_plugins.policies.bc.config import (
+        BCConfig,
+        BCLearnConfig,
+        CloningConfig,
+        CloningLearnConfig,
+    )
     from dicore_plugins.policies.bc.policy import BCPolicy, CloningPolicy
-    from dicore_plugins.policies.bco.config import BCOConfig
+    from dicore_plugins.policies.bco.config import (
+        BCOCollectConfig,
+        BCOConfig,
+        BCOLearnConfig,
+        BCOOtherConfig,
+    )
     from dicore_plugins.policies.bco.policy import BCOPolicy
     from dicore_plugins.policies.bcq.config import (
         BCQConfig,
@@ -71,7 +81,7 @@ if TYPE_CHECKING:
         DiscreteSACLearnConfig,
     )
     from dicore_plugins.policies.discrete_sac.policy import DiscreteSACPolicy
-    from dicore_plugins.policies.dqfd.config import DQfDConfig, DQfDLearnConfig
+    from dicore_plugins.policies.dqfd.config import DQfDConfig, DQfDLearnConfig, DQfDOtherConfig
     from dicore_plugins.policies.dqfd.policy import DQfDPolicy
     from dicore_plugins.policies.dqn.config import (
         DQNCollectConfig,
@@ -84,18 +94,28 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
     from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
     from dicore_plugins.policies.dqn.variants import DDQNConfig, DuelingConfig
-    from dicore_plugins.policies.dt.config import DTConfig, DTLearnConfig
+    from dicore_plugins.policies.dt.config import (
+        DTCollectConfig,
+        DTConfig,
+        DTEvalConfig,
+        DTLearnConfig,
+    )
     from dicore_plugins.policies.dt.history import History
     from dicore_plugins.policies.dt.policy import DTPolicy
     from dicore_plugins.policies.edac.config import EDACConfig, EDACLearnConfig
     from dicore_plugins.policies.edac.policy import EDACPolicy
-    from dicore_plugins.policies.expert.config import ExpertConfig
+    from dicore_plugins.policies.expert.config import ExpertCollectConfig, ExpertConfig
     from dicore_plugins.policies.expert.policy import ExpertPolicy
     from dicore_plugins.policies.fqf.config import FQFConfig, FQFLearnConfig
     from dicore_plugins.policies.fqf.policy import FQFPolicy
     from dicore_plugins.policies.ibc.config import IBCConfig, IBCLearnConfig
     from dicore_plugins.policies.ibc.policy import IBCPolicy
-    from dicore_plugins.policies.impala.config import IMPALAConfig
+    from dicore_plugins.policies.impala.config import (
+        IMPALACollectConfig,
+        IMPALAConfig,
+        IMPALALearnConfig,
+        IMPALAOtherConfig,
+    )
     from dicore_plugins.policies.impala.policy import IMPALAPolicy
     from dicore_plugins.policies.iql.config import IQLConfig, IQLLearnConfig
     from dicore_plugins.policies.iql.policy import IQLPolicy
@@ -106,34 +126,81 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.mdqn.policy import MDQNPolicy
     from dicore_plugins.policies.pdqn.config import PDQNConfig, PDQNLearnConfig, PDQNOtherConfig
     from dicore_plugins.policies.pdqn.policy import PDQNPolicy
-    from dicore_plugins.policies.pg.config import PGConfig
+    from dicore_plugins.policies.pg.config import PGCollectConfig, PGConfig, PGLearnConfig
     from dicore_plugins.policies.pg.policy import PGPolicy
     from dicore_plugins.policies.ppg.config import PPGConfig, PPGLearnConfig
     from dicore_plugins.policies.ppg.policy import PPGPolicy
-    from dicore_plugins.policies.ppo.config import ClippedLearnConfig, PPOConfig, PPOLearnConfig
+    from dicore_plugins.policies.ppo.config import (
+        ClippedLearnConfig,
+        PPOCollectConfig,
+        PPOConfig,
+        PPOLearnConfig,
+    )
     from dicore_plugins.policies.ppo.policy import ClippedPolicy, PPOPolicy
-    from dicore_plugins.policies.ppo_offpolicy.config import PPOOffPolicyConfig
+    from dicore_plugins.policies.ppo_offpolicy.config import (
+        PPOOffPolicyCollectConfig,
+        PPOOffPolicyConfig,
+        PPOOffPolicyLearnConfig,
+        PPOOffPolicyOtherConfig,
+    )
     from dicore_plugins.policies.ppo_offpolicy.policy import PPOOffPolicy
-    from dicore_plugins.policies.pqn.config import PQNConfig, PQNLearnConfig
+    from dicore_plugins.policies.pqn.config import (
+        PQNCollectConfig,
+        PQNConfig,
+        PQNLearnConfig,
+        PQNOtherConfig,
+    )
     from dicore_plugins.policies.pqn.policy import PQNPolicy
     from dicore_plugins.policies.qrdqn.config import QRDQNConfig, QRDQNLearnConfig
     from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
-    from dicore_plugins.policies.r2d2.config import R2D2Config, R2D2LearnConfig
+    from dicore_plugins.policies.r2d2.config import (
+        R2D2CollectConfig,
+        R2D2Config,
+        R2D2LearnConfig,
+        R2D2OtherConfig,
+    )
     from dicore_plugins.policies.r2d2.policy import R2D2Policy
-    from dicore_plugins.policies.r2d3.config import R2D3Config, R2D3LearnConfig
+    from dicore_plugins.policies.r2d3.config import R2D3Config, R2D3LearnConfig, R2D3OtherConfig
     from dicore_plugins.policies.r2d3.policy import R2D3Policy
-    from dicore_plugins.policies.rainbow.config import RainbowConfig, RainbowOtherConfig
-    from dicore_plugins.policies.random import FixedConfig, FixedPolicy, RandomConfig, RandomPolicy
+    from dicore_plugins.policies.rainbow.config import (
+        RainbowConfig,
+        RainbowEpsConfig,
+        RainbowOtherConfig,
+    )
+    from dicore_plugins.policies.random import (
+        FixedConfig,
+        FixedPolicy,
+        RandomCollectConfig,
+        RandomConfig,
+        RandomPolicy,
+    )
     from dicore_plugins.policies.rbc.config import RBCConfig, RBCLearnConfig
     from dicore_plugins.policies.rbc.policy import RBCPolicy
     from dicore_plugins.policies.rewards import with_reward_model
     from dicore_plugins.policies.sac.config import SACCollectConfig, SACConfig, SACLearnConfig
     from dicore_plugins.policies.sac.policy import SACPolicy
-    from dicore_plugins.policies.sqil.config import SQILConfig, SQILLearnConfig, SQILSACConfig
+    from dicore_plugins.policies.sqil.config import (
+        SQILConfig,
+        SQILLearnConfig,
+        SQILOtherConfig,
+        SQILSACConfig,
+        SQILSACOtherConfig,
+    )
     from dicore_plugins.policies.sqil.policy import SQILPolicy, SQILSACPolicy
-    from dicore_plugins.policies.sqn.config import SQNConfig, SQNLearnConfig
+    from dicore_plugins.policies.sqn.config import (
+        SQNConfig,
+        SQNEpsConfig,
+        SQNLearnConfig,
+        SQNOtherConfig,
+    )
     from dicore_plugins.policies.sqn.policy import SQNPolicy
-    from dicore_plugins.policies.td3.config import DDPGConfig, TD3Config
+    from dicore_plugins.policies.td3.config import (
+        DDPGConfig,
+        DDPGLearnConfig,
+        TD3CollectConfig,
+        TD3Config,
+        TD3LearnConfig,
+    )
     from dicore_plugins.policies.td3.policy import TD3Policy
     from dicore_plugins.policies.td3_bc.config import TD3BCConfig, TD3BCLearnConfig
     from dicore_plugins.policies.td3_bc.policy import TD3BCPolicy
@@ -142,335 +209,128 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.unit_actions import UnitActions
 
 __all__ = [
-    "A2CConfig",
-    "A2CPolicy",
-    "ACERConfig",
-    "ACERPolicy",
-    "AWACConfig",
-    "AWACPolicy",
-    "Actor",
-    "ActorCriticCollectConfig",
-    "ActorCriticLearnConfig",
-    "ActorCriticPolicy",
-    "ActorCriticPolicyConfig",
-    "ActorQPolicyConfig",
-    "AdvantageLearnConfig",
-    "BCConfig",
-    "BCLearnConfig",
-    "BCOConfig",
-    "BCOPolicy",
-    "BCPolicy",
-    "BCQConfig",
-    "BCQLearnConfig",
-    "BCQPolicy",
-    "BDQConfig",
-    "BDQPolicy",
-    "C51Config",
-    "C51Policy",
-    "CQLConfig",
-    "CQLLearnConfig",
-    "CQLPolicy",
-    "ClippedLearnConfig",
-    "ClippedPolicy",
-    "CloningConfig",
-    "CloningPolicy",
-    "ContinuousQCollectConfig",
-    "ContinuousQLearnConfig",
-    "ContinuousQPolicy",
-    "ContinuousQPolicyConfig",
-    "CrossQConfig",
-    "CrossQLearnConfig",
-    "CrossQPolicy",
-    "D4PGConfig",
-    "D4PGOtherConfig",
-    "D4PGPolicy",
-    "DDPGConfig",
-    "DDQNConfig",
-    "DQNCollectConfig",
-    "DQNConfig",
-    "DQNLearnConfig",
-    "DQNOtherConfig",
-    "DQNPolicy",
-    "DQfDConfig",
-    "DQfDLearnConfig",
-    "DQfDPolicy",
-    "DTConfig",
-    "DTLearnConfig",
-    "DTPolicy",
-    "DemonstrationsConfig",
-    "DiscreteBCQConfig",
-    "DiscreteBCQLearnConfig",
-    "DiscreteBCQPolicy",
-    "DiscreteCQLConfig",
-    "DiscreteCQLLearnConfig",
-    "DiscreteCQLPolicy",
-    "DiscreteSACConfig",
-    "DiscreteSACLearnConfig",
-    "DiscreteSACPolicy",
-    "DistributionalPolicy",
-    "DuelingConfig",
-    "EDACConfig",
-    "EDACLearnConfig",
-    "EDACPolicy",
-    "EpsConfig",
-    "ExpertConfig",
-    "ExpertPolicy",
-    "FQFConfig",
-    "FQFLearnConfig",
-    "FQFPolicy",
-    "FixedConfig",
-    "FixedPolicy",
-    "FromDemonstrations",
-    "HeldNoise",
-    "History",
-    "IBCConfig",
-    "IBCLearnConfig",
-    "IBCPolicy",
-    "IMPALAConfig",
-    "IMPALAPolicy",
-    "IQLConfig",
-    "IQLLearnConfig",
-    "IQLPolicy",
-    "IQNConfig",
-    "IQNLearnConfig",
-    "IQNPolicy",
-    "MBPOConfig",
-    "MBPOLearnConfig",
-    "MBPOOtherConfig",
-    "MDQNConfig",
-    "MDQNLearnConfig",
-    "MDQNPolicy",
-    "PDQNConfig",
-    "PDQNLearnConfig",
-    "PDQNOtherConfig",
-    "PDQNPolicy",
-    "PGConfig",
-    "PGPolicy",
-    "PPGConfig",
-    "PPGLearnConfig",
-    "PPGPolicy",
-    "PPOConfig",
-    "PPOLearnConfig",
-    "PPOOffPolicy",
-    "PPOOffPolicyConfig",
-    "PPOPolicy",
-    "PQNConfig",
-    "PQNLearnConfig",
-    "PQNPolicy",
-    "Policy",
-    "QRDQNConfig",
-    "QRDQNLearnConfig",
-    "QRDQNPolicy",
-    "R2D2Config",
-    "R2D2LearnConfig",
-    "R2D2Policy",
-    "R2D3Config",
-    "R2D3LearnConfig",
-    "R2D3Policy",
-    "RBCConfig",
-    "RBCLearnConfig",
-    "RBCPolicy",
-    "RainbowConfig",
-    "RainbowOtherConfig",
-    "RandomConfig",
-    "RandomPolicy",
-    "SACCollectConfig",
-    "SACConfig",
-    "SACLearnConfig",
-    "SACPolicy",
-    "SQILConfig",
-    "SQILLearnConfig",
-    "SQILPolicy",
-    "SQILSACConfig",
-    "SQILSACPolicy",
-    "SQNConfig",
-    "SQNLearnConfig",
-    "SQNPolicy",
-    "TD3BCConfig",
-    "TD3BCLearnConfig",
-    "TD3BCPolicy",
-    "TD3Config",
-    "TD3Policy",
-    "TQCConfig",
-    "TQCLearnConfig",
-    "TQCPolicy",
-    "UnitActions",
-    "ValueLearnConfig",
-    "as_demonstrations",
-    "as_outputs",
-    "builds",
-    "create_policy",
-    "get_policy_cls",
-    "mode_attribute",
-    "q_values",
-    "single_env_forward",
-    "two_buffers",
-    "with_reward_model",
-]
+    "A2CCollectConfig", "A2CConfig", "A2CLearnConfig", "A2CPolicy", "ACERConfig", "ACERLearnConfig",
+    "ACERPolicy", "AWACConfig", "AWACPolicy", "Actor", "ActorCriticCollectConfig",
+    "ActorCriticLearnConfig", "ActorCriticPolicy", "ActorCriticPolicyConfig", "ActorQPolicyConfig",
+    "AdvantageLearnConfig", "BCConfig", "BCLearnConfig", "BCOCollectConfig", "BCOConfig",
+    "BCOLearnConfig", "BCOOtherConfig", "BCOPolicy", "BCPolicy", "BCQConfig", "BCQLearnConfig",
+    "BCQPolicy", "BDQConfig", "BDQPolicy", "C51Config", "C51Policy", "CQLConfig", "CQLLearnConfig",
+    "CQLPolicy", "ClippedLearnConfig", "ClippedPolicy", "CloningConfig", "CloningLearnConfig",
+    "CloningPolicy", "ContinuousQCollectConfig", "ContinuousQLearnConfig", "ContinuousQPolicy",
+    "ContinuousQPolicyConfig", "CrossQConfig", "CrossQLearnConfig", "CrossQPolicy", "D4PGConfig",
+    "D4PGOtherConfig", "D4PGPolicy", "DDPGConfig", "DDPGLearnConfig", "DDQNConfig",
+    "DQNCollectConfig", "DQNConfig", "DQNLearnConfig", "DQNOtherConfig", "DQNPolicy", "DQfDConfig",
+    "DQfDLearnConfig", "DQfDOtherConfig", "DQfDPolicy", "DTCollectConfig", "DTConfig",
+    "DTEvalConfig", "DTLearnConfig", "DTPolicy", "DemonstrationsConfig", "DiscreteBCQConfig",
+    "DiscreteBCQLearnConfig", "DiscreteBCQPolicy", "DiscreteCQLConfig", "DiscreteCQLLearnConfig",
+    "DiscreteCQLPolicy", "DiscreteSACConfig", "DiscreteSACLearnConfig", "DiscreteSACPolicy",
+    "DistributionalPolicy", "DuelingConfig", "EDACConfig", "EDACLearnConfig", "EDACPolicy",
+    "EpsConfig", "ExpertCollectConfig", "ExpertConfig", "ExpertPolicy", "FQFConfig",
+    "FQFLearnConfig", "FQFPolicy", "FixedConfig", "FixedPolicy", "FromDemonstrations", "HeldNoise",
+    "History", "IBCConfig", "IBCLearnConfig", "IBCPolicy", "IMPALACollectConfig", "IMPALAConfig",
+    "IMPALALearnConfig", "IMPALAOtherConfig", "IMPALAPolicy", "IQLConfig", "IQLLearnConfig",
+    "IQLPolicy", "IQNConfig", "IQNLearnConfig", "IQNPolicy", "MBPOConfig", "MBPOLearnConfig",
+    "MBPOOtherConfig", "MDQNConfig", "MDQNLearnConfig", "MDQNPolicy", "PDQNConfig",
+    "PDQNLearnConfig", "PDQNOtherConfig", "PDQNPolicy", "PGCollectConfig", "PGConfig",
+    "PGLearnConfig", "PGPolicy", "PPGConfig", "PPGLearnConfig", "PPGPolicy", "PPOCollectConfig",
+    "PPOConfig", "PPOLearnConfig", "PPOOffPolicy", "PPOOffPolicyCollectConfig",
+    "PPOOffPolicyConfig", "PPOOffPolicyLearnConfig", "PPOOffPolicyOtherConfig", "PPOPolicy",
+    "PQNCollectConfig", "PQNConfig", "PQNLearnConfig", "PQNOtherConfig", "PQNPolicy", "Policy",
+    "QRDQNConfig", "QRDQNLearnConfig", "QRDQNPolicy", "R2D2CollectConfig", "R2D2Config",
+    "R2D2LearnConfig", "R2D2OtherConfig", "R2D2Policy", "R2D3Config", "R2D3LearnConfig",
+    "R2D3OtherConfig", "R2D3Policy", "RBCConfig", "RBCLearnConfig", "RBCPolicy", "RainbowConfig",
+    "RainbowEpsConfig", "RainbowOtherConfig", "RandomCollectConfig", "RandomConfig", "RandomPolicy",
+    "SACCollectConfig", "SACConfig", "SACLearnConfig", "SACPolicy", "SQILConfig", "SQILLearnConfig",
+    "SQILOtherConfig", "SQILPolicy", "SQILSACConfig", "SQILSACOtherConfig", "SQILSACPolicy",
+    "SQNConfig", "SQNEpsConfig", "SQNLearnConfig", "SQNOtherConfig", "SQNPolicy", "TD3BCConfig",
+    "TD3BCLearnConfig", "TD3BCPolicy", "TD3CollectConfig", "TD3Config", "TD3LearnConfig",
+    "TD3Policy", "TQCConfig", "TQCLearnConfig", "TQCPolicy", "UnitActions", "ValueLearnConfig",
+    "as_demonstrations", "as_outputs", "builds", "create_policy", "get_policy_cls",
+    "mode_attribute", "q_values", "single_env_forward", "two_buffers", "with_reward_model",
+]  # fmt: skip
 
 _HOMES = {
     ".dt.history": ("History",),
     ".dt.policy": ("DTPolicy",),
-    ".dt.config": (
-        "DTConfig",
-        "DTLearnConfig",
-    ),
-    ".mbpo.config": (
-        "MBPOConfig",
-        "MBPOLearnConfig",
-        "MBPOOtherConfig",
-    ),
-    ".awac.config": (
-        "AWACConfig",
-        "AdvantageLearnConfig",
-    ),
+    ".dt.config": ("DTCollectConfig", "DTConfig", "DTEvalConfig", "DTLearnConfig"),
+    ".mbpo.config": ("MBPOConfig", "MBPOLearnConfig", "MBPOOtherConfig"),
+    ".awac.config": ("AWACConfig", "AdvantageLearnConfig"),
     ".awac.policy": ("AWACPolicy",),
-    ".bcq.config": (
-        "BCQConfig",
-        "BCQLearnConfig",
-        "DiscreteBCQConfig",
-        "DiscreteBCQLearnConfig",
-    ),
+    ".bcq.config": ("BCQConfig", "BCQLearnConfig", "DiscreteBCQConfig", "DiscreteBCQLearnConfig"),
     ".bcq.policy": ("BCQPolicy",),
     ".bcq.discrete": ("DiscreteBCQPolicy",),
-    ".cql.config": (
-        "CQLConfig",
-        "CQLLearnConfig",
-        "DiscreteCQLConfig",
-        "DiscreteCQLLearnConfig",
-    ),
+    ".cql.config": ("CQLConfig", "CQLLearnConfig", "DiscreteCQLConfig", "DiscreteCQLLearnConfig"),
     ".cql.policy": ("CQLPolicy",),
     ".cql.discrete": ("DiscreteCQLPolicy",),
-    ".edac.config": (
-        "EDACConfig",
-        "EDACLearnConfig",
-    ),
+    ".edac.config": ("EDACConfig", "EDACLearnConfig"),
     ".edac.policy": ("EDACPolicy",),
-    ".iql.config": (
-        "IQLConfig",
-        "IQLLearnConfig",
-    ),
+    ".iql.config": ("IQLConfig", "IQLLearnConfig"),
     ".iql.policy": ("IQLPolicy",),
-    ".td3_bc.config": (
-        "TD3BCConfig",
-        "TD3BCLearnConfig",
-    ),
+    ".td3_bc.config": ("TD3BCConfig", "TD3BCLearnConfig"),
     ".td3_bc.policy": ("TD3BCPolicy",),
-    ".demonstrations.policy": (
-        "FromDemonstrations",
-        "as_demonstrations",
-    ),
-    ".demonstrations.config": (
-        "DemonstrationsConfig",
-        "two_buffers",
-    ),
-    ".sqil.policy": (
-        "SQILPolicy",
-        "SQILSACPolicy",
-    ),
+    ".demonstrations.policy": ("FromDemonstrations", "as_demonstrations"),
+    ".demonstrations.config": ("DemonstrationsConfig", "two_buffers"),
+    ".sqil.policy": ("SQILPolicy", "SQILSACPolicy"),
     ".sqil.config": (
         "SQILConfig",
         "SQILLearnConfig",
+        "SQILOtherConfig",
         "SQILSACConfig",
+        "SQILSACOtherConfig",
     ),
     ".rbc.policy": ("RBCPolicy",),
-    ".rbc.config": (
-        "RBCConfig",
-        "RBCLearnConfig",
-    ),
+    ".rbc.config": ("RBCConfig", "RBCLearnConfig"),
     ".r2d3.policy": ("R2D3Policy",),
-    ".r2d3.config": (
-        "R2D3Config",
-        "R2D3LearnConfig",
-    ),
+    ".r2d3.config": ("R2D3Config", "R2D3LearnConfig", "R2D3OtherConfig"),
     ".ibc.policy": ("IBCPolicy",),
-    ".ibc.config": (
-        "IBCConfig",
-        "IBCLearnConfig",
-    ),
+    ".ibc.config": ("IBCConfig", "IBCLearnConfig"),
     ".dqfd.policy": ("DQfDPolicy",),
-    ".dqfd.config": (
-        "DQfDConfig",
-        "DQfDLearnConfig",
-    ),
+    ".dqfd.config": ("DQfDConfig", "DQfDLearnConfig", "DQfDOtherConfig"),
     ".bco.policy": ("BCOPolicy",),
-    ".bco.config": ("BCOConfig",),
-    ".bc.policy": (
-        "BCPolicy",
-        "CloningPolicy",
-    ),
-    ".bc.config": (
-        "BCConfig",
-        "BCLearnConfig",
-        "CloningConfig",
-    ),
-    ".acer.config": ("ACERConfig",),
+    ".bco.config": ("BCOCollectConfig", "BCOConfig", "BCOLearnConfig", "BCOOtherConfig"),
+    ".bc.policy": ("BCPolicy", "CloningPolicy"),
+    ".bc.config": ("BCConfig", "BCLearnConfig", "CloningConfig", "CloningLearnConfig"),
+    ".acer.config": ("ACERConfig", "ACERLearnConfig"),
     ".acer.policy": ("ACERPolicy",),
-    ".expert.config": ("ExpertConfig",),
+    ".expert.config": ("ExpertCollectConfig", "ExpertConfig"),
     ".expert.policy": ("ExpertPolicy",),
-    ".ppg.config": (
-        "PPGConfig",
-        "PPGLearnConfig",
-    ),
+    ".ppg.config": ("PPGConfig", "PPGLearnConfig"),
     ".ppg.policy": ("PPGPolicy",),
-    ".ppo_offpolicy.config": ("PPOOffPolicyConfig",),
+    ".ppo_offpolicy.config": (
+        "PPOOffPolicyCollectConfig",
+        "PPOOffPolicyConfig",
+        "PPOOffPolicyLearnConfig",
+        "PPOOffPolicyOtherConfig",
+    ),
     ".ppo_offpolicy.policy": ("PPOOffPolicy",),
     ".continuous_q.held_noise": ("HeldNoise",),
     ".tqc.policy": ("TQCPolicy",),
     ".unit_actions": ("UnitActions",),
-    ".tqc.config": (
-        "TQCConfig",
-        "TQCLearnConfig",
-    ),
+    ".tqc.config": ("TQCConfig", "TQCLearnConfig"),
     ".sac.config": ("SACCollectConfig", "SACConfig", "SACLearnConfig"),
     ".pdqn.policy": ("PDQNPolicy",),
-    ".pdqn.config": (
-        "PDQNConfig",
-        "PDQNLearnConfig",
-        "PDQNOtherConfig",
-    ),
+    ".pdqn.config": ("PDQNConfig", "PDQNLearnConfig", "PDQNOtherConfig"),
     ".discrete_sac.policy": ("DiscreteSACPolicy",),
-    ".discrete_sac.config": (
-        "DiscreteSACConfig",
-        "DiscreteSACLearnConfig",
-    ),
+    ".discrete_sac.config": ("DiscreteSACConfig", "DiscreteSACLearnConfig"),
     ".d4pg.policy": ("D4PGPolicy",),
     ".d4pg.config": ("D4PGConfig", "D4PGOtherConfig"),
     ".crossq.policy": ("CrossQPolicy",),
-    ".crossq.config": (
-        "CrossQConfig",
-        "CrossQLearnConfig",
-    ),
+    ".crossq.config": ("CrossQConfig", "CrossQLearnConfig"),
     ".dqn.variants": ("DDQNConfig", "DuelingConfig"),
-    ".sqn.config": (
-        "SQNConfig",
-        "SQNLearnConfig",
-    ),
+    ".sqn.config": ("SQNConfig", "SQNEpsConfig", "SQNLearnConfig", "SQNOtherConfig"),
     ".sqn.policy": ("SQNPolicy",),
-    ".pqn.config": (
-        "PQNConfig",
-        "PQNLearnConfig",
-    ),
+    ".pqn.config": ("PQNCollectConfig", "PQNConfig", "PQNLearnConfig", "PQNOtherConfig"),
     ".pqn.policy": ("PQNPolicy",),
-    ".fqf.config": (
-        "FQFConfig",
-        "FQFLearnConfig",
-    ),
+    ".fqf.config": ("FQFConfig", "FQFLearnConfig"),
     ".fqf.policy": ("FQFPolicy",),
     ".bdq.config": ("BDQConfig",),
     ".bdq.policy": ("BDQPolicy",),
-    ".iqn.config": (
-        "IQNConfig",
-        "IQNLearnConfig",
-    ),
+    ".iqn.config": ("IQNConfig", "IQNLearnConfig"),
     ".iqn.policy": ("IQNPolicy",),
-    ".r2d2.config": ("R2D2Config", "R2D2LearnConfig"),
+    ".r2d2.config": ("R2D2CollectConfig", "R2D2Config", "R2D2LearnConfig", "R2D2OtherConfig"),
     ".r2d2.policy": ("R2D2Policy",),
-    ".rainbow.config": (
-        "RainbowConfig",
-        "RainbowOtherConfig",
-    ),
-    ".a2c.config": ("A2CConfig",),
+    ".rainbow.config": ("RainbowConfig", "RainbowEpsConfig", "RainbowOtherConfig"),
+    ".a2c.config": ("A2CCollectConfig", "A2CConfig", "A2CLearnConfig"),
     ".a2c.policy": ("A2CPolicy",),
     ".actor_critic.config": (
         "ActorCriticCollectConfig",
@@ -481,23 +341,11 @@ _HOMES = {
     ".c51.config": ("C51Config",),
     ".c51.policy": ("C51Policy",),
     ".dqn.distributional": ("DistributionalPolicy",),
-    ".mdqn.config": (
-        "MDQNConfig",
-        "MDQNLearnConfig",
-    ),
+    ".mdqn.config": ("MDQNConfig", "MDQNLearnConfig"),
     ".mdqn.policy": ("MDQNPolicy",),
-    ".qrdqn.config": (
-        "QRDQNConfig",
-        "QRDQNLearnConfig",
-    ),
+    ".qrdqn.config": ("QRDQNConfig", "QRDQNLearnConfig"),
     ".qrdqn.policy": ("QRDQNPolicy",),
-    ".base": (
-        "Actor",
-        "Policy",
-        "as_outputs",
-        "mode_attribute",
-        "single_env_forward",
-    ),
+    ".base": ("Actor", "Policy", "as_outputs", "mode_attribute", "single_env_forward"),
     ".create": ("create_policy", "get_policy_cls"),
     "dicore_plugins.lazy": ("builds",),
     ".continuous_q.config": (
@@ -516,20 +364,32 @@ _HOMES = {
         "ValueLearnConfig",
     ),
     ".dqn.policy": ("DQNPolicy", "q_values"),
-    ".impala.config": ("IMPALAConfig",),
+    ".impala.config": (
+        "IMPALACollectConfig",
+        "IMPALAConfig",
+        "IMPALALearnConfig",
+        "IMPALAOtherConfig",
+    ),
     ".impala.policy": ("IMPALAPolicy",),
-    ".pg.config": ("PGConfig",),
+    ".pg.config": ("PGCollectConfig", "PGConfig", "PGLearnConfig"),
     ".pg.policy": ("PGPolicy",),
-    ".ppo.config": ("ClippedLearnConfig", "PPOConfig", "PPOLearnConfig"),
+    ".ppo.config": ("ClippedLearnConfig", "PPOCollectConfig", "PPOConfig", "PPOLearnConfig"),
     ".ppo.policy": ("ClippedPolicy", "PPOPolicy"),
     ".random": (
         "FixedConfig",
         "FixedPolicy",
+        "RandomCollectConfig",
         "RandomConfig",
         "RandomPolicy",
     ),
     ".sac.policy": ("SACPolicy",),
-    ".td3.config": ("DDPGConfig", "TD3Config"),
+    ".td3.config": (
+        "DDPGConfig",
+        "DDPGLearnConfig",
+        "TD3CollectConfig",
+        "TD3Config",
+        "TD3LearnConfig",
+    ),
     ".td3.policy": ("TD3Policy",),
     ".rewards": ("with_reward_model",),
 }

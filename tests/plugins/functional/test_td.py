@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.functional.td import (
+    by_head,
     discounted_sum,
     dqn_td_target,
     expected_value,
@@ -175,3 +176,18 @@ def test_priorities_of_sequences_by_hand() -> None:
     mask = torch.tensor([[1, 1], [1, 0], [0, 0]])
     assert sequence_priority(error, mask, 0.75).tolist() == [2.25 + 0.5, 8.0, 0.0]
     assert sequence_priority(error[:1], largest_share=0.75).tolist() == [2.75]
+
+
+def test_a_function_by_head() -> None:
+    """Columns of a tensor go with the heads of a list; one action stays one tensor."""
+    q = [torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0, 7.0], [8.0, 9.0, 10.0]])]
+    action = torch.tensor([[1, 2], [0, 1]])
+
+    def taken(values: Tensor, chosen: Tensor) -> Tensor:
+        return values.gather(1, chosen[:, None])[:, 0]
+
+    assert [each.tolist() for each in by_head(taken, q, action)] == [[2.0, 3.0], [7.0, 9.0]]
+    assert [each.tolist() for each in by_head(taken, q[:1], action[:, 0])] == [[2.0, 3.0]]
+    assert by_head(taken, q[0], action[:, 0]).tolist() == [2.0, 3.0]
+    with pytest.raises(ValueError, match="shorter"):
+        by_head(taken, q, action[:, :1])

@@ -16,7 +16,11 @@ from dicore.data.tree import tree_stack
 from dicore.errors import ConfigError, EnvSpaceError
 from dicore_plugins.models import DQN
 from dicore_plugins.models.encoders.nested import Nested, OneHot
-from dicore_plugins.models.shapes import discrete_shape, observation_options
+from dicore_plugins.models.shapes import (
+    discrete_shape,
+    observation_options,
+    vector_discrete_shape,
+)
 
 
 @given(
@@ -148,3 +152,27 @@ def test_what_is_no_space_is_told_so(given: Any) -> None:
         observation_options(given)
     with pytest.raises(ConfigError, match=r"action_space is .*, not a Gymnasium space"):
         discrete_shape(given, algorithm="dqn")
+
+
+VECTOR = gym.spaces.Box(-1, 1, (4,), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "problem"),
+    [
+        (VECTOR, gym.spaces.Discrete(3), ""),
+        (VECTOR, VECTOR, "'mine' needs discrete actions; this env has Box"),
+        (VECTOR, gym.spaces.Discrete(3, start=1), "needs one discrete action from 0 on; .*start=1"),
+        (VECTOR, gym.spaces.MultiDiscrete([3, 2]), "needs one discrete action from 0 on"),
+        (gym.spaces.Discrete(5), gym.spaces.Discrete(3), "needs vectors .* has Discrete"),
+        (gym.spaces.Box(0, 1, (4, 4)), gym.spaces.Discrete(3), "needs vectors as observations"),
+        (gym.spaces.Dict(a=VECTOR), gym.spaces.Discrete(3), "needs vectors as observations"),
+    ],
+    ids=str,
+)
+def test_sizes_of_vectors_and_one_choice(observation: Any, action: Any, problem: str) -> None:
+    if not problem:
+        assert vector_discrete_shape(observation, action, algorithm="mine") == (4, 3)
+        return
+    with pytest.raises(ConfigError, match=problem):
+        vector_discrete_shape(observation, action, algorithm="mine")

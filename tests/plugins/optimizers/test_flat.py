@@ -265,6 +265,8 @@ def test_the_learn_section_gives_rate_norm_and_options() -> None:
     assert made.learning_rate == made.configured_rate == learn.learning_rate
     assert made.max_grad_norm == 3.0
     assert made.param_groups[0]["weight_decay"] == 0.25
+    plain = compile_config(env="cartpole", policy="random").policy.learn  # has no max_grad_norm
+    assert optimizer_of(plain, Flat(net())).max_grad_norm is None
 
 
 def test_an_optimizer_that_needs_a_closure_is_refused() -> None:

@@ -6,6 +6,7 @@ import types
 from collections import namedtuple
 from typing import Any, NamedTuple
 
+import attrs
 import gymnasium
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ import torch
 
 from dicore.config import bind, compile_config
 from dicore.config.schema import frozen, option, section
+from dicore.config.signature import config_class
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ModeError
 from dicore.run.env_factory import BuildContext
+from dicore_plugins import policies
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.evaluators import BaseSerialEvaluator
@@ -24,6 +27,7 @@ from dicore_plugins.learners import BaseLearner
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.policies import DQNPolicy, single_env_forward
 from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
+from dicore_registry import default
 
 MODES = ("learn_mode", "collect_mode", "eval_mode")
 
@@ -265,3 +269,13 @@ def test_networks_act_in_evaluation_mode(name: str) -> None:
     assert all(each.training for each in net.modules())
     assert net[1].num_batches_tracked == 0
     assert not any(each.training for each in policy.get_attribute("target_model").modules())
+
+
+def test_the_sections_of_all_policies_are_public() -> None:
+    """A relative replaces a section by a subclass of its class."""
+    for entry in default().entries("policy"):
+        if entry.dist == "dicore-plugins":
+            for field in attrs.fields(config_class(default().load(entry), "policy")):
+                made = field.metadata.get("section")
+                own = made is not None and made.__module__.startswith("dicore_plugins.policies")
+                assert not own or made.__name__ in policies.__all__, made

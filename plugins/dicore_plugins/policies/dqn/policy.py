@@ -26,7 +26,7 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
-from dicore_plugins.functional.td import bridged, dqn_td_target, legal, nstep_td_error
+from dicore_plugins.functional.td import bridged, by_head, dqn_td_target, legal, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.encoders.mlp import applies
@@ -197,12 +197,10 @@ class DQNPolicy(Policy):
             online = q_values(self._model, batch["next_obs"]) if self._cfg.learn.double else next_q
             online = legal(online, batch["next_obs"])
             reward, done, gamma = self._bridged(batch)
-            if isinstance(next_q, torch.Tensor):
-                return dqn_td_target(next_q, reward, done, gamma, online)
-            return [
-                dqn_td_target(head, reward, done, gamma, chooser)
-                for head, chooser in zip(next_q, online, strict=True)
-            ]
+            target: torch.Tensor | list[torch.Tensor] = by_head(
+                lambda q, chooser: dqn_td_target(q, reward, done, gamma, chooser), next_q, online
+            )
+            return target
 
     def _action_index(self, action: torch.Tensor) -> torch.Tensor:
         """Converts actions [B] or [B, H] of the environment to indices from 0, int64."""

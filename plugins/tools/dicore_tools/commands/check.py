@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -77,18 +78,21 @@ def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> N
                 result = _run(check, verbose=verbose)
             if (check.name, result.outcome) == ("loads", "failed"):
                 unloadable.add(label)
+            failed_anew = result.outcome == "failed" and not _repeated(result, results)
             results.append(result)
-            shown = result.outcome == "failed" or (single and result.outcome == "ok")
+            shown = failed_anew or (single and result.outcome == "ok")
             if not as_json and (verbose or shown):
                 _print(result, out, summary=single)
     failed = sum(result.outcome == "failed" for result in results)
-    lines = _advice(what) if single and not failed else []
+    advice = _advice(what) if single and not failed else []
     if as_json:
         tests = [asdict(result) for result in results]
-        item = {"failed": failed, "checks": tests, "advice": lines}
+        item = {"failed": failed, "checks": tests, "advice": advice}
         sys.stdout.write(json.dumps(item, indent=1) + "\n")
     else:
-        for line in lines:
+        for line in () if verbose else _repeats(results):
+            click.echo(line, file=out)
+        for line in advice:
             click.echo(f"advice: {line}", file=out)
         _print_summary(results)
     ctx.exit(1 if failed else 0)
@@ -143,6 +147,21 @@ def _run(check: Check | EnvCheck, *, verbose: bool) -> _Result:
         reason = "".join(traceback.format_exception(error)) if verbose else _brief(error)
     hint = hint if outcome == "failed" else ""
     return _Result(check.component.label, check.name, outcome, reason, summary, hint)
+
+
+def _repeated(result: _Result, results: Sequence[_Result]) -> bool:
+    """Returns whether a test before failed for the same reason, in the same component."""
+    same = (result.component, "failed", result.reason)
+    return any((each.component, each.outcome, each.reason) == same for each in results)
+
+
+def _repeats(results: Sequence[_Result]) -> Iterator[str]:
+    """Yields a line for each reason that more than one test of a component failed for."""
+    counts = Counter((each.component, each.reason) for each in results if each.outcome == "failed")
+    for (component, reason), count in counts.items():
+        if count > 1:
+            more = plural(count - 1, "more test")
+            yield f"failed  {component}: {more} fail so (-v prints them): {reason}"
 
 
 def _about(check: Check | EnvCheck) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dicore.config.schema import Section, component, frozen
 from dicore.config.sections import EnvConfig
-from dicore.errors import DicoreError, EnvCreateError, UnknownComponentError
+from dicore.errors import ConfigError, DicoreError, EnvCreateError, UnknownComponentError
 from dicore.testing.env import CHECKS, EnvContract
 
 __all__ = [
@@ -20,6 +20,8 @@ __all__ = [
 
 _PACKAGES = ("gymnasium", "gym", "pettingzoo")
 """Packages that define an API of environments."""
+
+_NO_ENV = "another component is checked by name: dicore --plugin FILE check KIND/NAME (@register)"
 
 
 class Envs(EnvContract):
@@ -124,7 +126,12 @@ def section_of(env: str) -> Any:
 
     name = env.removeprefix("env/") if ":" not in env else env
     given = {"type": name, "n_evaluator_episode": 1, "stop_value": 1.0}
-    return compile_section(_Slot, {"env": given}).env
+    try:
+        return compile_section(_Slot, {"env": given}).env
+    except ConfigError as error:
+        if ".py:" not in name or error.hint:
+            raise
+        raise ConfigError(error.message, hint=_NO_ENV) from error
 
 
 def factory_of(env: str) -> Callable[[], Any]:
