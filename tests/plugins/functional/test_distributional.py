@@ -107,6 +107,16 @@ def test_quantile_loss_against_loops(rows: int, n: int, m: int, kappa: float) ->
     assert torch.equal(target, before)
 
 
+@pytest.mark.parametrize("kappa", [0.0, 0.5, 1.0])
+def test_the_gradient_of_the_quantile_loss_is_its_slope(kappa: float) -> None:
+    g = torch.Generator().manual_seed(1)
+    theta, target = (torch.randn(3, n, generator=g, dtype=torch.float64) for n in (4, 5))
+    fraction, weight = torch.rand(3, 4, generator=g).double(), torch.rand(3, generator=g).double()
+    assert torch.autograd.gradcheck(
+        lambda theta: qrdqn_loss(theta, target, fraction, weight, kappa)[0], theta.requires_grad_()
+    )
+
+
 def test_quantiles_learn_the_quantiles() -> None:
     """The minimum of the loss is at the quantiles of the target, with a small kappa."""
     fraction = (torch.arange(5) + 0.5) / 5

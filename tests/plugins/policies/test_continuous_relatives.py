@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,31 @@ def test_batch_renormalisation_is_that_of_the_paper() -> None:
     norm.train()
     norm.forward(torch.full((1, 4, 2), torch.nan))
     assert torch.equal(norm.mean, kept)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_gradients_of_batch_renormalisation_are_those_of_autograd(frozen: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def drawn(*shape: int) -> Any:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    norm = BatchRenorm(2, 3, warm_up=0).double()
+    for each in norm.parameters():
+        each.data = drawn(2, 1, 3)
+    norm.mean, norm.var = drawn(2, 1, 3), drawn(2, 1, 3).square() * 20
+    x, weight = (3 * drawn(2, 16, 3)).requires_grad_(), drawn(2, 16, 3)
+    var, mean = torch.var_mean(x, 1, keepdim=True)
+    r, d = copy.deepcopy(norm)._correction(mean.detach(), var.detach())
+    assert (r == 1 / 3).sum() == 1  # one is bounded
+    scale, shift = (each.detach() if frozen else each for each in (norm.scale, norm.shift))
+    wanted = ((x - mean) / (var + 1e-3).sqrt() * r + d) * scale + shift
+    found = norm(x, frozen=frozen)
+    torch.testing.assert_close(found, wanted)
+    by = [x] if frozen else [x, norm.scale, norm.shift]
+    gradients = (torch.autograd.grad((y * weight).sum(), by) for y in (found, wanted))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def projected(probability: Any, reward: float, discount: float, atoms: Any) -> Any:
