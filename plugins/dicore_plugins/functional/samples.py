@@ -131,6 +131,12 @@ def _flat(columns: dict[str, Any], steps: int) -> Batch:
     return samples[np.flatnonzero(valid)]
 
 
+def as_rows(leaf: Any) -> Any:
+    """Flattens [T, N, ...], an array or a tensor, to [T * N, ...]; items may have no numbers."""
+    steps, envs, *item = leaf.shape
+    return leaf.reshape(steps * envs, *item)
+
+
 def transitions(block: Batch, tail: Tail | None = None) -> Batch:
     """Converts a block [T, N, ...] to single steps [B, ...] with `next_obs`; see `flatten_time`."""
     if "next_obs" in block:
@@ -194,7 +200,8 @@ def sequences(block: Batch, length: int, stride: int, tail: Tail | None = None) 
     num_envs = block["end"].shape[1]
 
     def cut(leaf: Any) -> Any:  # [S, L, N, ...] -> [S, N, L, ...] -> [B, L, ...]
-        return leaf[rows].swapaxes(1, 2).reshape(-1, length, *leaf.shape[2:])
+        chosen = leaf[rows].swapaxes(1, 2)
+        return chosen.reshape(len(starts) * num_envs, length, *leaf.shape[2:])
 
     columns = {key: each for key, each in block.items() if key not in ("valid", "env_id")}
     found = tree_map(cut, columns)
@@ -341,8 +348,7 @@ def _bridged(
 
 def _take(leaf: npt.NDArray[Any], index: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     """Takes [T', N, ...] by indices into the flattened first two axes of [T, N, ...]."""
-    steps, envs, *item = leaf.shape
-    return leaf.reshape(steps * envs, *item).take(index, axis=0)
+    return as_rows(leaf).take(index, axis=0)
 
 
 def get_nstep_return_data(

@@ -122,16 +122,22 @@ def observation_options(space: Any, conv: str = "auto") -> dict[str, Any]:
         `model.obs_parts` lists the leaves; each image among them has a CNN of its own.
 
     Raises:
-        ConfigError: observations are not arrays of a fixed size (text, sequences, graphs).
+        ConfigError: observations are not arrays of a fixed size (text, sequences, graphs), or have
+            no numbers.
     """
     if _is_categorical(space) or type(space).__name__ in _NESTED:
         parts = tuple(_leaves(space, (), conv))
-        return {"model.obs_shape": sum(part[1] for part in parts), "model.obs_parts": parts}
+        width = sum(part[1] for part in parts)
+        if not width:
+            raise _no_numbers(space)
+        return {"model.obs_shape": width, "model.obs_parts": parts}
     shape = getattr(space, "shape", None)
     if shape is None:
         raise _no_numbers(space)
     sides = tuple(int(size) for size in shape)
     count = math.prod(sides)
+    if not count:
+        raise _no_numbers(space)
     as_image = len(sides) == 3 and (
         obs_shape_problem(sides, conv) is None or count > _MOST_FLATTENED
     )
@@ -154,6 +160,18 @@ def options_for(model: Any, space: Any) -> dict[str, Any]:
             hint="flatten the observations: env.env_wrapper=flat_obs",
         )
     return found
+
+
+def has_images(shape: ObsShape | None, parts: Sequence[Part] | None) -> bool:
+    """Returns whether an observation is an image, or has one among its leaves.
+
+    Args:
+        shape: `model.obs_shape`.
+        parts: `model.obs_parts`.
+    """
+    if parts:
+        return any(size and not counts for _, _, counts, size in parts)
+    return isinstance(shape, Sequence) and len(shape) == 3
 
 
 def part_problem(part: Part) -> str | None:
@@ -196,7 +214,7 @@ def _no_numbers(space: Any) -> ConfigError:
     if not hasattr(space, "sample"):
         return _no_space("observation_space", space)
     return ConfigError(
-        f"env.type: observations of {space} are not arrays of a fixed size",
+        f"env.type: observations of {space} are not arrays of a fixed size with numbers",
         hint="convert them in an env wrapper (dicore new plugin NAME --kind env_wrapper)",
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from dicore.data import Batch, tree_map
 from dicore.errors import SchemaError
 from dicore.interfaces.policy import CollectMode, Tail
-from dicore_plugins.functional.samples import next_obs_of
+from dicore_plugins.functional.samples import as_rows, next_obs_of
 
 
 def with_reward_model(collect_mode: Any, reward_model: Any, *, estimates: bool = True) -> Any:
@@ -38,9 +38,7 @@ def with_reward_model(collect_mode: Any, reward_model: Any, *, estimates: bool =
         steps, num_envs = block["end"].shape
         columns = {key: block[key] for key in block.columns if key != "valid"}
         columns["next_obs"] = next_obs_of(block, tail)
-        rows = Batch(
-            tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), columns), steps * num_envs
-        )
+        rows = Batch(tree_map(as_rows, columns), steps * num_envs)
         valid = np.flatnonzero(block["valid"].reshape(-1))
         reward_model.collect_data(rows[valid[valid >= tail.carried * num_envs]])
         if not estimates:

@@ -10,8 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dicore.data import Batch
 from dicore.errors import SchemaError, UsageError
-from dicore_plugins.functional.samples import get_nstep_return_data, nstep_columns
+from dicore_plugins.functional.samples import (
+    as_rows,
+    get_nstep_return_data,
+    nstep_columns,
+    sequences,
+)
 
 F = np.float32
 
@@ -228,3 +234,11 @@ def test_rows_and_columns_agree(length: int, nstep: int, seed: int) -> None:
         assert row["done"] == bool(want["done"][t, 0])
         assert row["value_gamma"] == pytest.approx(float(want["value_gamma"][t, 0]))
         np.testing.assert_array_equal(row["next_obs"], want["next_obs"]["at"][t, 0])
+
+
+def test_items_without_numbers_keep_their_rows() -> None:
+    """As a leaf Box(0,) of an observation has them."""
+    end, nothing = np.zeros((6, 2), np.bool_), np.zeros((6, 2, 0), np.float32)
+    assert as_rows(nothing).shape == (12, 0)
+    found = sequences(Batch({"obs": {"nothing": nothing}, "end": end}, 6), 3, 3)
+    assert found["obs"]["nothing"].shape == (4, 3, 0)

@@ -138,6 +138,8 @@ def test_parts_stand_side_by_side_in_the_order_of_the_space() -> None:
         gym.spaces.Text(3),
         gym.spaces.Sequence(gym.spaces.Discrete(2)),
         gym.spaces.Dict(a=gym.spaces.Discrete(2), b=gym.spaces.Text(3)),
+        gym.spaces.Box(0, 1, (0,)),
+        gym.spaces.Dict(),
     ],
     ids=str,
 )

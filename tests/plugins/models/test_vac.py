@@ -159,6 +159,8 @@ def test_what_it_cannot_do_is_refused(options: dict[str, Any], message: str) -> 
         VAC(**options)
     with pytest.raises(ConfigError):
         create_model({"type": "vac", **options})
+    image = ((("image",), 3888, (), (3, 36, 36)),)
+    assert [path for path, _ in VACConfig(obs_parts=image, obs_norm=True).check()] == ["obs_norm"]
     assert VACConfig().activation == "tanh"
 
 

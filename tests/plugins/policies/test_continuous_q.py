@@ -352,8 +352,10 @@ def test_batches_larger_than_the_buffer_are_refused() -> None:
 
 
 def test_images_and_other_networks_are_refused() -> None:
-    with pytest.raises(ConfigError, match="'qac' takes vectors"):
-        policy_of("sac", observed=spaces.Box(0, 255, (3, 64, 64), np.uint8))
+    image = spaces.Box(0, 255, (3, 64, 64), np.uint8)
+    for observed in (image, spaces.Dict(image=image, number=spaces.Box(-1, 1))):
+        with pytest.raises(ConfigError, match="'qac' takes vectors"):
+            policy_of("sac", observed=observed)
     with pytest.raises(ConfigError, match=r"obs_shape.*vector"):
         QAC((3, 64, 64), 2)
     with pytest.raises(ConfigError, match="action_shape"):

@@ -69,6 +69,25 @@ def test_the_auxiliary_value_trains_the_policy_network_and_the_value_its_own() -
         assert trained <= ({"policy.encoder", "policy.critic"} if part != "critic" else {"critic"})
 
 
+IMAGE = (3, 36, 36)
+DICT = ((("image",), 3 * 36 * 36, (), IMAGE), (("number",), 2, (), ()))
+
+
+@pytest.mark.parametrize(
+    "observed",
+    [{"obs_shape": IMAGE, "conv": "impala"}, {"obs_shape": None, "obs_parts": DICT}],
+    ids=["impala", "dict"],
+)
+def test_each_network_has_its_own_cnn(observed: dict[str, Any]) -> None:
+    """Of the configured form; the value of images in a dict trained that of the policy."""
+    model, image = PPGNet(action_shape=2, **observed), torch.rand(2, *IMAGE)
+    nested = {"image": image, "number": torch.rand(2, 2)}
+    model.v(nested if "obs_parts" in observed else image).sum().backward()
+    trained = {key.partition(".")[0] for key, each in model.named_parameters()
+               if each.grad is not None}  # fmt: skip
+    assert trained == {"critic", "critic_encode"}
+
+
 def test_kept_samples_are_part_of_the_state() -> None:
     policy, twin = ppg(BOX), ppg(BOX)
     policy.learn_mode.forward(samples_of(policy, seed=0))

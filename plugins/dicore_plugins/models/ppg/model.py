@@ -69,8 +69,9 @@ class PPGNet(nn.Module):
             **form,
             **options,
         )
-        is_image = self.policy.encode.conv is not None
-        self.critic_encode = ObsEncoder(obs_shape, obs_parts) if is_image else None
+        conv = options.get("conv", "auto")
+        has_cnn = self.policy.encode.learned
+        self.critic_encode = ObsEncoder(obs_shape, obs_parts, conv=conv) if has_cnn else None
         sizes = (*encoder_hidden_size_list, *critic_head_hidden_size_list, 1)
         self.critic = MLP((self.policy.encode.features, *sizes), **form)
         if options.get("initial_weights") != "uniform":

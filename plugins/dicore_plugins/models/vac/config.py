@@ -10,6 +10,7 @@ from dicore_plugins.models.shapes import (
     Conv,
     Part,
     conv_option,
+    has_images,
     obs_parts_option,
     obs_shape_option,
     shape_problems,
@@ -79,7 +80,7 @@ class VACConfig(ComponentConfig):
             yield "action_shape", "continuous actions are one vector; set one number"
         if self.args_shape and (self.continuous or isinstance(self.action_shape, tuple)):
             yield "args_shape", "only one discrete action can have arguments"
-        if self.obs_norm and isinstance(self.obs_shape, tuple) and len(self.obs_shape) == 3:
+        if self.obs_norm and has_images(self.obs_shape, self.obs_parts):
             yield "obs_norm", "images are scaled by the CNN; set it to False"
         if self.rnn is not None and self.share_encoder is False:
             yield "share_encoder", "actor and critic share the recurrent layer; set it to True"

@@ -15,6 +15,7 @@ from torch import Tensor
 from dicore.data import Batch, Tree, tree_map
 from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.exploration import mask_of
+from dicore_plugins.functional.samples import as_rows
 
 
 def minibatches(columns: dict[str, Any], order: Tensor, size: int) -> Iterator[Batch]:
@@ -67,8 +68,7 @@ def log_prob_of(block: Batch, index_of: Callable[[Batch], Any]) -> Any:
         block: Columns [T, N, ...]: the distribution, the action, and obs if it may have a mask.
         index_of: Returns the actions of a batch as the distribution has them.
     """
-    flat = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), dict(block.columns))
-    batch = Batch(flat).to_torch()
+    batch = Batch(tree_map(as_rows, dict(block.columns))).to_torch()
     with torch.inference_mode():
         log_prob, _ = log_prob_entropy(batch.columns, index_of(batch), mask_of(batch.get("obs")))
     return log_prob.float().numpy()

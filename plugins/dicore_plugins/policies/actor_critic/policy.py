@@ -27,7 +27,7 @@ from dicore_plugins.functional.advantage import gae
 from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss
-from dicore_plugins.functional.samples import flatten_time, rows_after, to_batch
+from dicore_plugins.functional.samples import as_rows, flatten_time, rows_after, to_batch
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models.encoders.mlp import applies
 from dicore_plugins.models.flat import Flat
@@ -419,7 +419,7 @@ class ActorCriticPolicy(Policy):
             with evaluating(self._switched):
                 return self._memory.block_values(self._model, block, tail, self._device)
         shape = block["end"].shape
-        rows = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), block["obs"])
+        rows = tree_map(as_rows, block["obs"])
         value = self._values(rows).reshape(shape)
         finals = self._values(tail.final_obs) if len(tail.final_index) else np.empty(0, np.float32)
         return value, rows_after(value, self._values(tail.obs), finals, tail)

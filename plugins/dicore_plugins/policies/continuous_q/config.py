@@ -78,12 +78,11 @@ class ActorQPolicyConfig(PolicyConfig):
         Raises:
             ConfigError: the model does not take the observations.
         """
-        from dicore_plugins.models.shapes import options_for
+        from dicore_plugins.models.shapes import has_images, options_for
 
         found = options_for(self.model, observation_space)
-        shape = found["model.obs_shape"]
-        takes_vectors = self.model is not None and "critic_hidden_size_list" in self.model
-        if takes_vectors and isinstance(shape, tuple) and len(shape) == 3:
+        images = has_images(found["model.obs_shape"], found.get("model.obs_parts"))
+        if images and self.model is not None and "critic_hidden_size_list" in self.model:
             raise ConfigError(
                 f"policy.model: '{self.model.type}' takes vectors; the observations of this env"
                 f" are {observation_space}",

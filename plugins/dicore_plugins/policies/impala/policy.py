@@ -18,7 +18,7 @@ from dicore.errors import SchemaError
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.off_policy import vtrace
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, a2c_error
-from dicore_plugins.functional.samples import next_obs_of, sequences
+from dicore_plugins.functional.samples import as_rows, next_obs_of, sequences
 from dicore_plugins.policies.actor_critic.policy import DISTRIBUTION, ActorCriticPolicy
 from dicore_plugins.policies.base import evaluating
 from dicore_plugins.policies.impala.config import IMPALAConfig
@@ -44,7 +44,7 @@ class IMPALAPolicy(ActorCriticPolicy):
         return [result]
 
     def _steps(self, column: Tree) -> Tree:
-        return tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), column)
+        return tree_map(as_rows, column)
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
