@@ -9,6 +9,7 @@ import cloudpickle
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils import parametrizations
 
 from dicore.errors import ConfigError, UnknownComponentError
 from dicore_plugins.models import DQN, Flat, create_model
@@ -225,6 +226,18 @@ def test_a_replaced_parameter_is_used() -> None:
     layer = model.heads[0].advantage.layers[0]
     layer.weight = torch.nn.Parameter(torch.zeros(2, 4))
     assert torch.equal(model.q(torch.randn(3, 4)), layer.bias.expand(3, 2))
+
+
+def test_a_layer_that_is_parametrised_later_is_called() -> None:
+    """Weight normalisation swaps the class and the parameters of the same layer."""
+    model = DQN(4, 2, (8,))
+    obs = torch.randn(3, 4)
+    before = model.q(obs)
+    layer = parametrizations.weight_norm(model.encoder.layers[0])
+    assert torch.allclose(model.q(obs), before, atol=1e-6)
+    with torch.no_grad():
+        layer.parametrizations.weight.original0.zero_()
+    assert not torch.allclose(model.q(obs), before, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -199,10 +199,6 @@ class MLP(nn.Module):
         self._activate = function.by_torch
         self.layers = nn.ModuleList()
         self._forms: list[tuple[bool, bool]] = []
-        # The parameter dicts of the layers: ten times as fast as `layer.weight`, and still valid
-        # after a parameter is replaced. deepcopy and pickle keep them shared with the layers.
-        self._known: list[tuple[dict[str, Any] | None, nn.Module, bool, bool]] = []
-        self._present: list[nn.Module] = []
         hidden = len(sizes) - 1 if activate_output else len(sizes) - 2
         for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
             layer = nn.Linear(fan_in, fan_out)
@@ -220,14 +216,12 @@ class MLP(nn.Module):
 
         That is whether its output is activated, and normalised before.
         """
-        layers: Any = self._modules["layers"]  # ten times as fast as `self.layers`
-        present = list(layers._modules.values())  # noqa: SLF001 - as above
-        if present != self._present:
-            tables = [each._parameters if _is_linear(each) else None for each in present]  # noqa: SLF001
-            forms = zip(tables, present, self._forms, strict=True)
-            self._known = [(table, layer, *form) for table, layer, form in forms]
-            self._present = present
-        return self._known
+        # Tables are ten times as fast as `self.layers` and `layer.weight`.
+        layers: Any = self._modules["layers"]
+        return [
+            (layer._parameters if _is_linear(layer) else None, layer, active, norm)  # noqa: SLF001
+            for layer, (active, norm) in zip(layers._modules.values(), self._forms, strict=True)  # noqa: SLF001
+        ]
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps float32 [B, input] to [B, output]."""
