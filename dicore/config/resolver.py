@@ -15,7 +15,7 @@ from dicore.config.redact import texts_in
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
-from dicore_registry import LOCAL, is_import_path, nearest
+from dicore_registry import is_import_path, nearest
 
 _NAMELESS = object()
 """Stands for the name of a class that has none."""
@@ -191,9 +191,8 @@ class ComponentResolver:
             cls = config_class(resolved.target, kind)
         except RegistryError as error:
             unknown = isinstance(error, UnknownComponentError)
-            dist, version = (unknown and self._supplier(path, wanted)) or ("", "")
-            place = "a file: dicore --plugin FILE ..." if dist == LOCAL else f"{dist} {version}"
-            more = f"; the run used it from {place}" if dist else ""
+            supplier = self._supplier(path, wanted) if unknown else None
+            more = f"; the run used it from {' '.join(supplier)}" if supplier else ""
             self.problems.add_error(where, error, layer, more)
             meant = self._meant(kind, wanted) if unknown else None
             if meant is None:

@@ -108,7 +108,7 @@ class _QuantileHuber(torch.autograd.Function):
 
     The slope of |tau - 1[error < 0]| * huber(error) / kappa is tau * c for c > 0 and (1 - tau) * c
     for c < 0, where c is the error divided by kappa and clamped to [-1, 1]; the loss is the slope
-    times (error - kappa * c / 2).
+    times (error - kappa * c / 2). For second derivatives, the slope is computed again with a graph.
     """
 
     @staticmethod
@@ -121,12 +121,17 @@ class _QuantileHuber(torch.autograd.Function):
         tau = fraction.unsqueeze(-1)
         below = slope.clamp_max(0.0).mul_(1 - 2 * tau)
         slope.mul_(tau).add_(below)
-        ctx.save_for_backward(slope.mean(2))
+        ctx.kappa = kappa
+        ctx.save_for_backward(quantile, target, tau, slope.mean(2))
         return error.mul_(slope).mean(2)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (slope,) = ctx.saved_tensors
+        quantile, target, tau, slope = ctx.saved_tensors
+        if torch.is_grad_enabled() and ctx.kappa > 0:
+            error = target.unsqueeze(1) - quantile.unsqueeze(2)
+            clamped = error.clamp(-ctx.kappa, ctx.kappa) / ctx.kappa
+            slope = torch.where(clamped < 0, (1 - tau) * clamped, tau * clamped).mean(2)
         return -slope * gradients[0], None, None, None
 
 

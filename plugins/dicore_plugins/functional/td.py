@@ -52,9 +52,6 @@ def legal(q: Any, obs: Any) -> Any:
 
     Returns:
         The form of `q`; -1e8 (-3e4 in float16) for forbidden actions: softmax(q) is 0 there.
-
-    Raises:
-        SchemaError: a mask has another number of actions than `q`.
     """
     mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
     if mask is None:
@@ -65,10 +62,6 @@ def legal(q: Any, obs: Any) -> Any:
             several = mask.ndim > q[0].ndim
             masks = [mask[..., head, :] for head in range(mask.shape[-2])] if several else [mask]
         return [legal(head, {"action_mask": each}) for head, each in zip(q, masks, strict=True)]
-    if mask.shape[-1] != q.shape[-1]:
-        raise SchemaError(
-            f"action_mask has shape {tuple(mask.shape)}, the values have shape {tuple(q.shape)}"
-        )
     least = _LEAST if str(q.dtype) not in _NARROW else -3e4
     if isinstance(q, Tensor):
         return q.masked_fill(~opened(mask), least)

@@ -60,6 +60,29 @@ def shape_problems(model: Any) -> Iterator[tuple[str, str]]:
     for at, part in enumerate(model.obs_parts or ()):
         if problem := part_problem(part):
             yield f"obs_parts.{at}", problem
+    yield from mask_problems(model)
+
+
+def mask_problems(model: Any) -> Iterator[tuple[str, str]]:
+    """Yields (option, problem) if the `action_mask` of observations does not fit the actions.
+
+    Args:
+        model: A section with `obs_parts` and `action_shape`; `continuous` actions have no mask.
+    """
+    shape = None if model.get("continuous") else model.get("action_shape")
+    parts = [part for part in model.obs_parts or () if part[0][:1] == ("action_mask",)]
+    if shape is None or not parts:
+        return
+    actions = [shape] if isinstance(shape, int) else [*shape]
+    widths = [len(counts) or width for _, width, counts, _ in parts]
+    whole = len(set(actions)) == 1 and widths == [sum(actions)]
+    if not whole and widths != actions:
+        found, wanted = (" and ".join(map(str, each)) for each in (widths, actions))
+        yield (
+            "obs_parts",
+            f"the observations' action_mask has {found} numbers for {wanted} actions; expected one"
+            " per action (0: forbidden), or another key if it is no mask",
+        )
 
 
 def obs_shape_problem(shape: ObsShape | None, conv: str = "auto") -> str | None:

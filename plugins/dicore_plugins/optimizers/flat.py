@@ -151,6 +151,11 @@ class FlatOptimizer:
         """Number of updates skipped for a non-finite loss or gradient; synchronises."""
         return self._calls - int(self._steps.item())
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Number of updates, and of those that were skipped; synchronises."""
+        return self._calls, self.skipped
+
     # ---- the rule
 
     def _fused(self, data: Tensor, grad: Tensor) -> None:

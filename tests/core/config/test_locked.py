@@ -132,16 +132,12 @@ def test_a_record_of_another_form_is_no_record(
         build(run, locked=True)
 
 
-@pytest.mark.parametrize(
-    ("dist", "version", "place"),
-    [("acme-rl", "0.3", r"acme-rl 0\.3"), ("local", "", "a file: dicore --plugin FILE")],
-)
-def test_a_run_names_the_package_or_file_that_is_gone(
-    build: Any, run: Path, dist: str, version: str, place: str
-) -> None:
+def test_a_run_names_the_package_that_is_gone(build: Any, run: Path) -> None:
     rewrite(run, lambda record: record["config"]["policy"].update(type="sac"))
-    rewrite(run, facts(type="sac", dist=dist, version=version))
-    with pytest.raises(ConfigError, match=f"no policy named 'sac'.*; the run used it from {place}"):
+    rewrite(run, facts(type="sac", dist="acme-rl", version="0.3"))
+    with pytest.raises(
+        ConfigError, match=r"no policy named 'sac'.*; the run used it from acme-rl 0.3"
+    ):
         build(run)
 
 

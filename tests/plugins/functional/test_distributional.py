@@ -112,9 +112,15 @@ def test_the_gradient_of_the_quantile_loss_is_its_slope(kappa: float) -> None:
     g = torch.Generator().manual_seed(1)
     theta, target = (torch.randn(3, n, generator=g, dtype=torch.float64) for n in (4, 5))
     fraction, weight = torch.rand(3, 4, generator=g).double(), torch.rand(3, generator=g).double()
-    assert torch.autograd.gradcheck(
-        lambda theta: qrdqn_loss(theta, target, fraction, weight, kappa)[0], theta.requires_grad_()
-    )
+
+    def loss_of(theta: Any) -> Any:
+        return qrdqn_loss(theta, target, fraction, weight, kappa)[0]
+
+    assert torch.autograd.gradcheck(loss_of, theta.requires_grad_())
+    (slope,) = torch.autograd.grad(loss_of(theta), theta, create_graph=bool(kappa))
+    if kappa:  # else it is the same in a neighbourhood
+        assert torch.autograd.gradgradcheck(loss_of, theta)
+        assert torch.autograd.grad(slope.square().sum(), theta)[0].abs().max() > 1e-3
 
 
 def test_quantiles_learn_the_quantiles() -> None:

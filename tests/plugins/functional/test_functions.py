@@ -156,7 +156,7 @@ TARGETS: dict[str, Callable[[], Call]] = {
     "log_probabilities": lambda: ((floats(B, A), torch.ones(B, A) > 0), {}),
     "kl_divergence": lambda: (({"logit": floats(B, A)}, {"logit": floats(B, A, seed=1)}), {}),
     "lambda_return": lambda: ((), steps("reward", "next_value", "done", "end")),
-    "legal": lambda: ((floats(B, A), {"action_mask": flags(B).unsqueeze(1).expand(B, A)}), {}),
+    "legal": lambda: ((floats(B, A), {"action_mask": flags(B).unsqueeze(1)}), {}),
     "by_head": lambda: ((torch.relu, floats(B, A)), {}),
     "categorical_and_pull": lambda: ((floats(B, A), actions()), {}),
     "ppo_slopes": lambda: (tuple(floats(B) for _ in range(6)), {}),

@@ -184,9 +184,14 @@ def test_gradients_of_batch_renormalisation_are_those_of_autograd(frozen: bool) 
     found = norm(x, frozen=frozen)
     torch.testing.assert_close(found, wanted)
     by = [x] if frozen else [x, norm.scale, norm.shift]
-    gradients = (torch.autograd.grad((y * weight).sum(), by) for y in (found, wanted))
+    gradients = [
+        torch.autograd.grad((y * weight).sum(), by, create_graph=True) for y in (found, wanted)
+    ]
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
+    again = [torch.autograd.grad(each[0].square().sum(), x)[0] for each in gradients]
+    torch.testing.assert_close(*again)
+    assert again[0].abs().max() > 0.01
 
 
 def projected(probability: Any, reward: float, discount: float, atoms: Any) -> Any:

@@ -162,11 +162,6 @@ def test_actions_that_a_mask_forbids_are_not_chosen() -> None:
         assert set(policy.eval_mode.forward(EnvBatch(np.arange(5), seen)).value["action"]) == {
             2 + only
         }
-    space = spaces.Dict(x=OBS, action_mask=spaces.MultiBinary(1))
-    policy = bind(compiled, space, spaces.Discrete(3)).policy.build(None)
-    seen["action_mask"] = np.ones((5, 1), np.int8)
-    with pytest.raises(SchemaError, match=r"action_mask has shape \(5, 1\)"):
-        policy.eval_mode.forward(EnvBatch(np.arange(5), seen))
 
 
 @pytest.mark.parametrize("continuous", [False, True])

@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from dicore.config import bind, compile_config
 from dicore.data import Batch
-from dicore.errors import ConfigError, SchemaError, UsageError
+from dicore.errors import ConfigError, UsageError
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything, stream
 from dicore_plugins.models import DQN, BCQNet, DiscreteBCQNet
@@ -218,8 +218,6 @@ def test_discrete_bcq_chooses_likely_actions_only() -> None:
     net = DiscreteBCQNet(obs_shape=3, action_shape=4)
     net._nets[1].q = lambda obs: torch.tensor([[0.0, 50.0, 1.0, 0.5]] * ROWS)  # type: ignore[method-assign]
     assert (net.likely(mask, q)[:, 2:] == q[:, 2:]).all()
-    with pytest.raises(SchemaError, match="action_mask has shape"):
-        net.likely({**mask, "action_mask": mask["action_mask"][:, :1]}, q)
 
 
 def test_networks_that_do_not_fit_are_refused() -> None:

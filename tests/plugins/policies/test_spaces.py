@@ -151,6 +151,41 @@ def test_other_actions_are_refused_when_bound(space: gym.Space[Any]) -> None:
     assert not nested or "flatten the action space" in caught.value.hint
 
 
+MASKED = {
+    "dqn": (spaces.Discrete(3), [3]),
+    "discrete_bcq": (spaces.Discrete(3), [3]),
+    "discrete_sac": (spaces.Discrete(3), [3]),
+    "dt": (spaces.Discrete(3), [3]),
+    "ppo": (spaces.MultiDiscrete([3, 3]), [2, 3]),
+    "pdqn": (spaces.Dict(action_type=spaces.Discrete(3), action_args=VECTOR), [3]),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_an_action_mask_of_another_width_is_refused_when_bound(name: str) -> None:
+    actions, shape = MASKED[name]
+    compiled = compile_config({"env": {"type": "cartpole"}, "policy": {"type": name}})
+
+    def bound(*sides: int, key: str = "action_mask") -> Any:
+        return bind(compiled, spaces.Dict({"x": VECTOR, key: spaces.MultiBinary(sides)}), actions)
+
+    assert len(bound(*shape).policy.model.obs_parts) == 2
+    with pytest.raises(ConfigError, match=r"action_mask has .* numbers for 3.* actions; expected"):
+        bound(*shape[:-1], 4)
+    assert bound(*shape[:-1], 4, key="seen")
+
+
+def test_masks_of_heads_and_categorical_ones_fit_and_continuous_actions_have_none() -> None:
+    several = spaces.Tuple([spaces.MultiBinary(3), spaces.MultiBinary(2)])
+    for mask, actions in (
+        (several, spaces.MultiDiscrete([3, 2])),
+        (spaces.MultiDiscrete([2, 2, 2]), spaces.Discrete(3)),
+        (spaces.MultiBinary(7), VECTOR),
+    ):
+        compiled = compile_config({"env": {"type": "cartpole"}, "policy": {"type": "ppo"}})
+        assert bind(compiled, spaces.Dict(x=VECTOR, action_mask=mask), actions)
+
+
 def test_a_model_of_one_array_refuses_nested_observations() -> None:
     """A foreign model, for instance one that `dicore new plugin` generated."""
 

@@ -133,7 +133,8 @@ class FiniteCheck:
     def __init__(self) -> None:
         self.due = _FIRST_CHECK
         self._losses: list[Any] = []
-        self._counts = dict.fromkeys(("in_a_row", "skipped", "skipped_in_a_row", "seen"), 0)
+        self._counts = dict.fromkeys(("in_a_row", "skipped"), 0)
+        self._optimizers: dict[str, tuple[int, int, int]] = {}
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Stores the loss of an update; nothing is copied from a device."""
@@ -143,8 +144,8 @@ class FiniteCheck:
         """Checks the updates since the last call.
 
         Raises:
-            NonFiniteError: three consecutive updates had a non-finite loss, or all since the last
-                check (three or more) a non-finite gradient.
+            NonFiniteError: three consecutive updates had a non-finite loss, or all of an optimizer
+                since the last check (three or more) a non-finite gradient.
         """
         made = engine.last_iter
         self.due = made + min(_CHECK_EVERY, max(_FIRST_CHECK, made))
@@ -152,9 +153,8 @@ class FiniteCheck:
         if self._counts["in_a_row"] > _TOLERATED:
             what = f"the loss of {self._counts['in_a_row']} consecutive updates"
             batch = None if losses.size and np.isfinite(losses[-1]) else _save_batch(engine)
-        elif self._counts["skipped_in_a_row"] > _TOLERATED:
-            what = f"the gradient of {self._counts['skipped_in_a_row']} consecutive updates"
-            batch = _save_batch(engine)
+        elif stuck := self._stuck():
+            what, batch = stuck, _save_batch(engine)
         else:
             return
         where = f"; the last batch is in {batch}" if batch else ""
@@ -176,7 +176,7 @@ class FiniteCheck:
                 break
             counts["in_a_row"] = 0 if good else counts["in_a_row"] + 1
         skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
-        fresh, made = skipped - counts["skipped"], engine.last_iter - counts["seen"]
+        fresh = skipped - counts["skipped"]
         if fresh > 0 and counts["skipped"] == 0:
             engine.logger.warning(
                 "update %d: skipped %d updates with a non-finite loss or gradient; see the metric"
@@ -184,23 +184,44 @@ class FiniteCheck:
                 engine.last_iter,
                 fresh,
             )
-        all_skipped = fresh >= made > 0
-        counts["skipped_in_a_row"] = counts["skipped_in_a_row"] + made if all_skipped else 0
-        counts["skipped"], counts["seen"] = skipped, engine.last_iter
+        counts["skipped"] = skipped
+        for name, (made, bad) in _optimizer_counts(engine).items():
+            before, bad_before, row = self._optimizers.get(name, (0, 0, 0))
+            if made > before:
+                row = row + made - before if bad - bad_before >= made - before else 0
+            self._optimizers[name] = made, bad, row
         return losses
 
-    def state_dict(self, engine: Any) -> dict[str, int]:
+    def _stuck(self) -> str | None:
+        """Describes the updates of an optimizer that skips all; None: there is none."""
+        for name, (_, _, row) in self._optimizers.items():
+            if row > _TOLERATED:
+                return f"the gradient of {row} consecutive updates{name and f' of the {name}'}"
+        return None
+
+    def state_dict(self, engine: Any) -> dict[str, Any]:
         """Returns the counters, after counting the updates since the last check."""
         self._count(engine)
-        return {**self._counts, "due": self.due}
+        return {**self._counts, "due": self.due, "optimizers": dict(self._optimizers)}
 
-    def load_state_dict(self, state: Mapping[str, int], engine: Any) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], engine: Any) -> None:
         """Restores what `state_dict` returned; without a state, counts from here on."""
         skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
-        found = {"skipped": skipped, "seen": engine.last_iter, **state}
+        found = {"skipped": skipped, **state}
         self._losses.clear()
         self._counts = {name: int(found.get(name, 0)) for name in self._counts}
+        now = {name: (*each, 0) for name, each in _optimizer_counts(engine).items()}
+        kept = {name: tuple(map(int, each)) for name, each in state.get("optimizers", {}).items()}
+        self._optimizers = {**now, **kept}  # type: ignore[dict-item] # three numbers each
         self.due = int(state.get("due", engine.last_iter + _CHECK_EVERY))
+
+
+def _optimizer_counts(engine: Any) -> Mapping[str, tuple[int, int]]:
+    """Returns the updates by each optimizer of the policy, and how many of them were skipped."""
+    skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
+    whole = {"": (int(engine.last_iter), skipped)}
+    found: Mapping[str, tuple[int, int]] = mode_attribute(engine.policy, "optimizer_counts", whole)
+    return found
 
 
 def _save_batch(engine: Any) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dicore_plugins.functional.td import legal
+from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.models.dqn.config import DiscreteBCQModelConfig
 from dicore_plugins.models.dqn.model import DQN
 
@@ -63,12 +63,15 @@ class DiscreteBCQNet(nn.Module):
     def likely(self, obs: Any, q: Any) -> Any:
         """Returns Q values in which actions unlike the recorded ones are least.
 
-        An `action_mask` of the observations is obeyed.
+        An `action_mask` of the observations is obeyed if there is one head.
         """
         with torch.no_grad():
-            logit = legal(self.imitation(obs), obs)
+            logit, mask = self.imitation(obs), mask_of(obs)
         if not isinstance(q, Tensor):
             return [self._likely(*pair) for pair in zip(logit, q, strict=True)]
+        if mask is not None:  # that of a terminal state may allow nothing
+            allowed = mask != 0
+            logit = logit.masked_fill(~allowed & allowed.any(1, keepdim=True), _NEVER)
         return self._likely(logit, q)
 
     def _likely(self, logit: Tensor, q: Tensor) -> Tensor:

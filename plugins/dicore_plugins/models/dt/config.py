@@ -8,6 +8,7 @@ from typing import Any
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.models.shapes import (
     Part,
+    mask_problems,
     obs_parts_option,
     obs_shape_option,
     obs_shape_problem,
@@ -45,6 +46,7 @@ class DTModelConfig(ComponentConfig):
             yield "num_heads", f"must divide hidden_size = {self.hidden_size}"
         if self.obs_shape is not None and (problem := obs_shape_problem(self.obs_shape)):
             yield "obs_shape", problem
+        yield from mask_problems(self)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network.

@@ -37,6 +37,9 @@ class _Normal(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = gradients
         x, scale, mean, inverse, r, d = ctx.saved_tensors
+        if torch.is_grad_enabled():  # for second derivatives
+            mean, var = _moments(x)
+            inverse = torch.rsqrt(var + _EPS)
         count = x.shape[1]
         total = grad.sum(1, keepdim=True)
         moment = ((grad * x).sum(1, keepdim=True) - mean * total) * inverse
@@ -45,6 +48,12 @@ class _Normal(torch.autograd.Function):
         offset = -(slope * total / count) - of_x * mean
         down = torch.addcmul(torch.addcmul(offset, grad, slope), x, of_x)
         return down, moment * r + d * total, total, None, None, None, None
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns mean and variance of x [E, B, F]: [E, 1, F] each, ten times as fast as var_mean."""
+    mean = x.mean(1, keepdim=True)
+    return mean, (x - mean).square_().sum(1, keepdim=True) / (x.shape[1] - 1)
 
 
 class BatchRenorm(nn.Module):
@@ -88,8 +97,7 @@ class BatchRenorm(nn.Module):
             factor = scale * torch.rsqrt(self.var + _EPS)
             return torch.addcmul(torch.addcmul(shift, self.mean, factor, value=-1), x, factor)
         with torch.no_grad():
-            mean = x.mean(1, keepdim=True)  # torch.var_mean takes ten times as long
-            var = (x - mean).square_().sum(1, keepdim=True) / (x.shape[1] - 1)
+            mean, var = _moments(x)
             r, d = self._correction(mean, var)
         y: Tensor = _Normal.apply(x, scale, shift, mean, torch.rsqrt(var + _EPS), r, d)
         return y

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.models.shapes import (
     Part,
+    mask_problems,
     obs_parts_option,
     obs_shape_option,
     obs_shape_problem,
@@ -243,6 +244,11 @@ class DiscreteSACModelConfig(ActorQModelConfig):
     action_shape: int | None = option(None, "number of actions; None: read from the env", ge=1)
     num_critics: int = option(2, "number of Q networks, of which targets take the minimum", ge=1)
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        yield from mask_problems(self)
+
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network.
 
@@ -266,6 +272,11 @@ class PDQNModelConfig(ActorQModelConfig):
     args_shape: int | None = option(
         None, "number of continuous arguments; None: read from the env", ge=1
     )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        yield from mask_problems(self)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network.

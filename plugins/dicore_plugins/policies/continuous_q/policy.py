@@ -218,7 +218,11 @@ class ContinuousQPolicy(Policy):
         return torch.from_numpy(drawn).to(self._device)
 
     def _get_skipped_updates(self) -> int:
-        return int(self._optimizers["critic"].skipped)
+        return max(bad for _, bad in self._get_optimizer_counts().values())
+
+    def _get_optimizer_counts(self) -> dict[str, tuple[int, int]]:
+        """Returns the updates by each optimizer, and how many of them were skipped."""
+        return {name: each.counts for name, each in self._optimizers.items()}
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "critic_loss", "q_value", "actor_loss"]

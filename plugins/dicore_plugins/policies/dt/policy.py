@@ -24,9 +24,8 @@ from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import torch_stream
-from dicore_plugins.functional.exploration import allowed, greedy, mask_of
+from dicore_plugins.functional.exploration import mask_of, opened
 from dicore_plugins.functional.samples import to_batch
-from dicore_plugins.functional.td import legal
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import Policy, load_model_state, model_state
@@ -110,18 +109,20 @@ class DTPolicy(Policy):
             norm.update(self._model.encode.vector(seen))
         action = self._unit(batch["action"])
         output = self._steps(batch["obs"], action, returns, timestep)
-        loss = self._error(output, action, batch["obs"])[counts].mean()
+        loss = self._error(output, action, mask_of(batch["obs"]))[counts].mean()
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step(loss)
         return {"cur_lr": self._optimizer.learning_rate, "total_loss": loss.detach()}
 
-    def _error(self, output: Mapping[str, Tensor], action: Tensor, obs: Any) -> Tensor:
+    def _error(self, output: Mapping[str, Tensor], action: Tensor, mask: Any) -> Tensor:
         """Computes the loss of each step: float32 [B, L]."""
         if "mean" in output:
             return (output["mean"].tanh() - action).square().mean(-1)
-        logit = legal(output["logit"], obs).flatten(0, 1)
-        flat = functional.cross_entropy(logit, action.flatten(), reduction="none")
+        logit = output["logit"]
+        if mask is not None:
+            logit = logit.masked_fill(~opened(mask), -1e8)
+        flat = functional.cross_entropy(logit.flatten(0, 1), action.flatten(), reduction="none")
         return flat.view(action.shape)
 
     @cached_property
@@ -190,8 +191,7 @@ class DTPolicy(Policy):
         (found,) = (each.cpu().numpy() for each in output.values())
         chosen = found[np.arange(len(last)), last]
         if self._actions is None:
-            mask = mask_of(batch.value)
-            unit = greedy(chosen, None if mask is None else allowed(mask, chosen))
+            unit = _legal(chosen, mask_of(batch.value)).argmax(1)
             action = unit + self._cfg.action_start
         else:
             unit = np.tanh(chosen)
@@ -240,6 +240,11 @@ class DTPolicy(Policy):
             piece = tree_map(lambda leaf, at=first: leaf[at : at + length], columns)
             found.append(tree_map(lambda leaf: _padded(leaf, length), piece))
         return found
+
+
+def _legal(logit: Any, mask: Any) -> Any:
+    """Returns the logits [K, A], those of actions that a mask forbids least."""
+    return logit if mask is None else np.where(opened(np.asarray(mask)), logit, -1e8)
 
 
 def _padded(leaf: Any, length: int) -> Any:

@@ -106,6 +106,13 @@ class FQFPolicy(DistributionalPolicy):
         kappa = self._cfg.learn.kappa
         return *qrdqn_loss(output, target, fraction, weight, kappa), target.mean(1)
 
+    def _get_skipped_updates(self) -> int:
+        return max(bad for _, bad in self._get_optimizer_counts().values())
+
+    def _get_optimizer_counts(self) -> dict[str, tuple[int, int]]:
+        """Returns the updates by each optimizer, and how many of them were skipped."""
+        return {"values": self._optimizer.counts, "fractions": self._fraction_optimizer.counts}
+
     def _state_dict_learn(self) -> dict[str, Any]:
         state = super()._state_dict_learn()
         return {**state, "fraction_optimizer": self._fraction_optimizer.state_dict()}
