@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from dicore.errors import UsageError
 from dicore_plugins.functional.exploration import allowed, masks_of
+from dicore_plugins.functional.losses import check_shapes
 from dicore_plugins.functional.td import expected_value
 
 _HALF_LOG_2PI, _LOG_2 = 0.5 * math.log(2 * math.pi), math.log(2)
@@ -44,6 +45,7 @@ def log_prob_entropy(
 
     Raises:
         UsageError: the numbers of heads, actions and masks differ, or the output has neither form.
+        SchemaError: continuous actions and their means have different shapes.
     """
     logit = _logit(output)
     if logit is None:
@@ -145,6 +147,8 @@ def _heads(logit: Sequence[Tensor], action: Tensor, mask: Any) -> tuple[Tensor, 
 
 
 def _gaussian(mean: Tensor, log_std: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+    if mean.shape != action.shape or log_std.shape[-1:] != mean.shape[-1:]:
+        check_shapes(action=action, mean=mean, log_std=log_std)
     deviation = (action - mean) * torch.exp(-log_std)
     log_p = -(0.5 * deviation.square() + log_std + _HALF_LOG_2PI).sum(-1)
     entropy = (log_std + (0.5 + _HALF_LOG_2PI)).sum(-1)
@@ -274,12 +278,15 @@ class _Squashed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         action, log_prob, deviation = _squashed(mean, log_std, noise)
-        ctx.save_for_backward(action, deviation)
+        ctx.save_for_backward(action, deviation, log_std, noise)
         return action, log_prob
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
-        return *_pulled(*ctx.saved_tensors, *grads), None
+        action, deviation, log_std, noise = ctx.saved_tensors
+        if torch.is_grad_enabled():  # for second derivatives
+            deviation = log_std.exp() * noise
+        return *_pulled(action, deviation, *grads), None
 
 
 def uniform_entropy(mask: Tensor) -> Tensor:

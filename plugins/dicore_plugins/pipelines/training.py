@@ -19,6 +19,7 @@ from dicore_plugins.middleware.callbacks import (
     interaction_evaluator,
     termination_checker,
 )
+from dicore_plugins.pipelines.foreign_models import check_model
 
 _STATE = ("state_dict", "load_state_dict")
 _METHODS = {
@@ -74,8 +75,6 @@ class Parts:
         envs = self.collector_env if self._collects else self.evaluator_env
         device = "cpu" if self.run is None else self.run.device
         if device.startswith("cuda:"):
-            import torch
-
             torch.cuda.set_device(device)  # the device of plain `cuda`
         return BuildContext(
             envs.observation_space, envs.action_space, device, self.cfg.seed, self.run
@@ -308,6 +307,7 @@ class TrainingPipeline:
 
         Raises:
             ConfigError: options are incompatible; the error lists all of them.
+            UsageError: the policy cannot use a network from outside.
             TaskError: the global task, which this pipeline uses, is already running.
         """
         if task.running:
@@ -332,6 +332,7 @@ class TrainingPipeline:
             problems.extend(_incompatibilities(cfg))
             problems.extend(chosen.problems(cfg))
         problems.raise_if_any()
+        check_model(cfg.policy, cfg.seed)
         if cfg.pipeline.get("dataset") is not None or cfg.policy.reward_model is not None:
             from dicore_plugins.pipelines.demonstrations.experts import opened
 

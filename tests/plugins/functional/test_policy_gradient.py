@@ -363,16 +363,24 @@ def test_outputs_of_different_forms_have_no_divergence() -> None:
 def test_the_gradient_of_a_squashed_gaussian_is_that_of_its_formula() -> None:
     g = torch.Generator().manual_seed(0)
     mean, log_std, noise = torch.randn((3, 4, 2), generator=g, dtype=torch.float64)
-    assert torch.autograd.gradcheck(
-        lambda m, s: squashed_gaussian(m, s, noise),
-        (mean.requires_grad_(), log_std.requires_grad_()),
-    )
+    given = mean.requires_grad_(), log_std.requires_grad_()
+    assert torch.autograd.gradcheck(lambda m, s: squashed_gaussian(m, s, noise), given)
+    assert torch.autograd.gradgradcheck(lambda m, s: squashed_gaussian(m, s, noise), given)
     action, log_prob = squashed_gaussian(mean, log_std, noise)
     normal = torch.distributions.Normal(mean, log_std.exp())
     squashed = torch.distributions.TransformedDistribution(
         normal, [torch.distributions.TanhTransform()]
     )
     torch.testing.assert_close(squashed.log_prob(action).sum(1), log_prob)
+
+
+def test_means_that_are_not_those_of_the_actions_are_refused() -> None:
+    """They would be broadcast: [B, 1] against [B, A]."""
+    mean, action = torch.zeros(B, 1), torch.zeros(B, A)
+    with pytest.raises(SchemaError, match=r"action \[32, 3\], mean \[32, 1\]"):
+        log_prob_entropy({"mean": mean, "log_std": mean}, action)
+    wide = {"mean": action, "log_std": torch.zeros(A)}
+    assert log_prob_entropy(wide, action)[0].shape == (B,)
 
 
 def test_a_hybrid_policy_is_the_sum_of_its_parts() -> None:

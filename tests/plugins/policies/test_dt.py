@@ -256,7 +256,7 @@ def test_what_does_not_fit() -> None:
             overrides=["pipeline.dataset.type=npz", f"pipeline.dataset.path={__file__}",
                        "pipeline.dataset.unroll_len=20", "pipeline.dataset.derived=[]"],
         )  # fmt: skip
-    with pytest.raises(UsageError, match="steps and learn_returns"):
+    with pytest.raises(UsageError, match="steps, learn_returns and wanted"):
         DTPolicy(model=DQN(3, 2))
     with pytest.raises(ConfigError, match="needs one discrete action or bounded"):
         policy_of(spaces.MultiDiscrete([2, 2]))

@@ -9,26 +9,27 @@ from typing import Any
 
 from torch import nn
 
+from dicore_plugins.policies.base import as_outputs
+from dicore_plugins.policies.outputs import output_shapes, zeros_for
 
-def output_problem(model: nn.Module, options: Any, *, continuous: bool) -> str | None:
+
+def output_problem(
+    model: nn.Module, options: Any, *, continuous: bool, value: bool = True
+) -> str | None:
     """Returns how the outputs of a network differ from what actor-critic policies need, or None.
-
-    A network need not accept float32 zeros; if it is broken, acting raises its own error.
 
     Args:
         model: The network.
         options: Section of the configured network, whose shapes are those of the environment.
         continuous: The actions are continuous.
+        value: The policy needs `value`.
     """
-    from dicore_plugins.policies.dqn.policy import output_shapes
-
-    shape, actions = options.get("obs_shape"), options.get("action_shape")
-    if not shape or not actions or options.get("obs_parts"):
+    obs = zeros_for(options, 2)
+    outputs = None if obs is None else output_shapes(model, obs)
+    if outputs is None:
         return None
-    found = output_shapes(model, (shape,) if isinstance(shape, int) else tuple(shape))
-    if found is None:
-        return None
-    args = options.get("args_shape")
+    found = as_outputs(outputs)
+    actions, args = options.get("action_shape"), options.get("args_shape")
     if args and isinstance(actions, int):
         wanted: dict[str, Any] = {"logit": [2, actions], "mean": [2, args], "log_std": [2, args]}
     elif continuous:
@@ -37,7 +38,8 @@ def output_problem(model: nn.Module, options: Any, *, continuous: bool) -> str |
         wanted = {"logit": [2, actions]}
     else:
         wanted = {"logit": [[2, count] for count in actions]}
-    wanted["value"] = [2]
+    if value:
+        wanted["value"] = [2]
     if all(found.get(name) == each for name, each in wanted.items()):
         return None
     lines = [", ".join(f"{name} {each}" for name, each in one.items()) for one in (found, wanted)]

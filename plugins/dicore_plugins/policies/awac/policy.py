@@ -30,6 +30,9 @@ class AWACPolicy(ContinuousQPolicy):
     """Q networks of a dataset, and an actor that imitates the actions they prefer."""
 
     config_class: ClassVar[type[PolicyConfig]] = AWACConfig
+    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})
+    }  # fmt: skip
 
     def _next_value(self, next_obs: Any) -> Tensor:
         value: Tensor = self._target_model.q(next_obs, self._sample(next_obs)).amin(0)

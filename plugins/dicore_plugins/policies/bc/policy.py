@@ -22,6 +22,7 @@ from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.imitation import bc_error, distillation_error
 from dicore_plugins.functional.samples import to_batch, transitions
 from dicore_plugins.models.vac.model import VAC
+from dicore_plugins.policies.actor_critic.checks import output_problem
 from dicore_plugins.policies.actor_critic.policy import DISTRIBUTION, ActorCriticPolicy
 from dicore_plugins.policies.bc.config import BCConfig
 
@@ -37,7 +38,9 @@ class CloningPolicy(ActorCriticPolicy):
     _cfg: Any
 
     def _problem_of(self, model: nn.Module) -> str | None:
-        return None  # values are not needed; an actor of another form fails when it acts
+        return output_problem(
+            model, self._cfg.model or {}, continuous=self._continuous, value=False
+        )
 
     # ---- learn
 

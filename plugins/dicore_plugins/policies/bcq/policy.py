@@ -29,6 +29,9 @@ class BCQPolicy(ContinuousQPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = BCQConfig
     export_problem: ClassVar[str] = "it chooses among actions that its autoencoder samples"
+    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        "q": ("A", "EB")
+    }  # fmt: skip
     needed: ClassVar[tuple[str, ...]] = (
         *ContinuousQPolicy.needed, "encode", "vae", "encoded", "decoded", "perturbed", "latent",
     )  # fmt: skip

@@ -26,6 +26,7 @@ from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.distributional import quantile_target
+from dicore_plugins.functional.losses import check_shapes
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
 from dicore_plugins.functional.td import bridged
 from dicore_plugins.models.flat import Flat
@@ -38,6 +39,7 @@ from dicore_plugins.policies.base import (
     model_state,
 )
 from dicore_plugins.policies.continuous_q.config import ContinuousQPolicyConfig
+from dicore_plugins.policies.outputs import method_problem
 from dicore_plugins.policies.unit_actions import UnitActions
 
 
@@ -52,6 +54,10 @@ class ContinuousQPolicy(Policy):
     """Whether targets come from a slowly moving copy of the network."""
     needed: ClassVar[tuple[str, ...]] = ("actor", "critic", "policy", "q")
     """What a network must have."""
+    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        "policy": ("", {"mean": "BA"}), "q": ("A", "EB")
+    }  # fmt: skip
+    """What its methods take and return; see `method_problem`."""
     config_class: ClassVar[type[PolicyConfig]] = ContinuousQPolicyConfig
     squashed: ClassVar[bool] = True
     """Actions are tanh of the network's output."""
@@ -59,17 +65,23 @@ class ContinuousQPolicy(Policy):
 
     def _create_model(self) -> Any:
         with torch_stream("model"):
-            return self._cfg.model.build(BuildContext())
+            model = self._cfg.model.build(BuildContext())
+        return self._checked_model(model)
 
     def _checked_model(self, model: Any) -> Any:
         model = super()._checked_model(model)
         missing = [name for name in self.needed if not hasattr(model, name)]
-        if isinstance(model, nn.Module) and not missing:
-            return model
         *most, last = self.needed
+        problem: str | None = (
+            f"{type(model).__name__} is not a network with {', '.join(most)} and {last}"
+        )
+        if isinstance(model, nn.Module) and not missing:
+            problem = method_problem(model, self.shapes, self._cfg.model or {})
+        if problem is None:
+            return model
+        name = self.default_config()["model"]["type"]
         raise UsageError(
-            f"model: {type(model).__name__} is not a network with {', '.join(most)} and {last}",
-            hint=f"pass a module like that of policy.model.type={self._cfg.model.type}",
+            f"model: {problem}", hint=f"pass a module like that of policy.model.type={name}"
         )
 
     # ---- learn
@@ -172,6 +184,7 @@ class ContinuousQPolicy(Policy):
         q: Tensor, target: Tensor, weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the results of `_critic_loss` of Q values [E, B] and their target [B]."""
+        check_shapes(target=target, q=q[0])
         error = q - target
         squares = error.square()
         loss = (squares if weight is None else squares * weight).mean(1).sum()

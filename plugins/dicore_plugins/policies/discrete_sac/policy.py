@@ -31,6 +31,9 @@ class DiscreteSACPolicy(SACPolicy):
     """SAC with a categorical actor and Q networks with one output per action."""
 
     config_class: ClassVar[type[PolicyConfig]] = DiscreteSACConfig
+    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        "policy": ("", {"logit": "BA"}), "q": ("", "EBA")
+    }  # fmt: skip
 
     def _default_entropy(self) -> float:
         return _SHARE * math.log(self._cfg.model.action_shape)

@@ -14,6 +14,7 @@ from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
+from dicore_plugins.policies.outputs import output_shapes, zeros_for
 
 __all__ = ["DistributionalPolicy"]
 
@@ -31,6 +32,17 @@ class DistributionalPolicy(DQNPolicy):
                 hint="choose policy.model.type=c51, qrdqn or iqn, or derive from that network",
             )
         super()._check_values(model)
+        options: Any = self._cfg.model or {}
+        obs, actions = zeros_for(options, 2), options.get("action_shape")
+        found = None if obs is None else output_shapes(model, obs, method="distribution")
+        heads = actions if isinstance(actions, tuple) else (actions,)
+        wanted = [[2, count] for count in heads]
+        if found is not None and [each[:-1] for each in found] != wanted:
+            raise UsageError(
+                f"model: {type(model).__name__}.distribution returns {found} for two observations;"
+                f" expected a list with {' and '.join(f'[2, {count}, N]' for count in heads)}",
+                hint="choose policy.model.type=c51, qrdqn or iqn, or derive from that network",
+            )
 
     def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the mean over the heads of `_head_loss`."""

@@ -41,6 +41,7 @@ from dicore_plugins.policies.base import (
     switched_modules,
 )
 from dicore_plugins.policies.dqn.config import DQNConfig
+from dicore_plugins.policies.outputs import is_own, output_shapes, zeros_for
 
 
 class DQNPolicy(Policy):
@@ -70,13 +71,11 @@ class DQNPolicy(Policy):
     def _check_values(self, model: nn.Module) -> None:
         """Checks that a network other than DQN returns one value per action."""
         options: Any = self._cfg.model or {}
-        shape, actions = options.get("obs_shape"), options.get("action_shape")
-        if isinstance(model, DQN) or not shape or not actions or options.get("obs_parts"):
-            return
-        outputs = output_shapes(model, (shape,) if isinstance(shape, int) else tuple(shape))
+        obs = None if isinstance(model, DQN) and is_own(model) else zeros_for(options, 2)
+        outputs = None if obs is None else output_shapes(model, obs)
         if outputs is None:
             return
-        found = outputs.get("logit", [])
+        found, actions = as_outputs(outputs).get("logit", []), options.get("action_shape")
         found = found if found and isinstance(found[0], list) else [found]
         heads = actions if isinstance(actions, tuple) else (actions,)
         wanted = [[2, count] for count in heads]
@@ -357,28 +356,6 @@ class MeanActor(Actor):
         return super().forward(obs, *state)
 
     __call__ = forward
-
-
-def output_shapes(model: nn.Module, obs_shape: tuple[int, ...]) -> dict[str, Any] | None:
-    """Returns the shapes of a network's outputs for two observations, by name; a list per head.
-
-    None if it fails: it need not accept float32 zeros; if it is broken, acting raises its own
-    error.
-    """
-    training = model.training
-    try:
-        with torch.no_grad(), torch_stream("model/check"):
-            outputs = as_outputs(model.eval()(torch.zeros(2, *obs_shape)))
-    except Exception:
-        return None
-    finally:
-        model.train(training)
-    return {
-        name: [list(getattr(each, "shape", ())) for each in value]
-        if isinstance(value, list | tuple)
-        else list(getattr(value, "shape", ()))
-        for name, value in outputs.items()
-    }
 
 
 def _shapes(found: list[list[int]]) -> str:

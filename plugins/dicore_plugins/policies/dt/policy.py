@@ -32,8 +32,11 @@ from dicore_plugins.policies.base import Policy, load_model_state, model_state
 from dicore_plugins.policies.compiled import for_updates
 from dicore_plugins.policies.dt.config import DTConfig
 from dicore_plugins.policies.dt.history import History
+from dicore_plugins.policies.outputs import output_shapes, zeros_for
 from dicore_plugins.policies.unit_actions import UnitActions
 
+_METHODS = ("steps", "learn_returns", "wanted")
+"""What a network must have."""
 _NEEDED = ("obs", "action", "return_to_go", "timestep", "valid")
 
 
@@ -58,16 +61,36 @@ class DTPolicy(Policy):
 
     def _create_model(self) -> Any:
         with torch_stream("model"):
-            return self._cfg.model.build(BuildContext())
+            model = self._cfg.model.build(BuildContext())
+        return self._checked_model(model)
 
     def _checked_model(self, model: Any) -> Any:
         model = super()._checked_model(model)
-        if isinstance(model, nn.Module) and hasattr(model, "steps"):
+        problem: str | None = (
+            f"{type(model).__name__} is not a network with steps, learn_returns and wanted"
+        )
+        if isinstance(model, nn.Module) and all(hasattr(model, name) for name in _METHODS):
+            problem = self._problem_of(model)
+        if problem is None:
             return model
         raise UsageError(
-            f"model: {type(model).__name__} is not a network with steps and learn_returns",
-            hint="pass a module like that of policy.model.type=dt",
+            f"model: {problem}", hint="pass a module like that of policy.model.type=dt"
         )
+
+    def _problem_of(self, model: nn.Module) -> str | None:
+        """Returns how the outputs of a network differ from those that are needed, or None."""
+        options: Any = self._cfg.model
+        obs, width = zeros_for(options, 6), options.get("action_shape")
+        if obs is None:
+            return None
+        number = torch.zeros(2, 3, dtype=torch.int64)
+        action = torch.zeros(2, 3, width) if options.get("continuous") else number
+        inputs = obs.unflatten(0, (2, 3)), action, torch.zeros(2, 3), number
+        found = output_shapes(model, *inputs, method="steps")
+        wanted = {"mean" if options.get("continuous") else "logit": [2, 3, width]}
+        if found in (None, wanted):
+            return None
+        return f"{type(model).__name__}.steps returns {found} for [2, 3] steps; expected {wanted}"
 
     # ---- learn
 

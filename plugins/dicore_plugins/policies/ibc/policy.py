@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
@@ -39,6 +39,9 @@ class IBCPolicy(CloningPolicy):
     """Contrastive learning of scores; acts by search."""
 
     config_class: ClassVar[type[PolicyConfig]] = IBCConfig
+
+    def _problem_of(self, model: nn.Module) -> str | None:
+        return None if self._continuous else super()._problem_of(model)
 
     def _init_learn(self) -> None:
         super()._init_learn()

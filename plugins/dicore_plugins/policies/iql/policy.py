@@ -9,6 +9,7 @@ Shapes: B samples.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -27,6 +28,9 @@ class IQLPolicy(AWACPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = IQLConfig
     needed: ClassVar[tuple[str, ...]] = (*AWACPolicy.needed, "value", "v")
+    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        **AWACPolicy.shapes, "v": ("", "B")
+    }  # fmt: skip
 
     def _init_learn(self) -> None:
         super()._init_learn()

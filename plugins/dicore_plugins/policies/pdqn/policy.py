@@ -38,6 +38,9 @@ class PDQNPolicy(ContinuousQPolicy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = PDQNConfig
+    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        "policy": ("", {"action_args": "BP"}), "q": ("P", "BA")
+    }  # fmt: skip
 
     def _optimizer_of(self, flat: Flat) -> Any:
         made = super()._optimizer_of(flat)

@@ -29,6 +29,9 @@ class SACPolicy(ContinuousQPolicy):
     """Maximizes return and entropy; the actor is a Gaussian squashed by tanh."""
 
     config_class: ClassVar[type[PolicyConfig]] = SACConfig
+    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})
+    }  # fmt: skip
 
     def _init_learn(self) -> None:
         super()._init_learn()

@@ -8,7 +8,8 @@ Shapes: B samples, E networks, N quantiles, M target quantiles.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +30,9 @@ class TQCPolicy(SACPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = TQCConfig
     needed: ClassVar[tuple[str, ...]] = (*SACPolicy.needed, "outputs", "fraction")
+    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        **SACPolicy.shapes, "outputs": ("A", "EBN")
+    }  # fmt: skip
 
     def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the mean over the quantiles of the sum over networks of the quantile loss."""

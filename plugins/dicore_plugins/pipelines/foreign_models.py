@@ -1,0 +1,31 @@
+"""Networks of other packages and files: what is wrong with them is known before the run folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.run.env_factory import BuildContext
+from dicore.run.random import seeded
+from dicore_plugins.policies.base import Policy
+
+__all__ = ["check_model"]
+
+
+def check_model(policy: Any, seed: int) -> None:
+    """Builds and checks the network that a policy's section names, unless it is of this package.
+
+    Random numbers are afterwards as before.
+
+    Args:
+        policy: A bound section.
+        seed: Of the run.
+
+    Raises:
+        UsageError: the policy cannot use the network.
+    """
+    model, policy_class = policy.get("model"), getattr(policy.build, "policy_class", None)
+    if model is None or type(model).__module__.startswith("dicore_plugins."):
+        return
+    if policy_class is not None and issubclass(policy_class(), Policy):
+        with seeded(seed):
+            policy.build(BuildContext(seed=seed), enable_field=())
