@@ -408,15 +408,14 @@ class OffPolicyLearner:
         self._buffer = buffer_
         self._reward_model = reward_model
         self._settings = settings
-        self._batch_size = cfg.policy.learn.batch_size
+        learn, self._last_env_step = cfg.policy.learn, 0
+        self._batch_size = learn.batch_size
         warm_up = cfg.policy.collect.get("random_collect_size") or self._batch_size
         self._least = min(self._batch_size, warm_up)
-        self._updates = cfg.policy.learn.update_per_collect
-        self._per_step = cfg.policy.learn.update_per_step
-        self._last_env_step = 0
+        self._updates, self._per_step = learn.update_per_collect, learn.update_per_step
         self._max_train_iter = cfg.pipeline.max_train_iter
         self._priority = cfg.policy.priority
-        self._warned = self._refused = False
+        self._warned = self._refused = self._begun = False
         self._executor: Any = None
         self.uses = (self.learner, buffer_, reward_model)
 
@@ -427,7 +426,7 @@ class OffPolicyLearner:
                 self._warned = True
                 _warn_of_shortage(_LOG.info, self._buffer, self._least)
             return
-        learner, outputs = self.learner, []
+        self._begun, learner, outputs = True, self.learner, []
         kwargs = _settings_of(self._settings, ctx)
         for data in self._batches(count):
             if self._executor is not None and self._executor.cancelled:
@@ -444,6 +443,7 @@ class OffPolicyLearner:
         """Reads the env steps collected so far, from which `update_per_step` counts."""
         self._executor = getattr(task, "executor", None)
         self._last_env_step = getattr(task.ctx, "env_step", 0)
+        self._begun = self._buffer.count() >= self._least
 
     def _count(self, env_step: int) -> int:
         """Returns the number of updates of this step; one in the first that can train."""
@@ -451,7 +451,7 @@ class OffPolicyLearner:
         if self._per_step is None:
             return int(self._updates)
         count = math.floor(env_step * self._per_step) - math.floor(before * self._per_step)
-        return min(count, 1) if self.learner.train_iter == 0 else count
+        return count if self._begun and self.learner.train_iter else min(count, 1)
 
     def _batches(self, count: int) -> Iterator[Any]:
         """Yields the batches of this step; with priorities, one draw at a time."""

@@ -71,6 +71,24 @@ def test_updates_per_env_step(make: Any, running: Any, per_step: float) -> None:
     }
 
 
+def test_env_steps_of_a_warm_up_ask_for_no_updates_after_pretraining(
+    make: Any, running: Any
+) -> None:
+    cfg, env, _ = make("policy.learn.update_per_step=1", "policy.learn.update_per_collect=null")
+    made: list[Any] = []
+    buffer, mode = NaiveReplayBuffer({}), learn_mode(cfg, made)
+    learner = cfg.policy.learn.learner.build(None, policy=mode)
+    learner.train(None)  # an update of demonstrations
+    running.use(StepCollector(cfg, DQNPolicy(cfg.policy).collect_mode, env, 100))
+    running.use(data_pusher(cfg, buffer))
+    running.use(OffPolicyLearner(cfg, learner, buffer))
+    running.run(max_step=1)
+    assert len(made) == 2
+    before = running.ctx.env_step
+    running.run(max_step=1)
+    assert len(made) == 2 + running.ctx.env_step - before
+
+
 @pytest.mark.parametrize(("warm_up", "begins"), [(4, 4), (64, 16), (0, 16)])
 def test_updates_begin_after_a_warm_up_shorter_than_a_batch(
     make: Any, running: Any, warm_up: int, begins: int

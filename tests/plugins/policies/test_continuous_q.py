@@ -351,6 +351,19 @@ def test_batches_larger_than_the_buffer_are_refused() -> None:
         policy_of("sac", "policy.other.replay_buffer.replay_buffer_size=255")
 
 
+@pytest.mark.parametrize(
+    ("name", "override", "message"),
+    [
+        ("crossq", "policy.learn.target_theta=0.1", "learn.target_theta: crossq has no target"),
+        ("sac", "policy.model.stochastic=false", "model.stochastic: sac samples its actions"),
+        ("cql", "policy.model.stochastic=false", "model.stochastic: cql samples its actions"),
+    ],
+)
+def test_options_without_effect_are_refused(name: str, override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        policy_of(name, override)
+
+
 def test_images_and_other_networks_are_refused() -> None:
     image = spaces.Box(0, 255, (3, 64, 64), np.uint8)
     for observed in (image, spaces.Dict(image=image, number=spaces.Box(-1, 1))):

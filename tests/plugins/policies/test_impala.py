@@ -86,6 +86,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(norm: str, tmp_path: Path) ->
         ("policy.model.value_norm=true", "model.value_norm: impala"),
         ("policy.priority=true", "priority: impala draws no samples by priority"),
         ("policy.nstep=2", "nstep: impala uses longer returns"),
+        ("policy.traj_len_inf=true", "traj_len_inf: impala learns from pieces of episodes"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(override: str, message: str) -> None:

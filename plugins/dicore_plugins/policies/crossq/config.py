@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
@@ -16,6 +17,9 @@ class CrossQLearnConfig(SACLearnConfig):
     batch_size: int = option(256, "samples per gradient update; their statistics normalise", ge=2)
     learning_rate: float = option(1e-3, "learning rate of actor and critics", gt=0, lt=float("inf"))
     actor_update_freq: int = option(3, "critic updates between updates of the actor", ge=1)
+    target_theta: float = option(
+        0.005, "no effect: there is no target network; leave it unset", gt=0, le=1
+    )
     optimizer: Any = component(
         "optimizer",
         default={"type": "adam", "betas": [0.5, 0.999]},
@@ -31,3 +35,9 @@ class CrossQConfig(SACConfig):
     learn: CrossQLearnConfig = section(CrossQLearnConfig)
 
     build = builds("dicore_plugins.policies.crossq.policy:CrossQPolicy")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other or have no effect."""
+        yield from super().check()
+        if self.learn.target_theta != CrossQLearnConfig().target_theta:
+            yield "learn.target_theta", "crossq has no target network; remove it"

@@ -73,6 +73,8 @@ class IMPALAConfig(ActorCriticPolicyConfig):
         yield from self.replay_problems("sequences")
         if self.collect.n_episode is not None:
             yield "collect.n_episode", f"{name} collects sequences; use collect.n_sample"
+        if self.traj_len_inf:
+            yield "traj_len_inf", f"{name} learns from pieces of episodes; set it to False"
         if self.model is not None and self.model.get("value_norm"):
             yield (
                 "model.value_norm",

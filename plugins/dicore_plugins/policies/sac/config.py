@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
@@ -47,3 +48,10 @@ class SACConfig(ContinuousQPolicyConfig):
     collect: SACCollectConfig = section(SACCollectConfig)
 
     build = builds("dicore_plugins.policies.sac.policy:SACPolicy")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        if self.model is not None and self.model.get("stochastic") is False:
+            name = self.type or "sac"
+            yield "model.stochastic", f"{name} samples its actions; set it to True"
