@@ -207,6 +207,9 @@ def test_the_learning_rate_falls_linearly_and_goes_on_after_a_resume() -> None:
         policy.learn_mode.load_state_dict(state)
         rates.append(policy.learn_mode.forward(rows(seed))["cur_lr"])
     np.testing.assert_allclose(rates, [0.01, 0.008, 0.006, 0.004, 0.002, 0.002])
+    constant = make(learn={**learn, "learning_rate_end": 1.0})  # a run resumed with another config
+    constant.learn_mode.load_state_dict(policy.learn_mode.state_dict())
+    assert constant.learn_mode.forward(rows())["cur_lr"] == 0.01
 
 
 @pytest.mark.parametrize("theta", [None, 0.25])

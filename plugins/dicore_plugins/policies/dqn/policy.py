@@ -252,6 +252,7 @@ class DQNPolicy(Policy):
             "target_model": model_state(self._target_model),
             "optimizer": self._optimizer.state_dict(),
             "update_count": self._update_count,
+            **({"decays": True} if self._cfg.learn.learning_rate_end < 1 else {}),
         }
 
     def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
@@ -259,6 +260,8 @@ class DQNPolicy(Policy):
         load_model_state(self._target_model, state["target_model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._update_count = int(state["update_count"])
+        if state.get("decays") and self._cfg.learn.learning_rate_end == 1:  # reconfigured
+            self._optimizer.learning_rate = self._cfg.learn.learning_rate
 
     # ---- collect and eval
 
