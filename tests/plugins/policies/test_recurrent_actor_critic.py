@@ -98,6 +98,23 @@ def test_samples_are_sequences_with_the_state_before_them(actions: Any) -> None:
     assert (get("sample_len"), get("sample_stride")) == (LENGTH, LENGTH)
 
 
+def test_an_episode_that_a_failed_environment_broke_off_has_no_last_observation() -> None:
+    """The tail lacks it; the last states of the other episodes keep their observations."""
+    policy = made()
+    block, tail, _ = block_of(policy)
+    broken = 1
+    step, env = divmod(int(tail.final_index[broken]), 3)
+    assert 0 < broken < len(tail.final_index) - 1
+    block["valid"][step, env] = False
+    block["done"][step, env] = False
+    finals = (np.delete(each, broken, 0) for each in (tail.final_index, tail.final_obs))
+    whole = policy.collect_mode.get_train_sample(block, tail)
+    found = policy.collect_mode.get_train_sample(block, Tail(tail.obs, *finals, tail.starts))
+    for key in ("advantage", "target", "obs"):
+        np.testing.assert_allclose(found[key], whole[key], rtol=1e-5, atol=1e-6)
+    assert len(found) == 5  # of 6 sequences, one has the row that is not valid
+
+
 @pytest.mark.parametrize("name", ["ppo", "a2c"])
 def test_an_update_unrolls_the_sequences(name: str) -> None:
     """The gradient is that of the network run step by step from the stored states."""

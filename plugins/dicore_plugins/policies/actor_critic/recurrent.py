@@ -43,7 +43,9 @@ def block_values(model: Any, block: Batch, tail: Tail, device: str) -> tuple[Any
         ended = np.empty(0, np.float32)
         if len(tail.final_index):
             finals = tree_map(tensor, tail.final_obs)
-            ended = model(finals, found["ended"])["value"].cpu().numpy()
+            known = np.searchsorted(np.flatnonzero(block["end"]), tail.final_index)
+            states = found["ended"][tensor(known)]  # episodes of failed envs have no last one
+            ended = model(finals, states)["value"].cpu().numpy()
     value = found["value"].cpu().numpy()
     return value, rows_after(value, last.cpu().numpy(), ended, tail)
 
