@@ -161,6 +161,9 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
     ("policy", "options", "problem"),
     [
         ("dqn", ["policy.priority=true"], "policy.priority: a dataset is sampled uniformly"),
+        ("dqn", ["policy.traj_len_inf=true"], "policy.traj_len_inf: the dataset makes the samples"),
+        ("bc", ["policy.discount_factor=0.5"], "policy.discount_factor: bc learns without rewards"),
+        ("bc", ["policy.learn.ignore_done=true"], "learn.ignore_done: bc learns without values"),
         ("dqn", ["pipeline.max_env_step=100"], "pipeline.max_env_step: no env steps are collected"),
         ("impala", [], "policy.collect.unroll_len: its sequences have columns that only"),
         ("ppo", [], "'serial_offline' trains a policy that learns from a dataset; 'ppo' learns"),

@@ -49,6 +49,8 @@ class OfflinePipeline(TrainingPipeline):
             )
         if cfg.policy.reward_model is not None:
             yield "policy.reward_model", "has no effect on a dataset; expected None"
+        if cfg.policy.traj_len_inf:
+            yield "policy.traj_len_inf", "the dataset makes the samples; expected False"
         if cfg.policy.priority:
             yield "policy.priority", "a dataset is sampled uniformly; expected False"
 

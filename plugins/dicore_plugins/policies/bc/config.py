@@ -61,6 +61,10 @@ class CloningConfig(ActorCriticPolicyConfig):
             yield "on_policy", f"{name} learns from demonstrations; set it to False"
         if self.collect.unroll_len != 1:
             yield "collect.unroll_len", f"{name} learns from single steps; set it to 1"
+        if self.discount_factor != type(self)().discount_factor:
+            yield "discount_factor", f"{name} learns without rewards; leave it out"
+        if self.learn.ignore_done:
+            yield "learn.ignore_done", f"{name} learns without values; leave it out"
         bound = self.model is not None and self.model.get("continuous") is not None
         if criterion != "log_prob" and bound and not self.model.get("continuous"):
             yield "learn.criterion", f"{criterion} is for continuous actions; set log_prob"
