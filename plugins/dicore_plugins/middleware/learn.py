@@ -408,11 +408,12 @@ class OffPolicyLearner:
         self._buffer = buffer_
         self._reward_model = reward_model
         self._settings = settings
-        learn, self._last_env_step = cfg.policy.learn, 0
-        self._batch_size = learn.batch_size
+        self._last_env_step = 0
+        self._batch_size = cfg.policy.learn.batch_size
         warm_up = cfg.policy.collect.get("random_collect_size") or self._batch_size
         self._least = min(self._batch_size, warm_up)
-        self._updates, self._per_step = learn.update_per_collect, learn.update_per_step
+        self._updates = cfg.policy.learn.update_per_collect
+        self._per_step = cfg.policy.learn.update_per_step
         self._max_train_iter = cfg.pipeline.max_train_iter
         self._priority = cfg.policy.priority
         self._warned = self._refused = self._begun = False

@@ -12,7 +12,7 @@ __all__ = ["check_model"]
 
 
 def check_model(policy: Any, seed: int) -> None:
-    """Builds and checks the network that a policy's section names, unless it is of this package.
+    """Builds and checks the network that a policy's section names.
 
     Random numbers are afterwards as before.
 
@@ -23,9 +23,7 @@ def check_model(policy: Any, seed: int) -> None:
     Raises:
         UsageError: the policy cannot use the network.
     """
-    model, policy_class = policy.get("model"), getattr(policy.build, "policy_class", None)
-    if model is None or type(model).__module__.startswith("dicore_plugins."):
-        return
+    policy_class = getattr(policy.build, "policy_class", None)
     if policy_class is not None and issubclass(policy_class(), Policy):
         with seeded(seed):
             policy.build(BuildContext(seed=seed), enable_field=())

@@ -19,7 +19,6 @@ from dicore_plugins.middleware.callbacks import (
     interaction_evaluator,
     termination_checker,
 )
-from dicore_plugins.pipelines.foreign_models import check_model
 
 _STATE = ("state_dict", "load_state_dict")
 _METHODS = {
@@ -332,7 +331,10 @@ class TrainingPipeline:
             problems.extend(_incompatibilities(cfg))
             problems.extend(chosen.problems(cfg))
         problems.raise_if_any()
-        check_model(cfg.policy, cfg.seed)
+        if not type(cfg.policy.get("model")).__module__.startswith(("dicore_plugins.", "builtins")):
+            from dicore_plugins.pipelines.foreign_models import check_model
+
+            check_model(cfg.policy, cfg.seed)
         if cfg.pipeline.get("dataset") is not None or cfg.policy.reward_model is not None:
             from dicore_plugins.pipelines.demonstrations.experts import opened
 

@@ -16,15 +16,10 @@ from torch import nn
 
 from dicore.run.random import torch_stream
 
-__all__ = ["is_own", "method_problem", "output_shapes", "zeros_for"]
+__all__ = ["method_problem", "output_shapes", "zeros_for"]
 
 ROWS = 3
 """Observations in a check; few networks have as many critics or actions by chance."""
-
-
-def is_own(model: nn.Module) -> bool:
-    """Returns whether a network is one of this package, which need no check."""
-    return type(model).__module__.startswith("dicore_plugins.")
 
 
 def zeros_for(options: Any, rows: int) -> torch.Tensor | None:
