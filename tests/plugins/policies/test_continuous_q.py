@@ -20,7 +20,7 @@ from dicore.run.launch import launch
 from dicore.run.random import seed_everything, stream
 from dicore_plugins.functional import squashed_gaussian
 from dicore_plugins.models import QAC
-from dicore_plugins.policies import SACPolicy, TD3Policy
+from dicore_plugins.policies import SACPolicy, TD3Policy, create_policy
 
 ALL = ("sac", "td3", "ddpg", "tqc", "crossq", "d4pg")
 OBS = spaces.Box(-1, 1, (3,), np.float32)
@@ -389,3 +389,29 @@ def test_an_ensemble_is_its_networks() -> None:
     model.q(obs, action, frozen=True).sum().backward()
     assert action.grad is not None
     assert all(each.grad is None for each in model.parameters())
+
+
+@pytest.mark.parametrize("name", ["td3", "ddpg", "d4pg", "pdqn"])
+def test_exploration_noise_falls_linearly(name: str) -> None:
+    """0.4 to 0.1 over 1,000 env steps, also as measured in the actions."""
+    args = spaces.Box(-1, 1, (2,), np.float32)
+    actions: Any = spaces.Dict(action_type=spaces.Discrete(3), action_args=args)
+    policy = create_policy(
+        {"type": name, "collect": {"noise": 0.4, "noise_end": 0.1, "noise_decay": 1000}},
+        observation_space=spaces.Box(-1, 1, (3,), np.float32),
+        action_space=actions if name == "pdqn" else args,
+    )
+    setting, constant = policy.command_mode.get_setting_collect, {"eps": 0.0}
+    found = [setting({"envstep": step})["noise"] for step in (0, 500, 1000, 9000)]
+    assert found == pytest.approx([0.4, 0.25, 0.1, 0.1])
+    obs = dict.fromkeys(range(4000), np.zeros(3, np.float32))
+
+    def chosen(**settings: Any) -> Any:
+        given = {**(constant if name == "pdqn" else {}), **settings}
+        action = policy.collect_mode.forward(obs, **given).value["action"]
+        return action["action_args"] if name == "pdqn" else action
+
+    assert chosen(noise=0.25).std(0) == pytest.approx(0.25, rel=0.05)
+    assert chosen().std(0) == pytest.approx(0.1, rel=0.05)
+    with pytest.raises(UsageError, match="unknown argument 'nois'"):
+        chosen(nois=0.1)

@@ -76,13 +76,18 @@ class PDQNPolicy(ContinuousQPolicy):
         return {"actor_loss": loss.detach()}
 
     def _forward_collect(
-        self, obs: Mapping[int, Any], eps: float | None = None, **unknown: Any
+        self,
+        obs: Mapping[int, Any],
+        eps: float | None = None,
+        noise: float | None = None,
+        **unknown: Any,
     ) -> EnvBatch[Any]:
         """Selects random actions with probability eps, otherwise greedy ones with noisy arguments.
 
         Args:
             obs: `{env_id: obs}` of R environments.
             eps: Probability of a random action; None: the final value of the schedule.
+            noise: Standard deviation of the noise; None: that at the end of its schedule.
             **unknown: Raises UsageError; catches a misspelt `eps`.
 
         Raises:
@@ -95,8 +100,9 @@ class PDQNPolicy(ContinuousQPolicy):
         eps = self._cfg.other.eps.end if eps is None else eps
         coin, choice = self._rng.random((2, len(q)))
         kind = eps_greedy(q, eps, coin, choice, _allowed(batch.value, q))
-        noise = self._rng.standard_normal(args.shape, np.float32)
-        noisy = np.clip(args + np.float32(self._cfg.collect.noise) * noise, -1, 1)
+        scale = np.float32(self._cfg.collect.noise_at(None) if noise is None else noise)
+        drawn = self._rng.standard_normal(args.shape, np.float32)
+        noisy = np.clip(args + scale * drawn, -1, 1)
         anywhere = self._rng.uniform(-1, 1, args.shape).astype(np.float32)
         return self._hybrid(batch, kind, np.where(coin[:, None] < eps, anywhere, noisy))
 
@@ -115,10 +121,10 @@ class PDQNPolicy(ContinuousQPolicy):
         return batch.with_value({"action": chosen})
 
     def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
-        """Computes epsilon at `envstep`."""
-        eps = self._cfg.other.eps
+        """Computes epsilon and the noise at `envstep`."""
+        eps, now = self._cfg.other.eps, command_info["envstep"]
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
-        return {"eps": schedule(command_info["envstep"])}
+        return {"eps": schedule(now), "noise": self._cfg.collect.noise_at(now)}
 
 
 def _allowed(obs: Any, q: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.functional.exploration import get_schedule
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous_q.config import (
     ContinuousQCollectConfig,
@@ -34,6 +35,20 @@ class TD3CollectConfig(ContinuousQCollectConfig):
     """Options of collecting."""
 
     noise: float = option(0.1, _NOISE, ge=0)
+    noise_end: float | None = option(
+        None, "noise after noise_decay; None: noise throughout", ge=0, lt=float("inf")
+    )
+    noise_decay: int = option(
+        10_000, "length of the linear decay to noise_end", ge=1, unit="env steps"
+    )
+
+    def noise_at(self, env_step: float | None) -> float:
+        """Returns the standard deviation of the exploration noise; None: at the end."""
+        if self.noise_end is None:
+            return self.noise
+        if env_step is None:
+            return self.noise_end
+        return get_schedule("linear", self.noise, self.noise_end, self.noise_decay)(env_step)
 
 
 @frozen(kw_only=True)

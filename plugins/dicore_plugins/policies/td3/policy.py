@@ -8,6 +8,7 @@ Shapes: K ready environments, B samples, A dimensions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, EnvBatch
 from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
 from dicore_plugins.policies.td3.config import TD3Config
 
@@ -69,7 +70,27 @@ class TD3Policy(ContinuousQPolicy):
         loss: Tensor = -self._model.q(batch["obs"], action, frozen=True)[0].mean()
         return loss
 
+    def _forward_collect(
+        self, obs: Mapping[int, Any], noise: float | None = None, **unknown: Any
+    ) -> EnvBatch[Any]:
+        """Selects actions with exploration noise.
+
+        Args:
+            obs: `{env_id: obs}` of K environments.
+            noise: Its standard deviation; None: that at the end of the schedule.
+            **unknown: Raises UsageError; catches a misspelt `noise`.
+
+        Raises:
+            UsageError: another keyword argument is passed.
+        """
+        self._noise_now = self._cfg.collect.noise_at(None) if noise is None else noise
+        return super()._forward_collect(obs, **unknown)
+
     def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
         action: npt.NDArray[Any] = np.tanh(output["mean"])
         noise = self._rng.standard_normal(action.shape, np.float32)
-        return np.clip(action + np.float32(self._cfg.collect.noise) * noise, -1, 1)
+        return np.clip(action + np.float32(self._noise_now) * noise, -1, 1)
+
+    def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+        """Computes the exploration noise at `envstep`."""
+        return {"noise": self._cfg.collect.noise_at(command_info["envstep"])}
