@@ -9,6 +9,7 @@ Shapes: K environments, B workers, T steps, M rows of a batch, F ended episodes;
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from dicore_plugins.agents.trajectories import RunningEpisodes, TrajectoryMemory
 from dicore_plugins.functional.samples import rows_after
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import optimizer_of
-from dicore_plugins.policies.base import Policy, action_bounds
+from dicore_plugins.policies.base import Policy
+from dicore_plugins.policies.unit_actions import UnitActions
 from dicore_plugins.samplers.trajectory import nested_keys, trajectory_of
 from dicore_plugins.samplers.units import Compose
 
@@ -118,14 +120,20 @@ class AgentBase(Policy):
 
         return tree_map(converted, arrays)
 
+    @cached_property
+    def _units(self) -> UnitActions:
+        """Scales continuous actions to those of the environment."""
+        return UnitActions(self._cfg, "cpu")
+
     def env_actions(self, actions: Any) -> Any:
         """Returns actions [K, ...] as the environment takes them.
 
-        Discrete ones count from `policy.action_start`; continuous ones are clipped to the bounds.
+        Discrete ones count from `policy.action_start`; continuous ones are scaled from [-1, 1] to
+        the bounds and clipped to them.
         """
         if self._cfg.action_low is None:
             return actions + np.asarray(self._cfg.action_start)
-        flat = np.clip(actions.reshape(len(actions), -1), *action_bounds(self._cfg))
+        flat = self._units.env(actions.reshape(len(actions), -1))
         return flat.reshape(actions.shape)
 
     def reset_hidden_state(self, num_workers: int) -> Array | None:

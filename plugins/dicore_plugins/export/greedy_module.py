@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from dicore.errors import UsageError
 from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.base import action_bounds
+from dicore_plugins.policies.unit_actions import UnitActions
 
 __all__ = ["GreedyModule", "greedy_module"]
 
@@ -28,9 +29,9 @@ class GreedyModule(nn.Module):
         model: Network with the output `logit` (one tensor, or one per head) or `mean`, or with
             both, or with `logit` and `action_args`; with `hidden`, the next state [B, S], if it is
             recurrent.
-        cfg: The policy's section: `action_start` of discrete actions; `action_low`, `action_high`
-            and `action_dims` of continuous ones.
-        squashed: Continuous actions are tanh(mean), scaled to the bounds; else the clipped mean.
+        cfg: The policy's section: `action_start` of discrete actions; `action_low`, `action_high`,
+            `action_dims` and `action_scaling` of continuous ones.
+        squashed: Continuous actions are tanh(mean), else the clipped mean, scaled to the bounds.
 
     Attributes:
         layout: Tree of the names of the inputs, if observations come as one dict by name; None:
@@ -40,6 +41,8 @@ class GreedyModule(nn.Module):
 
     low: Tensor
     high: Tensor
+    scale: Tensor
+    middle: Tensor
     start: Tensor
 
     def __init__(self, model: nn.Module, cfg: Any, *, squashed: bool = False) -> None:
@@ -50,12 +53,18 @@ class GreedyModule(nn.Module):
         self.parts: tuple[str, ...] = ("action",)
         dims = getattr(cfg, "action_dims", None)
         self.dims = None if dims is None or len(dims) == 1 else tuple(dims)
-        none = np.zeros(1, np.float32)
-        bounded = getattr(cfg, "action_low", None) is not None
-        low, high = action_bounds(cfg) if bounded else (none, none)
+        low = high = middle = np.zeros(1, np.float32)
+        scale = np.ones(1, np.float32)
+        if getattr(cfg, "action_low", None) is not None:
+            low, high = action_bounds(cfg)
+            units = UnitActions(cfg, "cpu")
+            scale, middle = units.scale, units.middle
+        self.moves = bool((scale != 1).any() or middle.any())
         start = np.asarray(getattr(cfg, "action_start", None) or 0, np.int64)
         self.register_buffer("low", torch.from_numpy(low), persistent=False)
         self.register_buffer("high", torch.from_numpy(high), persistent=False)
+        self.register_buffer("scale", torch.from_numpy(scale), persistent=False)
+        self.register_buffer("middle", torch.from_numpy(middle), persistent=False)
         self.register_buffer("start", torch.from_numpy(start), persistent=False)
 
     def forward(self, obs: Any, state: Tensor | None = None) -> Any:
@@ -73,7 +82,9 @@ class GreedyModule(nn.Module):
         both = self.hybrid or "action_args" in output
         found = [self._discrete(output["logit"])] if both or args is None else []
         if args is not None:
-            found.append(self._continuous(args, unit="action_args" in output))
+            found.append(
+                self._continuous(args, squash=self.squashed and "action_args" not in output)
+            )
         if state is not None:
             found.append(output["hidden"])
         return tuple(found) if len(found) > 1 else found[0]
@@ -91,11 +102,10 @@ class GreedyModule(nn.Module):
             output["logit"] = legal(output["logit"], obs)
         return output
 
-    def _continuous(self, mean: Tensor, *, unit: bool = False) -> Tensor:
-        """Returns actions within the bounds; `unit`: of numbers in [-1, 1]."""
-        if unit or self.squashed:
-            mean = mean if unit else mean.tanh()
-            mean = mean * ((self.high - self.low) / 2) + (self.high + self.low) / 2
+    def _continuous(self, mean: Tensor, *, squash: bool) -> Tensor:
+        """Returns actions of the environment, within its bounds."""
+        mean = mean.tanh() if squash else mean
+        mean = mean * self.scale + self.middle if self.moves else mean
         action = torch.minimum(torch.maximum(mean, self.low), self.high)
         return action if self.dims is None else action.reshape(-1, *self.dims)
 

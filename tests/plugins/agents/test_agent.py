@@ -153,10 +153,10 @@ def test_evaluation_is_deterministic_and_remembers_its_own_episodes() -> None:
     assert agent.eval_mode.forward(obs).value["hidden_state"].tolist() == [[2], [0]]
 
 
-def test_continuous_actions_are_kept_as_chosen_and_sent_within_the_bounds() -> None:
+def test_continuous_actions_are_kept_as_chosen_and_sent_in_the_scale_of_the_space() -> None:
     agent = agent_of("PPOAgentConfig", spaces.Box(-1, 2, (2,), np.float32))
-    chosen = np.array([[-3.0, 5.0], [0.5, 1.0]], np.float32)
-    assert agent.env_actions(chosen).tolist() == [[-1.0, 2.0], [0.5, 1.0]]
+    chosen = np.array([[-3.0, 5.0], [0.5, 0.0]], np.float32)
+    assert agent.env_actions(chosen).tolist() == [[-1.0, 2.0], [1.25, 0.5]]
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,11 @@ class ActorCriticPolicyConfig(PolicyConfig):
     action_start: int | tuple[int, ...] = option(
         0, "lowest action index (`Discrete.start`), per head for MultiDiscrete; read from the env"
     )
+    action_scaling: bool = option(
+        True,
+        "scale continuous actions from [-1, 1] to the bounds of the action space; False: actions"
+        " are in the units of the environment; both are clipped to the bounds",
+    )
     hybrid: bool = option(
         False, "actions are a discrete type with continuous arguments; read from the env"
     )

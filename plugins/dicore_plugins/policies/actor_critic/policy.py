@@ -45,11 +45,11 @@ from dicore_plugins.policies.actor_critic.minibatches import (
 from dicore_plugins.policies.base import (
     Actor,
     Policy,
-    action_bounds,
     evaluating,
     switched_modules,
 )
 from dicore_plugins.policies.compiled import differentiates, for_updates
+from dicore_plugins.policies.unit_actions import UnitActions
 
 DISTRIBUTION = ("logit", "mean", "log_std")
 """Outputs of a network that describe how it acts."""
@@ -287,9 +287,9 @@ class ActorCriticPolicy(Policy):
         return start if start.any() else None
 
     @cached_property
-    def _bounds(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Lowest and highest continuous actions, float32 [A] each."""
-        return action_bounds(self._cfg)
+    def _actions(self) -> UnitActions:
+        """Scales continuous actions from those of the distribution to those of the environment."""
+        return UnitActions(self._cfg, self._device)
 
     def _init_collect(self) -> None:
         self._actor = self._make_actor()
@@ -360,16 +360,11 @@ class ActorCriticPolicy(Policy):
         if self._cfg.hybrid:
             args, kind = action["action_args"], action["action_type"]
             kind = kind if self._start is None else kind + self._start
-            parts = {"action_type": kind, "action_args": np.clip(args, *self._bounds)}
+            parts = {"action_type": kind, "action_args": self._actions.env(args)}
             return {**output, "raw_action": args, "action": parts}
         if not self._continuous:
             return output if self._start is None else {**output, "action": action + self._start}
-        low, high = self._bounds
-        clipped = np.minimum(np.maximum(action, low), high)
-        dims = self._cfg.action_dims
-        if dims is not None and len(dims) != 1:
-            clipped = clipped.reshape(-1, *dims)
-        return {**output, "raw_action": action, "action": clipped}
+        return {**output, "raw_action": action, "action": self._actions.env(action)}
 
     def _process_transition(
         self, obs: Any, output: dict[str, Any], timestep: Any

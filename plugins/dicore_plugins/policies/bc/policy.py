@@ -82,7 +82,8 @@ class CloningPolicy(ActorCriticPolicy):
             return super()._action_index(batch)
         action = batch["action"]
         args = action["action_args"] if self._cfg.hybrid else action
-        columns = {"action": action, "raw_action": args.float().reshape(len(batch), -1)}
+        unit = self._actions.unit(args.reshape(len(batch), -1))
+        columns = {"action": action, "raw_action": unit}
         return super()._action_index(Batch(columns, len(batch)))
 
     def _monitor_vars_learn(self) -> list[str]:

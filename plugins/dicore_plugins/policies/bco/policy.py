@@ -61,18 +61,17 @@ class BCOPolicy(FromDemonstrations, CloningPolicy):
         logit, mean = output.get("logit"), output.get("mean")
         args = None if mean is None else mean.detach()
         if logit is None:
-            return self._within(args)
+            return self._actions.within(args)
         if not isinstance(logit, Tensor):
             masks = [None] * len(logit) if mask is None else mask
             heads = [_best(*pair) for pair in zip(logit, masks, strict=True)]
             return torch.stack(heads, 1)
         best = _best(logit, mask)
-        return best if args is None else {"action_type": best, "action_args": self._within(args)}
-
-    def _within(self, action: Any) -> Tensor:
-        low, high = (torch.from_numpy(each).to(action.device) for each in self._bounds)
-        clamped: Tensor = action.clamp(low, high)
-        return clamped
+        return (
+            best
+            if args is None
+            else {"action_type": best, "action_args": self._actions.within(args)}
+        )
 
 
 def _mean_of(chosen: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
@@ -49,6 +50,13 @@ class IBCConfig(CloningConfig):
     learn: IBCLearnConfig = section(IBCLearnConfig)
 
     build = builds("dicore_plugins.policies.ibc.policy:IBCPolicy")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        if not self.action_scaling:
+            name = self.type or "ibc"
+            yield "action_scaling", f"{name} searches actions between the bounds; set it to True"
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.

@@ -14,7 +14,6 @@ Shapes: K ready environments, B samples, N candidates, A actions or dimensions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +29,6 @@ from dicore_plugins.functional.imitation import bc_error, info_nce_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.policies.bc.policy import CloningPolicy
 from dicore_plugins.policies.ibc.config import IBCConfig
-from dicore_plugins.policies.unit_actions import UnitActions
 
 __all__ = ["IBCPolicy"]
 
@@ -52,7 +50,7 @@ class IBCPolicy(CloningPolicy):
         if not self._continuous:
             loss, _ = bc_error(self._model(obs), action, weight, mask_of(obs))
             return {"total_loss": loss}
-        shown = self._actions.unit(action).unsqueeze(1)
+        shown = action.unsqueeze(1)
         shape = len(shown), self._cfg.learn.negatives, shown.shape[2]
         drawn = self._negatives.uniform(-1, 1, shape).astype(np.float32)
         others = torch.from_numpy(drawn).to(self._device)
@@ -63,11 +61,6 @@ class IBCPolicy(CloningPolicy):
     def export_problem(self) -> str:
         """Why its network alone does not act; empty if it does."""
         return "it searches the continuous action with the highest score" * self._continuous
-
-    @cached_property
-    def _actions(self) -> UnitActions:
-        """Scales continuous actions between [-1, 1] and the action space."""
-        return UnitActions(self._cfg, self._device)
 
     # ---- acting
 
@@ -114,7 +107,7 @@ class _Search:
         self._policy, self._model, self._rng = policy, model, rng
 
     def forward(self, obs: Any) -> dict[str, Any]:
-        """Returns `action` float32 [K, A], in the units of the environment."""
+        """Returns `action` float32 [K, A], in [-1, 1]."""
         cfg, device = self._policy.get_attribute("cfg"), self._policy.get_attribute("device")
         rng = np.random.default_rng(0) if self._rng is None else self._rng
         count, width = cfg.candidates, cfg.model.action_shape
@@ -137,7 +130,7 @@ class _Search:
             if self._rng is not None:
                 best = _picked(score, drawn(rng.random(1)))
             unit = found.gather(1, best.unsqueeze(2).expand(-1, -1, width)).squeeze(1)
-            return {"action": self._policy.get_attribute("actions").scaled(unit).cpu().numpy()}
+            return {"action": unit.cpu().numpy()}
 
 
 def _picked(score: Tensor, places: Tensor) -> Tensor:
