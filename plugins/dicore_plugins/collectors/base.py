@@ -15,6 +15,7 @@ from dicore.config.schema import ComponentConfig
 from dicore.data import Batch, EnvBatch, tree_paths, tree_row
 from dicore.errors import ClosedError, EnvError, SchemaError, UsageError
 from dicore.interfaces.policy import CollectMode, check_mode
+from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.policies.base import mode_attribute
 
 _PATIENCE = 128
@@ -163,6 +164,7 @@ class SerialCollector:
         self._env: Any = None
         self._barren = self._weight = 0.0
         self._marks: tuple[Any, Any] = (None, None)
+        self._abnormal = AbnormalEpisodes()
         self._schema: tuple[Any, ...] | None = None
         self._reset_counters()
         if policy is not None:
@@ -322,10 +324,12 @@ class SerialCollector:
 
     def _no_samples(self, what: str) -> UsageError:
         """Returns the error of a policy that makes no samples."""
+        last = self._abnormal.last
         return UsageError(
             f"{mode_name(self._policy)}: get_train_sample returned no samples of {what}, which"
             f" {self.shown_as or type(self).__name__} collected for it"
-            f" (sample_len {self._sample_len!r}, sample_stride {self._stride})",
+            f" (sample_len {self._sample_len!r}, sample_stride {self._stride})"
+            + (f"; abnormal steps give none, the latest of {last}" if last else ""),
             hint="return samples, or declare another sample_len and sample_stride; steps with"
             " info['abnormal'] give none",
         )

@@ -14,11 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from dicore.errors import DicoreError, EnvStateError, UsageError
+from dicore.errors import DicoreError, EnvError, EnvStateError, UsageError
 from dicore.interfaces.env_manager import EnvState
 from dicore.run.random import ambient_streams, episode_seed
 
-__all__ = ["EpisodeSeeds", "Episodes", "kept_info", "reset_ended", "shape_of"]
+__all__ = [
+    "AbnormalEpisodes",
+    "EpisodeSeeds",
+    "Episodes",
+    "kept_info",
+    "reset_ended",
+    "shape_of",
+]
 
 _REPORTED_RETURN = frozenset({"eval_episode_return", "final_eval_reward"})
 """Keys of info under which an environment may report the episode return itself."""
@@ -26,6 +33,8 @@ _LOG = logging.getLogger("dicore.env")
 _EMPTY: dict[str, Any] = {}
 _KEPT = 1_000
 """Failures of an environment that are remembered."""
+_MOST_ABNORMAL = 100
+"""Abnormal episodes in a row after which there is no hope of a normal one."""
 
 
 RUN, RESET, STEP = (
@@ -356,6 +365,37 @@ def _seed_of(value: Any) -> int:
     if not isinstance(value, Integral):
         raise UsageError(f"{value!r} is not a seed", hint="pass an int, a list of ints, or a dict")
     return int(value)
+
+
+class AbnormalEpisodes:
+    """Ends a loop that waits for whole episodes while all of them are abnormal."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self.last = ""
+        """Environment and reason of the latest one; "" if there was none."""
+
+    def add(self, env_id: int, info: Mapping[str, Any], *, counts: bool = True) -> None:
+        """Notes an abnormal episode, and counts it.
+
+        Raises:
+            EnvError: it is the last of many in a row.
+        """
+        self._count += counts
+        said = info.get("error", info.get("abnormal"))
+        reason = said if isinstance(said, str) else "its info has 'abnormal'"
+        self.last = f"env {env_id}: {reason}"
+        if self._count >= _MOST_ABNORMAL:
+            raise EnvError(
+                f"the last {self._count} episodes were all abnormal and give no data; {self.last}",
+                hint="set info['abnormal'] only for steps that are to be thrown away; dicore check"
+                " runs the environment",
+                context={"env_id": env_id},
+            )
+
+    def clear(self) -> None:
+        """Notes an episode that was not abnormal."""
+        self._count = 0
 
 
 def reset_ended(manager: Any, env_ids: Iterable[int]) -> None:

@@ -14,6 +14,7 @@ from dicore.task import OnlineRLContext, StepInterrupted, middleware
 from dicore.task.middleware import MiddlewareSpec, Role
 from dicore_plugins.collectors.base import mode_name
 from dicore_plugins.collectors.budget import samples_within
+from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 
 _LOG = logging.getLogger("dicore.collector")
@@ -229,7 +230,7 @@ def rolloutor(
         A middleware: obs, action, inference_output -> trajectories, trajectory_end_idx, env_step,
         env_episode. An abnormal step drops its running episode from `transitions`.
     """
-    steps, sent = TransitionList(env.env_num), _Sent()
+    steps, sent, abnormal = TransitionList(env.env_num), _Sent(), AbnormalEpisodes()
     joined: Any = None
 
     def join_task(task: Any) -> None:
@@ -259,6 +260,7 @@ def rolloutor(
         for row, env_id in enumerate(result.env_id.tolist()):
             done = bool(timestep.terminated[row] or timestep.truncated[row])
             if timestep.abnormal is not None and timestep.abnormal[row]:
+                abnormal.add(env_id, timestep.info[row])
                 if transitions is not None:
                     transitions.drop_episode(env_id)
                 if not done:
@@ -270,6 +272,7 @@ def rolloutor(
             if transitions is not None:
                 transitions.append(env_id, transition, end=done)
             ctx.env_step += 1
+            abnormal.clear()
             if done:
                 ctx.env_episode += 1
                 policy.reset([env_id])

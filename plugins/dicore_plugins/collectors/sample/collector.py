@@ -374,17 +374,16 @@ class SampleCollector(SerialCollector):
     def _drop_abnormal(
         self, t: npt.NDArray[np.int64], env_id: Any, timestep: Any, call: _Call
     ) -> None:
-        """Drops the running episode of each environment whose step was abnormal.
-
-        Its steps in this call are not counted.
-        """
+        """Drops and uncounts the running episode of each environment whose step was abnormal."""
         bad = np.flatnonzero(timestep.abnormal)
+        whole = isinstance(self._sample_len, str) or self._unit == "n_episode"
         for row in bad:
             env, at = int(env_id[row]), int(t[row])
+            self._abnormal.add(env, timestep.info[row], counts=whole)
             start = at if at < 0 else self._block.drop(at, env)
             if call.count:
                 self.envstep -= at + 1 - max(start, int(self._counted_from[env])) if at >= 0 else 1
-            if at >= 0 and (isinstance(self._sample_len, str) or self._unit == "n_episode"):
+            if at >= 0 and whole:
                 self._advance_env(env, at + 1)
             if not timestep.terminated[row] and not timestep.truncated[row]:
                 self._env.reset({env: None})
@@ -400,6 +399,7 @@ class SampleCollector(SerialCollector):
             rows = [row for row in rows if not timestep.abnormal[row]]
             ids = env_id[rows].tolist()
         if rows:
+            self._abnormal.clear()
             at = [t] * len(rows) if t.__class__ is int else t[rows].tolist()
             self._block.add_finals(at, ids, rows, timestep.obs)
             self._policy.reset(ids)

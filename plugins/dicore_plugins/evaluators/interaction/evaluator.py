@@ -15,7 +15,7 @@ from dicore.data import EnvBatch, tree_row
 from dicore.errors import UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
-from dicore_plugins.env_managers.episodes import reset_ended
+from dicore_plugins.env_managers.episodes import AbnormalEpisodes, reset_ended
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
 from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator, VectorEvalMonitor
 
@@ -52,6 +52,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         self._cfg: Any = as_config(cfg, self.config_class)
         self._log = log
         self._warned = False
+        self._abnormal = AbnormalEpisodes()
         self._fresh = False
         self._env = env_manager
         if policy is not None:
@@ -221,7 +222,7 @@ class InteractionEvaluator(ScheduledEvaluator):
                 total[answer.env_id] += reward
                 cut_in -= 1
                 observe(answer.env_id, reward)
-                if answer.value.done.any():
+                if answer.value.done.any() or answer.value.abnormal is not None:
                     self._count_ended(monitor, answer, running, lengths, total)
                     changed = True
                 if cut_in <= 0:
@@ -239,14 +240,21 @@ class InteractionEvaluator(ScheduledEvaluator):
         lengths: Any,
         total: Any,
     ) -> None:
-        """Records the episodes that ended in a step, except abnormal ones."""
-        timestep = answer.value
-        for row in np.flatnonzero(timestep.done):
+        """Records the episodes that ended in a step; drops those with an abnormal step."""
+        timestep, abnormal = answer.value, answer.value.abnormal
+        over = timestep.done if abnormal is None else timestep.done | abnormal
+        for row in np.flatnonzero(over):
             env_id, info = int(answer.env_id[row]), timestep.info[row]
             self._policy.reset([env_id])
             length = int(lengths[env_id])
             lengths[env_id], total[env_id] = 0, 0.0
-            if info.get("abnormal") or monitor.is_env_finished(env_id):
+            if abnormal is not None and abnormal[row]:
+                self._abnormal.add(env_id, info)
+                if not timestep.done[row]:
+                    self._env.reset({env_id: None})
+                continue
+            self._abnormal.clear()
+            if monitor.is_env_finished(env_id):
                 continue
             monitor.update_info(env_id, {"episode_length": length, **info})
             monitor.update_reward(env_id, info["eval_episode_return"])

@@ -1,0 +1,168 @@
+"""Environments that behave oddly: every collect and evaluation ends, with data or one error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dicore.config import compile_config
+from dicore.config.checks import bind
+from dicore.errors import DicoreError, EnvError, UsageError
+from dicore.run.random import seed_everything
+from dicore.task import OnlineRLContext, task
+from dicore_plugins.collectors import EpisodeCollector, SampleCollector
+from dicore_plugins.env_managers import BaseEnvManager, ThreadEnvManager
+from dicore_plugins.evaluators import InteractionEvaluator
+from dicore_plugins.middleware import inferencer, rolloutor
+
+STEPS = (
+    "goes on", "ends", "is cut", "abnormal", "abnormal and ends", "abnormal array", "empty info",
+    "raises", "exits", "nan obs", "nan reward", "no info",
+)  # fmt: skip
+RESETS = ("begins", "raises", "nan obs", "abnormal", "no info")
+OBS, ACTIONS = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3)
+LIMIT = 30_000
+"""Steps and resets after which a loop is taken to be endless."""
+ENDLESS: list[gym.Env[Any, Any]] = []
+"""Environments that were stepped so often."""
+
+
+class OddEnv(gym.Env[Any, Any]):
+    """Does what two scripts say, again and again."""
+
+    def __init__(self, steps: Sequence[str], resets: Sequence[str]) -> None:
+        self.observation_space, self.action_space = OBS, ACTIONS
+        self._steps, self._resets, self.count, self.begun = steps, resets, 0, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        kind = self._resets[self.begun % len(self._resets)]
+        self.begun += 1
+        if kind == "raises":
+            raise RuntimeError("no start")
+        info = {"abnormal": True} if kind == "abnormal" else {}
+        obs = np.full(2, np.nan if kind == "nan obs" else 0, np.float32)
+        return obs, None if kind == "no info" else info
+
+    def step(self, action: Any) -> Any:
+        kind = self._steps[self.count % len(self._steps)]
+        self.count += 1
+        if self.count + self.begun > LIMIT:
+            ENDLESS.append(self)
+            raise RuntimeError("this would go on for ever")
+        if kind == "raises":
+            raise RuntimeError("broken")
+        if kind == "exits":
+            raise SystemExit(3)
+        info: Any = {"abnormal": "lost contact"} if kind.startswith("abnormal") else {"x": 1}
+        info = {"abnormal": np.array([True])} if kind == "abnormal array" else info
+        info = {"empty info": {}, "no info": None}.get(kind, info)
+        obs = np.full(2, np.nan if kind == "nan obs" else 0, np.float32)
+        reward = float("nan") if kind == "nan reward" else 1.0
+        return obs, reward, kind in ("ends", "abnormal and ends"), kind == "is cut", info
+
+
+def policy_of(name: str, *overrides: str) -> Any:
+    compiled = compile_config(
+        {"env": {"type": "cartpole"}, "policy": {"type": name}}, overrides=overrides
+    )
+    seed_everything(0)
+    return bind(compiled, OBS, ACTIONS).policy.build(None)
+
+
+POLICIES = {
+    "dqn": policy_of("dqn"), "ppo": policy_of("ppo"), "pg": policy_of("pg"),
+    "dqn_to_the_end": policy_of("dqn", "policy.traj_len_inf=true"),
+}  # fmt: skip
+
+
+def play(way: str, name: str, manager: Any) -> int:
+    """Collects or evaluates; returns how many samples or episodes came back."""
+    policy = POLICIES[name]
+    if way == "evaluator":
+        evaluator = InteractionEvaluator(
+            {"n_episode": 3, "max_episode_steps": 50}, manager, policy.eval_mode
+        )
+        return len(evaluator.eval().returns)
+    cls: Any = EpisodeCollector if way == "episode" else SampleCollector
+    collector = cls(None, manager, policy.collect_mode)
+    amount = {"n_episode": 4} if way != "sample" or name == "pg" else {"n_sample": 24}
+    budget = {"should_stop": lambda: collector.envstep >= 400}  # as that of a run
+    return len(collector.collect_batch(**amount, **budget))
+
+
+SCRIPTS = st.tuples(
+    st.lists(st.lists(st.sampled_from(STEPS), min_size=1, max_size=5), min_size=1, max_size=2),
+    st.lists(st.sampled_from(RESETS), min_size=1, max_size=3),
+    st.sampled_from(("sample", "sampled episodes", "episode", "evaluator")),
+    st.sampled_from(sorted(POLICIES)),
+    st.sampled_from((BaseEnvManager, ThreadEnvManager)),
+)
+
+
+def ends(steps: list[list[str]], resets: list[str], way: str, name: str, kind: Any) -> None:
+    ENDLESS.clear()
+    options = {"restart_budget": 20, "retry_waiting_time": 0}
+    with (
+        kind([lambda each=each: OddEnv(each, resets) for each in steps], options) as manager,
+        contextlib.suppress(DicoreError),
+    ):
+        play(way, name, manager)
+    assert not ENDLESS
+
+
+@settings(max_examples=15, deadline=None)
+@given(SCRIPTS)
+def test_whatever_an_environment_does_the_call_ends(script: Any) -> None:
+    ends(*script)
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None)
+@given(SCRIPTS)
+def test_whatever_an_environment_does_the_call_ends_in_many_cases(script: Any) -> None:
+    ends(*script)
+
+
+@pytest.mark.parametrize("way", ["episode", "sampled episodes", "evaluator", "to the end"])
+@pytest.mark.parametrize("step", ["abnormal", "abnormal and ends", "abnormal array"])
+def test_nothing_but_abnormal_episodes_is_an_error_with_env_and_reason(way: str, step: str) -> None:
+    manager = BaseEnvManager([lambda: OddEnv(["goes on", step], ["begins"])] * 2)
+    name = "dqn_to_the_end" if way == "to the end" else "dqn"
+    reason = "its info has 'abnormal'" if step == "abnormal array" else "lost contact"
+    with pytest.raises(EnvError, match=rf"all abnormal and give no data; env [01]: {reason}"):
+        play("sample" if way == "to the end" else way, name, manager)
+    assert manager.env_attr("count")[0] <= 300
+    manager.close()
+
+
+def test_samples_of_steps_name_the_reason_too() -> None:
+    manager = BaseEnvManager([lambda: OddEnv(["goes on", "abnormal"], ["begins"])] * 2)
+    with pytest.raises(UsageError, match=r"the latest of env [01]: lost contact"):
+        play("sample", "dqn", manager)
+    manager.close()
+
+
+def test_an_evaluation_leaves_out_episodes_with_an_abnormal_step() -> None:
+    steps = ["goes on", "goes on", "abnormal", "goes on", "ends"]
+    manager = BaseEnvManager([lambda: OddEnv(steps, ["begins"])])
+    evaluator = InteractionEvaluator({"n_episode": 2}, manager, POLICIES["dqn"].eval_mode)
+    assert evaluator.eval().returns == [2.0, 2.0]
+    manager.close()
+
+
+def test_the_step_form_ends_as_well() -> None:
+    manager = BaseEnvManager([lambda: OddEnv(["abnormal"], ["begins"])])
+    mode = POLICIES["dqn"].collect_mode
+    with manager, task.start(ctx=OnlineRLContext()):
+        task.use(inferencer(0, mode, manager))
+        task.use(rolloutor(mode, manager))
+        with pytest.raises(EnvError, match="the last 100 episodes were all abnormal"):
+            task.run(max_step=1_000)
