@@ -27,6 +27,7 @@ from dicore_plugins.comm.channel import (
     token_of,
 )
 from dicore_plugins.comm.errors import AuthenticationError
+from dicore_plugins.comm.lobby import Lobby
 
 __all__ = ["TcpQueue"]
 
@@ -35,7 +36,6 @@ _BEAT_S: Final = 1.0
 _RETRY_S: Final = (0.05, 2.0)
 _READ_S: Final = 1.0
 """How long a process that leaves waits until its peers have read what it sent."""
-_MOST_STRANGERS: Final = 32
 _END: Final = ("", b"")
 
 
@@ -77,7 +77,7 @@ class TcpQueue:
         self._peers: dict[int, _Peer] = {}
         self._changed = threading.Condition()
         self._arrived: queue.Queue[tuple[str, bytes]] = queue.Queue(queue_size)
-        self._strangers = threading.Semaphore(_MOST_STRANGERS)
+        self._lobby = Lobby(f"node {node}")
         self._threads: list[threading.Thread] = []
         self._stopped, self._leaving = threading.Event(), False
         self._refused: AuthenticationError | None = None
@@ -177,6 +177,7 @@ class TcpQueue:
             read = min(_READ_S, max(0.0, end - time.monotonic()))
             self._changed.wait_for(lambda: not {*peers} & {*self._peers.values()}, read)
         self._stopped.set()
+        self._lobby.close()
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -201,25 +202,25 @@ class TcpQueue:
     def _accept(self) -> None:
         assert self._socket is not None
         while not self._stopped.is_set():
+            self._stopped.wait(self._lobby.pause_s)
             try:
-                made, _ = self._socket.accept()
+                made, address = self._socket.accept()
             except OSError:
                 if self._stopped.wait(0.05):
                     return
                 continue
-            if not self._strangers.acquire(blocking=False):
-                made.close()
-                continue
-            self._start(partial(self._meet, made), "peer")
+            self._lobby.enter(made, address)
+            self._start(partial(self._meet, made, address), "peer")
 
-    def _meet(self, made: socket.socket) -> None:
+    def _meet(self, made: socket.socket, address: Any) -> None:
         try:
             channel = self._channel(made, dialed=False)
         except (DicoreError, OSError) as error:
-            _LOG.warning("node %d refused a connection: %s", self.node, error)
+            if not self._stopped.is_set():
+                self._lobby.refused(address, error)
             return
         finally:
-            self._strangers.release()
+            self._lobby.leave(made)
         self._serve(channel)
 
     def _dial(self, address: str) -> None:

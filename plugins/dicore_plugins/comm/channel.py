@@ -124,10 +124,21 @@ class Channel:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
+    def _check_deadline(self) -> None:
+        """Limits each wait of the handshake to what is left of its time."""
+        if self._deadline is None:
+            return
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise PeerError("the peer took too long to prove its token")
+        with contextlib.suppress(OSError):
+            self._socket.settimeout(left)
+
     def _send_all(self, data: bytes | memoryview[Any]) -> None:
         """Sends everything; as long as the peer is connected, a full socket is waited for."""
         view = memoryview(data).cast("B")
         while view:
+            self._check_deadline()
             with contextlib.suppress(TimeoutError):
                 view = view[self._socket.send(view) :]
 
@@ -149,8 +160,7 @@ class Channel:
         data = bytearray(size)
         view = memoryview(data)
         while view:
-            if self._deadline is not None and time.monotonic() > self._deadline:
-                raise PeerError("the peer took too long to prove its token")
+            self._check_deadline()
             try:
                 count = self._socket.recv_into(view)
             except TimeoutError:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dicore.errors import DicoreError, UsageError
+from dicore.errors import DicoreError, MissingDependencyError, UsageError
 from dicore_plugins.comm.errors import PeerError, RemoteTaskError
 
 __all__ = ["OperatorServer"]
@@ -64,8 +64,13 @@ class OperatorServer:
             _LOG.warning("%s is not replaced: %s", name, error.message)
 
     def _ask(self, method: str, path: str, **content: Any) -> Mapping[str, Any]:
-        import requests
-
+        try:
+            import requests
+        except ImportError as error:
+            raise MissingDependencyError(
+                "an operator is asked by the package requests, which is not installed",
+                hint="pip install 'dicore-plugins[comm]'",
+            ) from error
         try:
             with requests.Session() as session:
                 session.trust_env = False

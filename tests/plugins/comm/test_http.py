@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import threading
@@ -12,14 +13,64 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dicore.errors import MissingDependencyError, UsageError
+from dicore.errors import UsageError
 from dicore_plugins.comm import http as module
 from dicore_plugins.comm.errors import AuthenticationError, PeerError, RemoteTaskError
-from dicore_plugins.comm.frames import pack
 from dicore_plugins.comm.http import HttpTransport
 from dicore_plugins.comm.master import Connection, Master, Slave, TaskStatus
+from dicore_plugins.comm.wire import head_of
 
 TOKEN = "a token of the tests"
+
+
+def answer_to(port: int, request: bytes) -> bytes:
+    """Sends bytes to a port; returns all that comes back."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        raw.sendall(request)
+        raw.shutdown(socket.SHUT_WR)
+        answer = b""
+        while piece := raw.recv(65536):
+            answer += piece
+    return answer
+
+
+def status_of(port: int, request: bytes) -> int:
+    return int(answer_to(port, request).split(b" ")[1])
+
+
+def recorded_request(server: HttpTransport, name: str, *, arrives: bool = True) -> bytes:
+    """Returns the bytes of a request, which someone between the processes saw."""
+    middle = socket.create_server(("127.0.0.1", 0))
+    asked = HttpTransport(peer=f"127.0.0.1:{middle.getsockname()[1]}", token=TOKEN)
+
+    def ask() -> None:
+        with contextlib.suppress(PeerError):
+            asked.request(name, {"x": 1}, timeout=10)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with middle:
+        hello, _ = middle.accept()
+        with hello:
+            hello.sendall(answer_to(server.port, whole_request(hello)))
+        made, _ = middle.accept()
+    with made:
+        seen = whole_request(made)
+        if arrives:
+            made.sendall(answer_to(server.port, seen))
+    asking.join(10)
+    return seen
+
+
+def whole_request(made: socket.socket) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += made.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    while len(body) < size:
+        body += made.recv(65536)
+    return head + b"\r\n\r\n" + body
 
 
 @pytest.fixture
@@ -54,21 +105,16 @@ def test_another_token_is_refused_before_anything_is_read(server: HttpTransport)
         client(server, "another").request("double", {"x": 1})
 
 
-def test_another_version_is_refused_with_both(
-    server: HttpTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_is_refused_with_both(server: HttpTransport) -> None:
     """RELIABILITY I13."""
-    number, body = "0" * 32, pack({"x": 1})
-    signature = server._sign("double", number, body)
-    raw = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    headers = {module._NUMBER: number, module._SIGNATURE: signature, module._VERSION: "9.9.9"}
-    raw.request("POST", "/double", body, headers)
-    answer = raw.getresponse()
-    text = answer.read()
-    raw.close()
-    assert answer.status == 403
-    assert b"9.9.9" in text
-    assert module.__version__.encode() in text
+    asked, number, mine = client(server), "0" * 32, module.__version__
+    headers = {module._NUMBER: number, module._VERSION: "9.9.9"}
+    headers |= asked._seal("double", headers, b"")
+    head = head_of("POST /double HTTP/1.1", headers, 0)
+    assert status_of(server.port, head) == 403
+    answer = answer_to(server.port, head)
+    assert b"9.9.9" in answer
+    assert mine.encode() in answer
 
 
 @pytest.mark.parametrize(
@@ -76,6 +122,7 @@ def test_another_version_is_refused_with_both(
     [
         (b"", {}, 403),
         (b"\x80\x04.", {"X-Dicore-Request": "0" * 32, "X-Dicore-Signature": "0" * 64}, 403),
+        (b"", {"X-Long": "x" * 9000}, 400),
         (b"x", {"Content-Length": str(1 << 40)}, 400),
         (b"x", {"Content-Length": "-1"}, 400),
     ],
@@ -91,28 +138,61 @@ def test_raw_requests_are_refused_and_others_go_on(
     assert client(server).request("double", {"x": 2})["double"] == 4
 
 
-def test_a_repeated_request_is_answered_once(server: HttpTransport) -> None:
-    """RELIABILITY I09."""
-    count = 0
+def ticking(transport: HttpTransport) -> list[int]:
+    """Serves a request that counts its calls; returns the list of them."""
+    calls: list[int] = []
 
     def tick(data: Mapping[str, Any]) -> Mapping[str, Any]:
-        nonlocal count
-        count += 1
-        return {"count": count}
+        calls.append(len(calls))
+        return {"count": len(calls)}
 
-    server.serve("tick", tick)
-    number, body = "1" * 32, pack({})
-    headers = {
-        module._NUMBER: number,
-        module._VERSION: module.__version__,
-        module._SIGNATURE: server._sign("tick", number, body),
-    }
-    for _ in range(3):
-        raw = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-        raw.request("POST", "/tick", body, headers)
-        assert raw.getresponse().status == 200
-        raw.close()
-    assert count == 1
+    transport.serve("tick", tick)
+    return calls
+
+
+def test_a_recorded_request_is_refused_by_everyone(server: HttpTransport) -> None:
+    """RELIABILITY I09: again, after many others, by another process and by the next start."""
+    calls = ticking(server)
+    recorded = recorded_request(server, "tick")
+    assert len(calls) == 1
+    for _ in range(600):
+        server.serve("other", dict)
+        client(server).request("other", {})
+    assert status_of(server.port, recorded) == 409
+    port = server.port
+    with contextlib.closing(HttpTransport(token=TOKEN)) as another:
+        others = ticking(another)
+        assert status_of(another.port, recorded) == 409
+    server.close()
+    with contextlib.closing(HttpTransport(port=port, token=TOKEN)) as restarted:
+        later = ticking(restarted)
+        assert status_of(port, recorded) == 409
+    assert (len(calls), len(others), len(later)) == (1, 0, 0)
+
+
+def test_an_old_request_is_refused_although_it_never_arrived(
+    server: HttpTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = ticking(server)
+    recorded = recorded_request(server, "tick", arrives=False)
+    monkeypatch.setattr(module, "_WINDOW_S", -1.0)
+    assert b"older than" in answer_to(server.port, recorded)
+    assert calls == []
+
+
+def test_a_client_goes_on_with_the_next_start_of_a_process(server: HttpTransport) -> None:
+    asked, port = client(server), server.port
+    assert asked.request("double", {"x": 1})["double"] == 2
+    server.close()
+    with contextlib.closing(HttpTransport(port=port, token=TOKEN)) as restarted:
+        restarted.serve("double", lambda data: {"double": 3 * data["x"]})
+        assert asked.request("double", {"x": 1})["double"] == 3
+
+
+def test_a_body_that_was_changed_is_refused(server: HttpTransport) -> None:
+    recorded = recorded_request(server, "double", arrives=False)
+    changed = recorded[:-1] + bytes([recorded[-1] ^ 1])
+    assert b"changed on its way" in answer_to(server.port, changed)
 
 
 def test_over_a_cut_connection_a_request_is_sent_again_and_answered_once(
@@ -137,22 +217,13 @@ def test_over_a_cut_connection_a_request_is_sent_again_and_answered_once(
 
 
 def _forward(middle: socket.socket, port: int) -> None:
-    """Forwards two requests; loses the response of the first one."""
-    for number in range(2):
-        client, _ = middle.accept()
-        with client, socket.create_connection(("127.0.0.1", port)) as behind:
-            head = b""
-            while b"\r\n\r\n" not in head:
-                head += client.recv(65536)
-            size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-            while len(head.split(b"\r\n\r\n", 1)[1]) < size:
-                head += client.recv(65536)
-            behind.sendall(head.replace(b"keep-alive", b"close"))
-            answer = b""
-            while piece := behind.recv(65536):
-                answer += piece
-            if number:
-                client.sendall(answer)
+    """Forwards a hello and a request, whose response it loses; then both once more."""
+    for number in range(4):
+        made, _ = middle.accept()
+        with made:
+            answer = answer_to(port, whole_request(made))
+            if number != 1:
+                made.sendall(answer)
 
 
 def test_nobody_there_a_port_in_use_and_no_token(
@@ -165,13 +236,6 @@ def test_nobody_there_a_port_in_use_and_no_token(
         HttpTransport(port=server.port, token=TOKEN).serve("x", dict)
     with pytest.raises(UsageError, match="token"):
         HttpTransport().serve("x", dict)
-
-
-def test_without_its_packages_the_pip_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match="requests, werkzeug") as caught:
-        HttpTransport(token=TOKEN)
-    assert "dicore-plugins[comm]" in caught.value.hint
 
 
 class Worker(Slave):
@@ -252,6 +316,9 @@ def test_a_slave_that_is_gone_fails_its_task_in_time(worker: Worker) -> None:
     while not worker._present:
         assert time.monotonic() < end
         time.sleep(0.005)
-    worker._transport.close()
+    closing = threading.Thread(target=worker._transport.close)
+    closing.start()
     assert task.join(10).status is TaskStatus.FAILED
     assert "silent" in str(task.error)
+    worker.free.set()
+    closing.join(5)

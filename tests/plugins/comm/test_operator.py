@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dicore.errors import UsageError
+from dicore.errors import MissingDependencyError, UsageError
 from dicore_plugins.comm import OperatorServer
 from dicore_plugins.comm.errors import PeerError, RemoteTaskError
 
@@ -76,3 +77,10 @@ def test_an_operator_that_is_not_there_is_one_error() -> None:
     absent.report("learner0")  # a warning
     with pytest.raises(UsageError, match="expected host:port"):
         OperatorServer("somewhere")
+
+
+def test_without_its_package_the_pip_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "requests", None)
+    with pytest.raises(MissingDependencyError) as caught:
+        OperatorServer("127.0.0.1:1").get_replicas()
+    assert "dicore-plugins[comm]" in caught.value.hint

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -303,6 +305,28 @@ def test_all_metrics_are_read_at_once(runs: Path) -> None:
     curve = found.curve(TAG, "wall")
     assert curve is not None
     assert curve.x.tolist() == [0, 1, 2]
+
+
+def test_watching_holds_few_connections_of_strangers(runs: Path) -> None:
+    """RELIABILITY E08: they are silent, or send a line that never ends."""
+    server = serve([str(runs)], port=0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    place = "127.0.0.1", int(server.server_address[1])
+    strangers = [socket.create_connection(place, timeout=10) for _ in range(64)]
+    try:
+        for each in strangers[::2]:
+            with contextlib.suppress(OSError):
+                each.sendall(b"GET /" + b"x" * 20_000)
+        with urllib.request.urlopen("http://{}:{}/".format(*place), timeout=10) as answer:
+            assert answer.status == 200
+        assert len(server._held) <= 32  # type: ignore[attr-defined]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        for each in strangers:
+            each.close()
 
 
 def test_watching_serves_the_page_of_now(runs: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
     from dicore_tools.reports.run_data import RunData
 
 __all__ = ["command", "serve"]
+
+_MOST_CONNECTIONS: Final = 32
+_REQUEST_S: Final = 10.0
+_REQUEST_BYTES: Final = 16_384
 
 _EPILOG = """\b
 Examples:
@@ -84,8 +91,10 @@ def serve(places: Sequence[str], *, every: int = 10, port: int = 8300) -> Thread
     class Handler(BaseHTTPRequestHandler):
         """Answers every request for `/` with the page of now."""
 
-        timeout = 10
-        """Seconds after which a browser that sends nothing is left."""
+        def setup(self) -> None:
+            """Reads the request, which is short, before its lines are looked at."""
+            super().setup()
+            self.rfile = BytesIO(_request(self.connection))
 
         def do_GET(self) -> None:
             host = self.headers.get("Host", "").partition(":")[0]  # no port if it is 80
@@ -104,12 +113,58 @@ def serve(places: Sequence[str], *, every: int = 10, port: int = 8300) -> Thread
             """Prints nothing."""
 
     try:
-        return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        return _Server(("127.0.0.1", port), Handler)
     except OSError as error:
         raise UsageError(
             f"port {port} on 127.0.0.1 cannot be used: {error.strerror or error}",
             hint="pass --port 0 for any free one",
         ) from error
+
+
+class _Server(ThreadingHTTPServer):
+    """Holds few connections: a further one ends the oldest, whose browser loads the page again."""
+
+    request_queue_size = 128
+
+    def __init__(self, *args: Any) -> None:
+        self._held: dict[Any, None] = {}
+        self._lock = threading.Lock()
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers in a thread."""
+        with self._lock:
+            if len(self._held) >= _MOST_CONNECTIONS:
+                with suppress(OSError):
+                    next(iter(self._held)).shutdown(socket.SHUT_RDWR)
+                del self._held[next(iter(self._held))]
+            self._held[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Ends a connection."""
+        with self._lock:
+            self._held.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Prints nothing of a connection that ended."""
+
+
+def _request(connection: socket.socket) -> bytes:
+    """Reads a request without a body; what is longer, or not there in time, is cut off."""
+    end, data = time.monotonic() + _REQUEST_S, b""
+    while b"\r\n\r\n" not in data and len(data) < _REQUEST_BYTES:
+        connection.settimeout(max(0.001, end - time.monotonic()))
+        try:
+            piece = connection.recv(_REQUEST_BYTES)
+        except OSError:
+            return b""
+        if not piece:
+            break
+        data += piece
+    connection.settimeout(_REQUEST_S)
+    return data
 
 
 class _Pages:
