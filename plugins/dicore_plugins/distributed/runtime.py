@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,6 +43,8 @@ _ENVIRONMENT_HERE = {
 
 _PREFIX = "dicore-ray-"
 """What the names of Ray's temporary folders begin with; then comes the id of the process."""
+_MOST_LETTERS = 9
+"""Of the temporary folder: Ray adds up to 94, and a socket may have 103."""
 _ATTEMPTS = 2
 """How often Ray is started: on a busy machine it gives up after 30 s."""
 
@@ -103,7 +106,7 @@ class RayRuntime:
 
     def _start_once(self, cores: float, object_store: int) -> None:
         _remove_abandoned()
-        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_base()))
         self._watcher = Watcher(self._folder, self._record)
         with _handlers_kept(), _stopped_at_once():
             self.ray.init(
@@ -112,7 +115,7 @@ class RayRuntime:
                 configure_logging=False,
                 log_to_driver=False,
                 object_store_memory=object_store << 20,
-                _temp_dir=str(self._folder),
+                _temp_dir=str(self._folder / "r"),  # Ray opens its folder to all users
             )
         self.started = self._connected = True
 
@@ -327,9 +330,18 @@ def _stopped_at_once() -> Iterator[None]:
     yield
 
 
+def _base() -> Path:
+    """Returns where Ray's folder is: near the root, since paths of sockets have few letters."""
+    given = Path(tempfile.gettempdir())
+    short = Path("/tmp")  # noqa: S108 - the folder in it is for this user only
+    is_long = os.name == "posix" and len(os.fsencode(given)) > _MOST_LETTERS
+    return short if is_long and os.access(short, os.W_OK | os.X_OK) else given
+
+
 def _remove_abandoned() -> None:
     """Removes the temporary folders of processes that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+    places = {Path(tempfile.gettempdir()), _base()}
+    for folder in chain.from_iterable(each.glob(f"{_PREFIX}*-*") for each in places):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdecimal() and not psutil.pid_exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)

@@ -6,8 +6,10 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +31,7 @@ from dicore.errors import (
 from dicore.run.env_factory import spaces_of
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
-from dicore_plugins.distributed import ParallelParts, RayRuntime, parallel_pipeline
+from dicore_plugins.distributed import ParallelParts, RayRuntime, parallel_pipeline, runtime
 from dicore_plugins.distributed.crew import StalledError, Worker
 from dicore_plugins.distributed.runtime import _remove_abandoned
 from dicore_plugins.policies import DQNPolicy
@@ -403,3 +405,26 @@ def test_a_system_config_of_a_file_is_not_dropped_silently(tmp_path: Path) -> No
         pytest.warns(ConfigWarning, match=r"dqn.py: system_config has no effect in parallel runs"),
     ):
         train(tmp_path, config=str(file), mode="parallel")
+
+
+def test_the_folder_of_ray_is_short_and_for_this_user_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RELIABILITY E08: Ray lets all users write into its own folder."""
+    long = tmp_path / "a temporary folder as macOS has"
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    seen: list[Path] = []
+
+    def init(**given: Any) -> None:
+        seen.append(Path(given["_temp_dir"]))
+        assert stat.S_IMODE(seen[0].parent.stat().st_mode) == 0o700
+        raise OSError
+
+    runtime.import_ray()
+    monkeypatch.setattr("ray.init", init)
+    monkeypatch.setattr(runtime, "_ATTEMPTS", 1)
+    with pytest.raises(DicoreError, match="Ray does not start"):
+        runtime.RayRuntime()
+    assert len(str(seen[0])) < 40
+    assert not seen[0].parent.exists()
