@@ -135,8 +135,8 @@ class DistConfig(PipelineConfig):
 
     def _ray_problems(self, system: DistSystemConfig) -> Iterator[tuple[str, str]]:
         if not system.starts and system.address is None:
-            text = "expected host:port of a Ray cluster; start one: ray start --head --port=6379"
-            yield "system.address", text
+            start = "RAY_AUTH_MODE=token ray start --head"
+            yield "system.address", f"expected host:port of a Ray cluster; start one: {start}"
         for name in ("learner_port", "collector_port"):
             if getattr(system, name):
                 yield f"system.{name}", "has no effect with ray; expected 0"

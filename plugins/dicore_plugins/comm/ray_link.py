@@ -58,7 +58,7 @@ def _connected(address: str | None) -> Any:
     if address is None and not ray.is_initialized():
         raise UsageError(
             "no Ray cluster is given",
-            hint="pipeline.system.address=HOST:PORT; start one by ray start --head --port=6379",
+            hint="pipeline.system.address=HOST:PORT; start one: RAY_AUTH_MODE=token ray start --head",
         )
     with _CONNECTING:
         return RayRuntime(address=address).ray

@@ -271,7 +271,7 @@ def _connect_to(address: str, timeout: float) -> None:
 def _nobody_at(address: str, error: Exception) -> UsageError:
     return UsageError(
         f"pipeline.system.address: no Ray cluster answers at {address}: {error}",
-        hint="start one: ray start --head --port=6379; or leave the address out",
+        hint="start one: RAY_AUTH_MODE=token ray start --head; or leave the address out",
     )
 
 
