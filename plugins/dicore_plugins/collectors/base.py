@@ -13,7 +13,14 @@ import numpy.typing as npt
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
 from dicore.data import Batch, EnvBatch, tree_paths, tree_row
-from dicore.errors import ClosedError, EnvError, SchemaError, UsageError
+from dicore.errors import (
+    ActionError,
+    ClosedError,
+    EnvError,
+    NonFiniteError,
+    SchemaError,
+    UsageError,
+)
 from dicore.interfaces.policy import CollectMode, check_mode
 from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.policies.base import mode_attribute
@@ -407,6 +414,12 @@ def mode_name(mode: Any) -> str:
     """Returns the class of the policy of a mode, or that of the mode."""
     owner = getattr(getattr(mode, "forward", None), "__self__", mode)
     return type(owner).__name__
+
+
+def add_place(error: BaseException, mode: Any, when: str) -> None:
+    """Adds policy and time to an error about what its network returned for one row."""
+    if isinstance(error, ActionError | NonFiniteError) and "row" in error.context:
+        error.message = f"{mode_name(mode)} at {when}: {error.message}"
 
 
 def _same_samples(policy: Any, other: Any) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dicore.data.tree import is_tensor, loaded_torch
-from dicore.errors import ActionError, SchemaError, UsageError
+from dicore.errors import ActionError, NonFiniteError, SchemaError, UsageError
 
 __all__ = [
     "allowed", "any_of", "eps_greedy", "get_epsilon_greedy_fn", "get_piecewise_schedule",
@@ -202,15 +202,56 @@ def greedy(logit: Array, mask: Array | None = None) -> Array:
 
     Returns:
         int64 [K].
+
+    Raises:
+        NonFiniteError: a logit is NaN or the largest one is infinite.
+        ActionError: no allowed action has a logit above -inf.
     """
-    return (logit if mask is None else _where(mask, logit, -np.inf)).argmax(-1)
+    left = logit if mask is None else _where(mask, logit, -np.inf)
+    _check_largest(left)
+    return left.argmax(-1)
+
+
+def _check_largest(logit: Array) -> None:
+    """Raises an error if a row of logits [K, A] has no largest one that is finite.
+
+    Tensors on other devices than the CPU are not looked at, which would wait for them.
+    """
+    if is_tensor(logit):
+        if logit.device.type != "cpu":
+            return
+        logit = logit.detach().float().numpy()
+    if math.isfinite(logit.sum()):  # most often; else an entry is masked or something is wrong
+        return
+    best = logit.max(-1)
+    bad = np.flatnonzero(~np.isfinite(best))
+    if not len(bad):
+        return
+    row = int(bad[0])
+    if best[row] == -np.inf:
+        raise ActionError(
+            f"row {row}: no action is left that is allowed and has a logit above -inf",
+            hint="the network or the action_mask forbids every action",
+            context={"row": row},
+        )
+    raise NonFiniteError(
+        f"row {row}: the network returned {best[row]} among the logits",
+        hint="lower policy.learn.learning_rate, or resume from an earlier checkpoint",
+        context={"row": row},
+    )
 
 
 def softmax(logit: Array, alpha: float = 1.0, mask: Array | None = None) -> Array:
-    """Returns float64 [K, A] proportional to exp(alpha * logit), at most 1; 0 where masked."""
+    """Returns float64 [K, A] proportional to exp(alpha * logit), at most 1; 0 where masked.
+
+    Raises:
+        NonFiniteError: a logit is NaN or the largest one is infinite.
+        ActionError: no allowed action has a logit above -inf.
+    """
     z = (logit.detach().double() if is_tensor(logit) else logit.astype(np.float64)) * alpha
     if mask is not None:
         z = _where(mask, z, -np.inf)
+    _check_largest(z)
     if is_tensor(z):
         return (z - z.amax(-1, keepdim=True)).exp()
     return np.exp(z - z.max(-1, keepdims=True))
@@ -225,9 +266,28 @@ def proportional(weight: Array, noise: Array) -> Array:
 
     Returns:
         int64 [K].
+
+    Raises:
+        ActionError: all weights of a row are 0, or one is NaN.
     """
     total = weight.cumsum(-1)
+    _check_some(total[..., -1])
     return (total <= noise[..., None] * total[..., -1:]).sum(-1)
+
+
+def _check_some(total: Array) -> None:
+    """Raises an error if a sum of weights [K] is not above 0; see `_check_largest`."""
+    if is_tensor(total) and total.device.type != "cpu":
+        return
+    some = total > 0
+    if some.all():
+        return
+    row = some.tolist().index(False)
+    raise ActionError(
+        f"row {row}: the weights of all actions that are allowed sum up to {float(total[row])}",
+        hint="the network or the action_mask forbids every action",
+        context={"row": row},
+    )
 
 
 def any_of(logit: Array, noise: Array, mask: Array | None = None) -> Array:

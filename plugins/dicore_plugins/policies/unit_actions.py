@@ -5,6 +5,7 @@ Shapes: A dimensions of an action; `...` any leading ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from dicore.errors import NonFiniteError
 from dicore_plugins.policies.base import action_bounds
 
 __all__ = ["UnitActions"]
@@ -72,7 +74,17 @@ class UnitActions:
 
         Returns:
             float32 [K, A], or [K, ...] in the shape of an action that is no vector.
+
+        Raises:
+            NonFiniteError: an action is NaN or infinite.
         """
+        if not math.isfinite(action.sum()) and not np.isfinite(action).all():
+            row = int(np.flatnonzero(~np.isfinite(action).all(-1))[0])
+            raise NonFiniteError(
+                f"row {row}: the network returned {action[row].tolist()} for an action",
+                hint="lower policy.learn.learning_rate, or resume from an earlier checkpoint",
+                context={"row": row},
+            )
         low, high = self._bounds  # rounding may exceed them
         if self._moves:
             action = action * self.scale + self.middle

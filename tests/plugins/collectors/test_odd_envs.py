@@ -9,13 +9,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicore.config import compile_config
 from dicore.config.checks import bind
-from dicore.errors import DicoreError, EnvError, UsageError
+from dicore.errors import DicoreError, EnvError, NonFiniteError, UsageError
 from dicore.run.random import seed_everything
 from dicore.task import OnlineRLContext, task
 from dicore_plugins.collectors import EpisodeCollector, SampleCollector
@@ -166,3 +167,23 @@ def test_the_step_form_ends_as_well() -> None:
         task.use(rolloutor(mode, manager))
         with pytest.raises(EnvError, match="the last 100 episodes were all abnormal"):
             task.run(max_step=1_000)
+
+
+@pytest.mark.parametrize("way", ["sample", "episode", "evaluator"])
+def test_a_network_of_nan_is_named_with_its_policy_and_env_step(way: str) -> None:
+    policy = policy_of("dqn")
+    manager = BaseEnvManager([lambda: OddEnv(["goes on", "ends"], ["begins"])] * 2)
+    collector = SampleCollector(None, manager, policy.collect_mode)
+    collector.collect_batch(n_sample=6)
+    with torch.no_grad():
+        for each in policy.learn_mode.get_attribute("model").parameters():
+            each.fill_(torch.nan)
+    if way == "evaluator":
+        evaluator = InteractionEvaluator({"n_episode": 2}, manager, policy.eval_mode)
+        with pytest.raises(NonFiniteError, match="DQNPolicy at env step 6, in an evaluation: row"):
+            evaluator.eval(envstep=6)
+    else:
+        amount = {"n_episode": 2} if way == "episode" else {"n_sample": 4}
+        with pytest.raises(NonFiniteError, match="DQNPolicy at env step 6: row 0: the network"):
+            collector.collect_batch(**amount)
+    manager.close()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dicore.errors import ActionError, UsageError
+from dicore.errors import ActionError, NonFiniteError, UsageError
 from dicore_plugins.models import DQN, model_wrap
 from tests.plugins.model_wrappers.test_wrap import LIBRARIES, Given
 
@@ -182,3 +182,47 @@ def test_a_teacher_is_frozen() -> None:
     assert torch.equal(teacher(obs)["logit"], before)
     teacher.load_state_dict(model.state_dict())
     assert torch.equal(teacher(obs)["logit"], model(obs)["logit"].detach())
+
+
+SAMPLERS = [
+    "argmax_sample", "multinomial_sample", "eps_greedy_sample", "eps_greedy_multinomial_sample",
+]  # fmt: skip
+INF, NAN = np.inf, np.nan
+
+
+@LIBRARIES
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(
+    ("output", "mask", "error", "message"),
+    [
+        ({"logit": [1, -INF, -INF]}, [0, 1, 1], ActionError, "row 1: no action is left"),
+        ({"logit": [-INF, -INF, -INF]}, None, ActionError, "row 1: no action is left"),
+        ({"logit": [1, NAN, 0]}, None, NonFiniteError, "row 1: the network returned nan"),
+        ({"logit": [1, NAN, 0]}, [1, 1, 0], NonFiniteError, "row 1: the network returned nan"),
+        ({"logit": [1, INF, 0]}, None, NonFiniteError, "row 1: the network returned inf"),
+        ({"prob": [1, 0, 0]}, [0, 1, 1], ActionError, "row 1: the weights of all actions"),
+        ({"prob": [NAN, 0, 1]}, None, ActionError, "row 1: the weights of all actions"),
+    ],
+)
+def test_no_action_is_selected_where_none_is_left(
+    name: str, like: Any, output: dict[str, Any], mask: Any, error: Any, message: str
+) -> None:
+    if "prob" in output and name != "multinomial_sample":
+        return
+    good = [0.2, 0.3, 0.5]
+    given = {key: like(np.array([good, row], np.float32)) for key, row in output.items()}
+    given.setdefault("logit", like(np.zeros((2, 3), np.float32)))
+    if mask is not None:
+        given["action_mask"] = like(np.array([[1, 1, 1], mask]))
+    with pytest.raises(error, match=message):
+        model_wrap(Given(**given), name)()
+
+
+@LIBRARIES
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_an_action_whose_logit_forbids_it_is_never_selected(name: str, like: Any) -> None:
+    logit = like(np.tile(np.array([-INF, 0.5, -INF, 3.0], np.float32), (400, 1)))
+    mask = like(np.tile([1, 1, 1, 0], (400, 1)))
+    options = {"eps": 0.0} if "eps" in name else {}
+    action = model_wrap(Given(logit=logit, action_mask=mask), name)(**options)["action"]
+    assert set(action.tolist()) == {1}

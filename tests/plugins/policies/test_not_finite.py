@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from dicore.data import Batch
-from dicore.errors import NonFiniteError
+from dicore.errors import ActionError, ConfigError, NonFiniteError
+from dicore.run.random import seed_everything
 from dicore_plugins.learners import BaseLearner, BaseLearnerConfig
+from dicore_plugins.policies import create_policy
+from dicore_registry import default
 from tests.plugins.policies.test_changed_networks import policy_of, samples
 from tests.plugins.policies.test_continuous_q import policy_of as continuous
 from tests.plugins.policies.test_continuous_q import rows
@@ -83,3 +87,48 @@ def test_updates_between_good_ones_are_counted_only() -> None:
     train(learner, [batch, batch, bad, batch, bad, bad, *[batch] * 8])
     learner.call_hook("after_run")
     assert policy.get_attribute("skipped_updates") == 3
+
+
+SPACES: dict[str, Any] = {
+    "discrete": spaces.Discrete(3),
+    "heads": spaces.MultiDiscrete([3, 2]),
+    "box": spaces.Box(-1, 1, (2,), np.float32),
+    "hybrid": spaces.Dict(
+        {"action_type": spaces.Discrete(3), "action_args": spaces.Box(-1, 1, (2,), np.float32)}
+    ),
+}
+WITHOUT_NETWORK = {"random", "expert"}
+NAMES = sorted({entry.name for entry in default().entries("policy")} - WITHOUT_NETWORK)
+
+
+def built(name: str, space: str) -> Any:
+    """Returns a policy, or None if it does not fit the space."""
+    seed_everything(0)
+    try:
+        return create_policy(
+            {"type": name},
+            observation_space=spaces.Box(-1, 1, (4,), np.float32),
+            action_space=SPACES[space],
+        )
+    except ConfigError:
+        return None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_network_of_nan_never_acts(name: str) -> None:
+    """Action 0, as of an argmax, would look like a policy that has learned nothing."""
+    tried = 0
+    for space in SPACES:
+        policy = built(name, space)
+        if policy is None:
+            continue
+        networks = [value for value in vars(policy).values() if isinstance(value, torch.nn.Module)]
+        for each in networks:
+            for parameter in each.parameters():
+                torch.nn.init.constant_(parameter, torch.nan)
+        obs = dict(enumerate(np.ones((3, 4), np.float32)))
+        for mode in (policy.collect_mode, policy.eval_mode):
+            with pytest.raises((NonFiniteError, ActionError)):
+                mode.forward(obs)
+            tried += 1
+    assert tried

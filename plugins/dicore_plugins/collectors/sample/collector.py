@@ -19,7 +19,12 @@ import numpy.typing as npt
 from dicore.config.schema import ComponentConfig
 from dicore.data import Batch, EnvBatch, tree_map
 from dicore.interfaces.policy import Tail
-from dicore_plugins.collectors.base import SerialCollector, check_lockstep, chosen_actions
+from dicore_plugins.collectors.base import (
+    SerialCollector,
+    add_place,
+    check_lockstep,
+    chosen_actions,
+)
 from dicore_plugins.collectors.block import Block, from_plain, obs_changed, plain_state
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.env_managers.episodes import reset_ended
@@ -142,7 +147,8 @@ class SampleCollector(SerialCollector):
                 complete = self._collect_episodes(wanted, call)
             else:
                 complete = self._collect_samples(wanted, call)
-        except BaseException:
+        except BaseException as error:
+            add_place(error, self._policy, f"env step {self.envstep}")
             self._forget()
             self._from_start = False  # the rows of the step that failed are missing
             raise

@@ -12,9 +12,10 @@ import numpy as np
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
 from dicore.data import EnvBatch, tree_row
-from dicore.errors import UsageError
+from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
+from dicore_plugins.collectors.base import add_place
 from dicore_plugins.env_managers.episodes import AbnormalEpisodes, reset_ended
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
 from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator, VectorEvalMonitor
@@ -97,7 +98,11 @@ class InteractionEvaluator(ScheduledEvaluator):
         """Runs episodes; if interrupted, closes the environments, and repeats them next time."""
         start = time.perf_counter()
         monitor = VectorEvalMonitor(self._env.env_num, asked.n_episode or self._cfg.n_episode)
-        steps, complete = self._run_episodes(monitor, asked.should_stop, asked.policy_kwargs)
+        try:
+            steps, complete = self._run_episodes(monitor, asked.should_stop, asked.policy_kwargs)
+        except DicoreError as error:
+            add_place(error, self._policy, f"env step {asked.envstep}, in an evaluation")
+            raise
         statistics = self._statistics(monitor, steps, time.perf_counter() - start)
         if not complete:
             return self._interrupted(monitor, statistics)

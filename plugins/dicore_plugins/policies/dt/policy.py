@@ -24,7 +24,7 @@ from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import torch_stream
-from dicore_plugins.functional.exploration import mask_of, opened
+from dicore_plugins.functional.exploration import greedy, mask_of, opened
 from dicore_plugins.functional.samples import to_batch
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import optimizer_of
@@ -214,7 +214,8 @@ class DTPolicy(Policy):
         (found,) = (each.cpu().numpy() for each in output.values())
         chosen = found[np.arange(len(last)), last]
         if self._actions is None:
-            unit = _legal(chosen, mask_of(batch.value)).argmax(1)
+            mask = mask_of(batch.value)
+            unit = greedy(chosen, None if mask is None else opened(np.asarray(mask)))
             action = unit + self._cfg.action_start
         else:
             unit = np.tanh(chosen)
@@ -263,11 +264,6 @@ class DTPolicy(Policy):
             piece = tree_map(lambda leaf, at=first: leaf[at : at + length], columns)
             found.append(tree_map(lambda leaf: _padded(leaf, length), piece))
         return found
-
-
-def _legal(logit: Any, mask: Any) -> Any:
-    """Returns the logits [K, A], those of actions that a mask forbids least."""
-    return logit if mask is None else np.where(opened(np.asarray(mask)), logit, -1e8)
 
 
 def _padded(leaf: Any, length: int) -> Any:

@@ -24,7 +24,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
 from dicore.run.random import stream
-from dicore_plugins.functional.exploration import mask_of
+from dicore_plugins.functional.exploration import greedy, mask_of
 from dicore_plugins.functional.imitation import bc_error, info_nce_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.policies.bc.policy import CloningPolicy
@@ -126,7 +126,7 @@ class _Search:
                 near = found.gather(1, _picked(score, places).unsqueeze(2).expand_as(found))
                 found = (near + noise * (cfg.search_std * 0.5**turn)).clamp(-1, 1)
                 score = self._model(tensors, found)["logit"]
-            best = score.argmax(1, keepdim=True)
+            best = greedy(score.cpu())[:, None].to(device)
             if self._rng is not None:
                 best = _picked(score, drawn(rng.random(1)))
             unit = found.gather(1, best.unsqueeze(2).expand(-1, -1, width)).squeeze(1)
