@@ -167,10 +167,16 @@ class TaskCollector(Resident, BaseCommCollector):
             raise ClosedError("no task runs: it was closed, or none was started")
         with self._working:
             self._update_policy(data.get("policy_iter"))
-            if self._task_info["eval_flag"]:
-                self._evaluate(data)
-            else:
-                self._collect(data)
+            try:
+                if self._task_info["eval_flag"]:
+                    self._evaluate(data)
+                else:
+                    self._collect(data)
+            except ClosedError:
+                raise
+            except BaseException:  # the next task would fail by the state it left behind
+                self._forget_parts()
+                raise
             return self._metadata
 
     def deal_with_collector_close(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -183,8 +189,15 @@ class TaskCollector(Resident, BaseCommCollector):
 
     def _release(self) -> None:
         with self._working:
-            if self._parts is not None:
-                self._parts.close()
+            self._forget_parts()
+
+    def _forget_parts(self) -> None:
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            try:
+                parts.close()
+            except Exception as error:
+                _LOG.warning("the environments do not close: %s", error)
 
     # ---- one task
 

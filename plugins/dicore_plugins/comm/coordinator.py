@@ -186,7 +186,7 @@ class Coordinator:
                     _LOG.warning("%s: %s; attempt %d", name, error.message, failures + 1)
             except PeerError as error:
                 self._is_lost(name, error)
-            except Exception as error:
+            except BaseException as error:
                 self._fail(name, error)
             self._ended.wait(_RETRY_S if failures or name in self._lost else _POLL_S)
 

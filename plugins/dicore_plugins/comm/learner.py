@@ -368,7 +368,7 @@ class TaskLearner(Resident, BaseCommLearner):
     def _run(self) -> None:
         try:
             self._learner.start()
-        except Exception as error:
+        except BaseException as error:  # the task that waits for it fails with it
             _LOG.debug("the learner failed", exc_info=True)
             self._error = error
 
@@ -407,9 +407,12 @@ class TaskLearner(Resident, BaseCommLearner):
 
     def _take(self, source: queue.Queue[Any]) -> Any:
         while True:
+            is_over = self._thread is not None and not self._thread.is_alive()
             with contextlib.suppress(queue.Empty):
                 return source.get(timeout=_POLL_S)
             self._check()
+            if is_over:
+                raise DicoreError("the learner has ended without the end of its task")
 
     def _check(self) -> None:
         """Raises the learner's error, or `ClosedError` if no task runs."""

@@ -190,8 +190,10 @@ class Task:
     def _work(self) -> None:
         try:
             self.result = self._run()
-        except DicoreError as error:
-            self.error, self.status = error, TaskStatus.FAILED
+        except BaseException as error:  # whatever ends a task, those who wait for it are told
+            known = isinstance(error, DicoreError)
+            self.error = error if known else RemoteTaskError(f"{type(error).__name__}: {error}")
+            self.status = TaskStatus.FAILED
         else:
             self.status = TaskStatus.COMPLETED
         done = self.status is TaskStatus.COMPLETED
@@ -259,7 +261,7 @@ class Connection:
         def ask() -> None:
             try:
                 box["result"] = self._transport.request("task", body, timeout=timeout)
-            except DicoreError as error:
+            except BaseException as error:
                 box["error"] = error
 
         thread = threading.Thread(target=ask, name="dicore-request", daemon=True)

@@ -249,7 +249,7 @@ def _processes(
         return
     roles = [("learner", 0), *(("collector", index) for index in range(system.collector_num))]
     if system.start == "threads":
-        with in_threads(roles, facts, place):
+        with in_threads(roles, facts, place, failed):
             yield lambda name: None
         return
     jobs = [
@@ -269,7 +269,7 @@ def _processes(
 def _supervise(supervisor: Supervisor, failed: list[BaseException]) -> None:
     try:
         supervisor.run()
-    except Exception as error:
+    except BaseException as error:
         failed.append(error)
 
 

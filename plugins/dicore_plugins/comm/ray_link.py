@@ -58,7 +58,7 @@ def _connected(address: str | None) -> Any:
     if address is None and not ray.is_initialized():
         raise UsageError(
             "no Ray cluster is given",
-            hint="pipeline.system.address=HOST:PORT; start one: RAY_AUTH_MODE=token ray start --head",
+            hint="pipeline.system.address=HOST:PORT of: RAY_AUTH_MODE=token ray start --head",
         )
     with _CONNECTING:
         return RayRuntime(address=address).ray
@@ -155,7 +155,7 @@ class RayTransport:
         while not self._closed.is_set():
             try:
                 found = self._ray.get(self._mailbox.take.remote())
-            except Exception as error:
+            except BaseException as error:
                 if not self._closed.is_set():
                     _LOG.warning("the mailbox of this process is gone: %s", error)
                     self.lost = True
@@ -182,7 +182,7 @@ class RayTransport:
             return {"error": f"'{name}' is not served; expected {', '.join(self._answers)}"}
         try:
             return {"result": dict(self._answers[name](data))}
-        except Exception as error:
+        except BaseException as error:  # also what would end a process: who asked waits for it
             text = error.message if isinstance(error, DicoreError) else str(error)
             return {"error": f"{type(error).__name__}: {text}"}
 

@@ -43,14 +43,22 @@ class Place:
 
 @contextmanager
 def in_threads(
-    roles: Sequence[tuple[str, int]], system: Mapping[str, Any], place: Place
+    roles: Sequence[tuple[str, int]],
+    system: Mapping[str, Any],
+    place: Place,
+    failed: list[BaseException],
 ) -> Iterator[None]:
-    """Serves roles in threads of this process while the block runs."""
+    """Serves roles in threads of this process while the block runs; notes what they raise."""
     ended = threading.Event()
-    threads = [
-        threading.Thread(target=serve, args=(kind, system, place, index, None, ended))
-        for kind, index in roles
-    ]
+
+    def work(kind: str, index: int) -> None:
+        try:
+            serve(kind, system, place, index, None, ended)
+        except BaseException as error:
+            error.add_note(f"in {kind}{index}")
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=role) for role in roles]
     for thread in threads:
         thread.daemon = True
         thread.start()

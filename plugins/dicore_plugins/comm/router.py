@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from dicore.errors import ClosedError, DicoreError
+from dicore.errors import ClosedError
 from dicore.task.events import Events, Router
 from dicore_plugins.comm.frames import pack, unpack
 
@@ -90,12 +90,12 @@ class EventRouter(Router):
                 event, data = self.bus.recv()
             except ClosedError:
                 return
-            except DicoreError as error:
+            except BaseException as error:
                 self._fail(error)
                 return
             try:
                 self._deliver(event, unpack(data))
-            except Exception as error:
+            except BaseException as error:  # the main loop raises it
                 self._fail(error)
 
     def _deliver(self, event: str, message: Mapping[str, Any]) -> None:

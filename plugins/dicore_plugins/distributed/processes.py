@@ -41,7 +41,7 @@ class _Host:
         failure: Any = None
         try:
             self._role = role(spec)
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             failure = _described(error)
         facts = {"pid": os.getpid(), "dicore": dicore.__version__, "failure": failure}
         return {**facts, "host": socket.gethostname()}
@@ -50,7 +50,7 @@ class _Host:
         """Calls a method; returns (None, its result), or (the failure, None)."""
         try:
             return None, getattr(self._role, method)(*args)
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             return _described(error), None
 
     def collect(self, *args: Any) -> tuple[Any, Any]:
@@ -81,7 +81,7 @@ def _redirect(output: Path) -> None:
             os.dup2(file.fileno(), number)
 
 
-def _described(error: Exception) -> dict[str, str]:
+def _described(error: BaseException) -> dict[str, str]:
     text = error.message if isinstance(error, DicoreError) else f"{type(error).__name__}: {error}"
     return {
         "class": type(error).__name__,

@@ -252,6 +252,10 @@ class Worker(Slave):
             self.free.wait(10)
         elif name == "fail":
             raise KeyError("a key that is missing")
+        elif name == "exit":
+            raise SystemExit(3)
+        elif name == "interrupt":
+            raise KeyboardInterrupt("pressed")
         return {"done": name}
 
 
@@ -277,6 +281,18 @@ def test_a_task_completes_or_fails_with_the_text_of_any_exception(worker: Worker
     assert bad.status is TaskStatus.FAILED
     assert "a key that is missing" in str(bad.error)
     assert seen == ["good", "fail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("exit", "SystemExit: 3"), ("interrupt", "KeyboardInterrupt: pressed")]
+)
+def test_a_task_that_ends_its_thread_has_failed(worker: Worker, name: str, text: str) -> None:
+    """FEATURES I35, I36; the slave goes on."""
+    connection = Connection(worker.address, TOKEN)
+    task = connection.new_task(name).start().join(10)
+    assert task.status is TaskStatus.FAILED
+    assert text in str(task.error)
+    assert connection.process("good") == {"done": "good"}
 
 
 def test_one_task_at_a_time_except_those_that_end_one(worker: Worker) -> None:

@@ -22,6 +22,7 @@ from dicore.errors import UsageError
 from dicore.run.env_factory import spaces_of
 from dicore_plugins.comm import BaseCommCollector, BaseCommLearner
 from dicore_plugins.comm.collector import FlaskFileSystemCollector
+from dicore_plugins.comm.collector_parts import CollectorParts
 from dicore_plugins.comm.commander import NaiveCommander, SoloCommander
 from dicore_plugins.comm.coordinator import Coordinator
 from dicore_plugins.comm.errors import PeerError, RemoteTaskError
@@ -266,6 +267,52 @@ def test_a_failing_task_is_retried_and_then_ends_the_run_with_its_text(
     with pytest.raises(RemoteTaskError, match="environments cannot be built"):
         coordinated(config, learner, collectors[:1], places).run(lambda: False)
     assert len(tries) == 2
+
+
+def test_an_environment_that_exits_is_the_error_of_each_try(
+    collectors: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FEATURES I36: the next try has environments of its own, not those that were left behind."""
+    config = compiled()
+    collector, steps = collectors[0], []
+
+    def exit_(*args: Any, **kwargs: Any) -> Any:
+        steps.append(1)
+        raise KeyboardInterrupt("of an environment")
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(CollectorParts, "collect", exit_)
+            with pytest.raises(RemoteTaskError, match="KeyboardInterrupt: of an environment"):
+                collected(collector, config)
+        assert collector._parts is None
+    assert len(steps) == 2
+    assert collected(collector, config)["count"] == 16
+
+
+def test_a_learner_whose_thread_ends_ends_the_wait_for_it(
+    learner: FlaskFileSystemLearner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FEATURES I36: by SystemExit, or without a word."""
+    master = Connection(learner.address, TOKEN)
+    for end, text in ((SystemExit("of a hook"), "SystemExit: of a hook"), (None, "has ended")):
+
+        def start(end: BaseException | None = end) -> None:
+            if end is not None:
+                raise end
+
+        made = learner._create_learner
+
+        def create(info: Any, start: Any = start, made: Any = made) -> Any:
+            found = made(info)
+            found.start = start
+            return found
+
+        monkeypatch.setattr(learner, "_create_learner", create)
+        master.process("learner_start_task", {"task_info": info_of(compiled())})
+        with pytest.raises(RemoteTaskError, match=text):
+            master.process("learner_get_data_task")
+        master.process("learner_close_task")
 
 
 def test_solo_evaluates_and_stops_at_the_stop_value() -> None:
