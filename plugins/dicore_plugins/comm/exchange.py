@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dicore.errors import UsageError
+from dicore_plugins.comm.channel import token_of
 from dicore_plugins.comm.frames import load_file, save_file
 from dicore_plugins.comm.http import HttpTransport
 
@@ -34,22 +35,23 @@ class Store(Protocol):
 
 
 class FileStore:
-    """A store of files with checksums, in a folder that all processes share.
+    """A store of files with checksums, in a folder that all processes of a user share.
 
     Args:
         folder: The folder.
+        token: The shared token, with which checksums are made; "": without a key.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, token: str = "") -> None:
+        self.folder, self._key = folder, token.encode()
 
     def save(self, name: str, content: Any) -> None:
         """Writes a file, which appears complete or not at all."""
-        save_file(self._path(name), content)
+        save_file(self._path(name), content, self._key)
 
     def load(self, name: str) -> Any:
         """Reads a file; raises `FrameError` if it was cut off or changed."""
-        return load_file(self._path(name))
+        return load_file(self._path(name), self._key)
 
     def stamp(self, name: str) -> Hashable | None:
         """Returns time and inode of a file."""
@@ -94,6 +96,7 @@ class Link:
 
 def file_link(host: str, port: int, path_data: str, path_policy: str, token: str) -> Link:
     """Returns HTTP at `host:port`, and files in two folders."""
-    policies = FileStore(Path(path_policy))
+    token = token_of(token)
+    policies = FileStore(Path(path_policy), token)
     transport = HttpTransport(host, port, token=token)
-    return Link(transport, FileStore(Path(path_data)), policies, policies)
+    return Link(transport, FileStore(Path(path_data), token), policies, policies)

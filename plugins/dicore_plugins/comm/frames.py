@@ -8,6 +8,7 @@ tensors), in which `Batch` objects may stand. Layout, integers in network byte o
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import struct
@@ -24,6 +25,7 @@ from dicore.data import Batch
 from dicore.data.json_codec import Block, decode_state, encode_state
 from dicore.errors import CheckpointError, UsageError
 from dicore_plugins.comm.errors import FrameError
+from dicore_plugins.comm.private import opener, private_folder
 
 __all__ = ["decode", "encode", "load_file", "save_file"]
 
@@ -122,16 +124,25 @@ def unpack(data: bytes | bytearray) -> Any:
     return decode(data[PREFIX.size : start], bytearray(data[start:]))
 
 
-def save_file(path: Path, message: Any) -> None:
-    """Writes a message and its checksum; the file appears complete or not at all."""
+def save_file(path: Path, message: Any, key: bytes = b"") -> None:
+    """Writes a message and its checksum; the file appears complete or not at all.
+
+    It is for this user only.
+
+    Args:
+        path: The file.
+        message: Plain data.
+        key: Who has it can check that the file was written, under this name, by one who has it.
+    """
     pieces = encode(message)
-    digest = blake2b(digest_size=_DIGEST_SIZE)
+    digest = _checksum(path, key)
     for piece in pieces:
         digest.update(piece)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        private_folder(path.parent)
+        part.unlink(missing_ok=True)
+        with open(part, "xb", opener=opener) as file:
             file.writelines((*pieces, digest.digest()))
         part.replace(path)
     except OSError as error:
@@ -143,8 +154,8 @@ def save_file(path: Path, message: Any) -> None:
         ) from error
 
 
-def load_file(path: Path) -> Any:
-    """Reads what `save_file` wrote, after checking every byte.
+def load_file(path: Path, key: bytes = b"") -> Any:
+    """Reads what `save_file` wrote with the same key, after checking every byte.
 
     Raises:
         FrameError: the file is cut off or was changed.
@@ -152,15 +163,24 @@ def load_file(path: Path) -> Any:
     """
     data = bytearray(path.read_bytes())
     content, seal = memoryview(data)[:-_DIGEST_SIZE], bytes(data[-_DIGEST_SIZE:])
-    if len(data) < PREFIX.size + _DIGEST_SIZE or (
-        blake2b(content, digest_size=_DIGEST_SIZE).digest() != seal
-    ):
-        raise FrameError(f"{path}: cut off or changed: the checksum differs")
+    digest = _checksum(path, key)
+    digest.update(content)
+    if len(data) < PREFIX.size + _DIGEST_SIZE or not hmac.compare_digest(digest.digest(), seal):
+        other = ", or written with another token" if key else ""
+        raise FrameError(f"{path}: cut off or changed{other}: the checksum differs")
     header, body = lengths(bytes(content[: PREFIX.size]))
     start = PREFIX.size + header
     if len(content) != start + body:
         raise FrameError(f"{path}: {len(content)} bytes, expected {start + body}")
     return decode(content[PREFIX.size : start], bytearray(content[start:]))
+
+
+def _checksum(path: Path, key: bytes) -> blake2b:
+    """Returns the beginning of a checksum; with a key, it holds for one name of a file."""
+    digest = blake2b(digest_size=_DIGEST_SIZE, key=blake2b(key).digest() if key else b"")
+    if key:
+        digest.update(path.name.encode())
+    return digest
 
 
 def _without_batches(value: Any) -> Any:

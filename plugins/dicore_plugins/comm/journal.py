@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from dicore.errors import UsageError
+from dicore_plugins.comm.private import opener, private_folder
 
 __all__ = ["Journal", "is_finished"]
 
 _END_BYTES: Final = 4096
+_MODES: Final = {True: os.O_APPEND, False: os.O_TRUNC}
 
 
 class Journal:
@@ -48,12 +50,13 @@ class Journal:
         self.env_step = self.train_iter = 0
         self.tasks = {"collector": 0, "learner": 0}
         self.blocks: list[dict[str, Any]] = []
-        self._held = FileLock(f"{path}.lock", is_singleton=False, thread_local=False)
+        self._held = FileLock(f"{path}.lock", is_singleton=False, thread_local=False, mode=0o600)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             self._held.acquire(timeout=0)
             self.resumed = self._read()
-            self._file = path.open("a" if self.resumed else "w", encoding="utf-8")
+            descriptor = opener(str(path), os.O_WRONLY | os.O_CREAT | _MODES[self.resumed])
+            self._file = os.fdopen(descriptor, "w", encoding="utf-8")
         except Timeout:
             raise UsageError(
                 f"{path}: another coordinator of this training is running",

@@ -191,8 +191,8 @@ class Task:
         try:
             self.result = self._run()
         except BaseException as error:  # whatever ends a task, those who wait for it are told
-            known = isinstance(error, DicoreError)
-            self.error = error if known else RemoteTaskError(f"{type(error).__name__}: {error}")
+            text = f"{type(error).__name__}: {error}"
+            self.error = error if isinstance(error, DicoreError) else RemoteTaskError(text)
             self.status = TaskStatus.FAILED
         else:
             self.status = TaskStatus.COMPLETED

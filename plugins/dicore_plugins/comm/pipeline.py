@@ -23,6 +23,7 @@ from dicore_plugins.comm.journal import Journal
 from dicore_plugins.comm.master import TOLERANCE_S
 from dicore_plugins.comm.observed import POLICY, Observed
 from dicore_plugins.comm.operator import OperatorServer
+from dicore_plugins.comm.private import private_folder
 from dicore_plugins.comm.roles import Place, in_threads, serve
 from dicore_plugins.comm.rounds import Rounds, Share
 from dicore_plugins.comm.status import DistStatus
@@ -95,7 +96,7 @@ class DistPipeline(TrainingPipeline):
         data = Path(system.path_data or run.folder.path / "data").absolute()
         policies = Path(system.path_policy or run.folder.path / "policy").absolute()
         for folder in (data, policies):
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
         journal = Journal(policies / "journal.jsonl")
         try:
             place = Place(str(data), str(policies), kept_token(policies))
@@ -110,7 +111,7 @@ class DistPipeline(TrainingPipeline):
         """Trains; returns the policy."""
         cfg, folder = compiled.cfg, run.folder.path
         failed: list[BaseException] = []
-        saved = FileStore(Path(place.path_policy))
+        saved = FileStore(Path(place.path_policy), place.token)
         observed = Observed(cfg, run, stores.policies, saved, journal.job_id, model)
         if getattr(run, "resumed_from", None) is not None:
             _check_journal(journal)
@@ -172,7 +173,8 @@ class _Stores:
 def _stores(system: Any, place: Place, record: Path) -> Iterator[_Stores]:
     """Yields the stores of a training; starts Ray for it if it needs one, and none is there."""
     if system.comm[0] != "ray":
-        yield _Stores(FileStore(Path(place.path_data)), FileStore(Path(place.path_policy)))
+        data = FileStore(Path(place.path_data), place.token)
+        yield _Stores(data, FileStore(Path(place.path_policy), place.token))
         return
     from dicore_plugins.comm.ray_link import RayStore
     from dicore_plugins.distributed.runtime import RayRuntime

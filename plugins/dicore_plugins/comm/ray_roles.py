@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dicore_plugins.comm.channel import token_of
 from dicore_plugins.comm.collector import TaskCollector
 from dicore_plugins.comm.exchange import FileStore, Link
 from dicore_plugins.comm.learner import TaskLearner
@@ -14,7 +15,7 @@ __all__ = ["RayCollector", "RayLearner"]
 
 def _link(path_policy: str, token: str, address: str | None) -> Link:
     transport, store = RayTransport(token=token, address=address), RayStore(token, address)
-    return Link(transport, store, store, FileStore(Path(path_policy)))
+    return Link(transport, store, store, FileStore(Path(path_policy), token_of(token)))
 
 
 class RayLearner(TaskLearner):

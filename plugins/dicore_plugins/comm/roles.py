@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dicore_plugins.comm.journal import is_finished
+from dicore_plugins.comm.private import opener, private_folder
 from dicore_plugins.comm.slurm import hosts_of
 
 __all__ = ["Place", "serve"]
@@ -160,9 +161,11 @@ class _AddressFile:
 
     def __init__(self, path: Path, address: str) -> None:
         self._path, self._mine = path, f"{address} {os.getpid()}"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        part.write_text(self._mine, encoding="utf-8")
+        part.unlink(missing_ok=True)
+        with open(part, "x", encoding="utf-8", opener=opener) as file:
+            file.write(self._mine)
         part.replace(path)
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import secrets
 import time
 import uuid
 from collections import deque
@@ -73,16 +74,17 @@ class FileStorageLoader(_Expiring):
     def save(self, content: Any) -> Mapping[str, Any]:
         """Writes a file."""
         name = f"{uuid.uuid4().hex}.frame"
-        save_file(self._folder / name, content)
+        key = secrets.token_hex(32)  # it is sent, so that nobody else can put a file there
+        save_file(self._folder / name, content, key.encode())
         self._note(self._folder / name)
-        return {"file": name}
+        return {"file": name, "key": key}
 
     def load(self, handle: Mapping[str, Any]) -> Any:
         """Reads a file of the folder."""
         name = str(handle["file"])
         if Path(name).name != name:  # it comes from another process
             raise UsageError(f"not the name of a stored file: {name!r}")
-        return load_file(self._folder / name)
+        return load_file(self._folder / name, str(handle["key"]).encode())
 
     def _remove(self, item: Path) -> None:
         item.unlink(missing_ok=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pickle  # noqa: TID251 - to see that it is refused
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,9 @@ import torch
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore_plugins.comm.errors import FrameError
+from dicore_plugins.comm.exchange import FileStore
 from dicore_plugins.comm.frames import PREFIX, load_file, pack, save_file, unpack
+from dicore_plugins.comm.journal import Journal
 
 MESSAGE = {
     "text": "ä", "none": None, "number": 1.5, "inf": float("inf"), "list": [1, (2, "x")],
@@ -94,3 +99,37 @@ def test_a_file_is_complete_or_refused(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(FrameError, match=r"policy\.frame"):
             load_file(file)
+
+
+def test_files_are_for_their_user_and_for_who_has_the_token(tmp_path: Path) -> None:
+    """RELIABILITY E08."""
+    store = FileStore(tmp_path / "run" / "data", "a token")
+    store.save("a.frame", MESSAGE)
+    assert same(store.load("a.frame"), MESSAGE)
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((store.folder / "a.frame").stat().st_mode) == 0o600
+    (store.folder / "b.frame").write_bytes((store.folder / "a.frame").read_bytes())
+    with pytest.raises(FrameError, match="changed, or written with another token"):
+        store.load("b.frame")
+    save_file(store.folder / "a.frame", MESSAGE)
+    with pytest.raises(FrameError, match="written with another token"):
+        store.load("a.frame")
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("of another user")
+    part = tmp_path / f".a.frame.{os.getpid()}.part"
+    part.symlink_to(target)
+    FileStore(tmp_path).save("a.frame", MESSAGE)
+    assert target.read_text() == "of another user"
+    (tmp_path / "journal.jsonl").symlink_to(target)
+    with pytest.raises(UsageError, match="cannot be written"):
+        Journal(tmp_path / "journal.jsonl")
+    assert target.read_text() == "of another user"
+
+
+def test_the_journal_is_for_its_user(tmp_path: Path) -> None:
+    with contextlib.closing(Journal(tmp_path / "policy" / "journal.jsonl")):
+        for name, mode in (("policy", 0o700), ("policy/journal.jsonl", 0o600)):
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode

@@ -135,7 +135,7 @@ def test_the_five_tasks_of_a_learner_two_in_a_row(
                 break
         assert steps == [(0, 5), (5, 10)]
         assert not master.process("resource_task")["busy"]
-    assert load_file(Path(places["path_policy"]) / "policy.frame")["version"] == 10
+    assert policy_file(places)["version"] == 10
     assert not Path("default_experiment").exists()  # the learner itself saves nothing
 
 
@@ -197,7 +197,7 @@ def coordinated(
     policies = Path(places["path_policy"])
     journal = Journal(policies / "journal.jsonl")
     job = {**info_of(config), "job_id": journal.job_id}
-    flow = flow_of(config.cfg, FileStore(Path(places["path_data"])), journal.blocks)
+    flow = flow_of(config.cfg, FileStore(Path(places["path_data"]), TOKEN), journal.blocks)
     commander = commander or NaiveCommander()
     return Coordinator(config.cfg, job, flow, commander, journal, names.get, TOKEN, lambda: names)
 
@@ -376,7 +376,7 @@ def test_one_that_was_cut_off_in_the_journal_is_skipped(tmp_path: Path) -> None:
 
 
 def policy_file(places: dict[str, Any]) -> Any:
-    return load_file(Path(places["path_policy"]) / "policy.frame")
+    return load_file(Path(places["path_policy"]) / "policy.frame", TOKEN.encode())
 
 
 PPO = {

@@ -134,7 +134,8 @@ def test_a_collector_gives_its_environments_the_opponent_of_a_task(
     def saved(name: str, job: str, value: float) -> None:
         state = copy.deepcopy(collector._parts.policy.collect_mode.state_dict())  # type: ignore[union-attr]
         list(state["model"].values())[-1][:] = value
-        save_file(tmp_path / name, {"job_id": job, "version": 1, "epoch": 1, "state": state})
+        found = {"job_id": job, "version": 1, "epoch": 1, "state": state}
+        save_file(tmp_path / name, found, TOKEN.encode())
 
     started(1, opponent="")
     own = collector._parts.policy.collect_mode.state_dict()["model"]  # type: ignore[union-attr]
@@ -157,7 +158,7 @@ def test_a_collector_gives_its_environments_the_opponent_of_a_task(
     started(5, eval_flag=True, freeze="opponent0")
     meta = connection.process("collector_data_task", {"envstep": 0, "learner_step": 0})
     assert -1 <= meta["mean_return"] <= 1
-    frozen = load_file(tmp_path / "job_opponent0.frame")["state"]["model"]
+    frozen = load_file(tmp_path / "job_opponent0.frame", TOKEN.encode())["state"]["model"]
     assert list(frozen.values())[-1].tolist() == [2.0] * 3
     collector.close()
     assert not (tmp_path / "job_collector0.opponent.frame").exists()
