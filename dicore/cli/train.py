@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from os.path import exists
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,7 +35,8 @@ Examples:
   dicore train -e cartpole -p dqn --max-env-step 2000 --profile
   dicore -m serial --env cartpole --policy dqn --train_iter 100000 -s 0
 
-The command line overrides the config file, which overrides the preset <env>_<policy> if it exists.
+The command line overrides the config file, which overrides the preset <env>_<policy> if it exists
+and the file has no more of env and policy than their names.
 Training stops at env.stop_value or a budget, whichever is reached first; without either it does not
 stop. Exit code 0: stopped there. 130 or 143: stopped by SIGINT or SIGTERM, after saving a
 checkpoint; a second signal exits without saving.
@@ -46,6 +48,7 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     ("-c --config", {"metavar": "FILE"}, "Config file: .py, .yaml, .toml or .json."),
     ("-e --env", {"metavar": "NAME"}, "Environment, or a Gymnasium id."),
     ("-p --policy", {"metavar": "NAME"}, "Algorithm (dicore list policy)."),
+    ("--no-preset", _FLAG, "Begin with the defaults, not with the preset <env>_<policy>."),
     ("-s --seed seeds", {"type": click.IntRange(0), "multiple": True},
      "Random seed. Repeat to train one run per seed and print a summary."),
     ("--jobs", {"type": click.IntRange(1), "default": 1},
@@ -100,6 +103,7 @@ def command(
     jobs: int,
     dry_run: bool,
     requeue: bool,
+    no_preset: bool,
     **given: Any,
 ) -> None:
     """Trains a policy; writes config, checkpoints and logs to a run folder."""
@@ -118,6 +122,7 @@ def command(
         overrides=overrides,
         argv=sys.argv,
         own_process=True,
+        preset=not no_preset,
         seed=seeds[0] if seeds else None,
         **given,
     )
@@ -149,7 +154,7 @@ class Announcer:
             say("no checkpoint to resume from: training starts from scratch")
         if not run.limits.ends:
             say("no budget and no env.stop_value: training runs until Ctrl-C, then saves")
-        for line in header:
+        for line in [*_about_preset(request, compiled), *header]:
             say(line)
 
     def ended(self, run: Run, profile: Any) -> None:
@@ -183,3 +188,13 @@ class Announcer:
 
     def _print(self, name: str, value: object) -> None:
         say(f"{name + ':':<12}{value}")
+
+
+def _about_preset(request: TrainRequest, compiled: Compiled) -> Iterator[str]:
+    """Yields which preset is used, or that none is there for two names."""
+    used = Counter(each for each in compiled.origin.values() if each.startswith("preset "))
+    for name, count in used.items():
+        yield f"{name} ({count} options); --no-preset for the defaults"
+    if not used and request.config is None and request.resume is None:
+        text = f"no preset for {request.env} and {request.policy}"
+        yield f"{text if request.preset else '--no-preset'}: the defaults are used"

@@ -57,7 +57,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
     main: Any = None,
     create: Any = None,
     *by_position: Any,
-    preset: str | None = None,
+    preset: str | Callable[[Any, Any], str | None] | None = None,
     overrides: Overrides | None = None,
     seed: int | None = None,
     registry: RegistryView | None = None,
@@ -81,7 +81,8 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
             defaults alone. Of a run folder only `config.json` is read.
         create: A create_config; or the first of the classes below.
         *by_position: Classes in the order of DI-engine's `compile_config`, from `env_manager` on.
-        preset: Name of a preset, below `main`.
+        preset: Name of a preset, below `main`; or a function that returns it for env and policy
+            (None for one of which `main` has more than the name).
         overrides: `"policy.learn.batch_size=128"`, a list of these, or a dict; above `main`.
         seed: Random seed of the run, above all.
         registry: Where components are looked up; None for everything installed.

@@ -15,7 +15,7 @@ from dicore.config.redact import texts_in
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
-from dicore_registry import is_import_path, nearest
+from dicore_registry import canonical, nearest
 
 _NAMELESS = object()
 """Stands for the name of a class that has none."""
@@ -59,6 +59,7 @@ class ComponentResolver:
     problems: Problems
     names_only: bool | None = None
     recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tried: dict[str, str] = field(default_factory=dict)
 
     def only_names(self, layer: Layer) -> bool:
         """Returns whether code paths of a layer are refused: all, none, or those of saved ones."""
@@ -124,7 +125,11 @@ class ComponentResolver:
             return replace(node, value={k: v for k, v in node.value.items() if k != "type"})
         if kind != "env" or not isinstance(wanted, str):
             return node
-        provider, env_id = self._env_id(wanted)
+        try:
+            provider, env_id = self._env_id(wanted, node.layer)
+        except RegistryError as error:
+            self.problems.add_error(join(path, "type"), error, node.layer)
+            return replace(node, value={**node.value, "type": _NAMELESS})
         if env_id is None:
             return node
         given = node.value.get("env_id", env_id)
@@ -134,24 +139,24 @@ class ComponentResolver:
             )
         return replace(node, value={**node.value, "type": provider, "env_id": env_id})
 
-    def _env_id(self, wanted: str) -> tuple[str, str | None]:
-        """Splits the name of an env that a provider knows by an id of its own."""
-        if ":" in wanted:
-            left, _, right = wanted.partition(":")
-            return (wanted, None) if is_import_path(wanted) else (left, right)
-        try:
-            provider = self.registry.default("env")
-            if provider is None or self.declared("env", wanted):
-                return wanted, None
-            cls = config_class(self.registry.resolve("env", provider, "env.type").target, "env")
-        except (RegistryError, ConfigError):
+    def _env_id(self, wanted: str, layer: Layer) -> tuple[str, str | None]:
+        """Returns the registered env or import path that a text means, and the id within it."""
+        if ":" not in wanted and self.declared("env", wanted):
             return wanted, None
-        known = getattr(cls, "knows", lambda _: False)(wanted)
-        return (known if isinstance(known, str) else provider, wanted) if known else (wanted, None)
+        from dicore.config.env_names import EnvNames
+
+        choice = EnvNames(self.registry).read(wanted, imports=not self.only_names(layer))
+        if choice.tried and wanted != canonical(wanted):
+            self.tried[wanted] = f"; tried in order: {', '.join(choice.tried)}"
+            if ":" in wanted:
+                raise UnknownComponentError(f"no env '{wanted}'{self.tried[wanted]}")
+        return choice.type, choice.env_id
 
     def _same(self, kind: str, low: Mapping[str, Any], high: Mapping[str, Any]) -> bool:
         if "env_id" in high and low.get("env_id", high["env_id"]) != high["env_id"]:
             return False
+        if "env_id" in low and "env_id" in high and low["type"] == self.registry.default("env"):
+            return True  # one id, by two names
         if low["type"] == high["type"]:
             return True
         entry = self._entry(kind, high["type"])
@@ -193,6 +198,7 @@ class ComponentResolver:
             unknown = isinstance(error, UnknownComponentError)
             supplier = self._supplier(path, wanted) if unknown else None
             more = f"; the run used it from {' '.join(supplier)}" if supplier else ""
+            more = more or (self.tried.get(wanted, "") if kind == "env" else "")
             self.problems.add_error(where, error, layer, more)
             meant = self._meant(kind, wanted) if unknown else None
             if meant is None:

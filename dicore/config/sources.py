@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ class Sources:
 
     main: Any = None
     create: Mapping[str, Any] | None = None
-    preset: str | None = None
+    preset: str | Callable[[Any, Any], str | None] | None = None
     overrides: Overrides | None = None
     seed: int | None = None
     cpanel: Mapping[str, Any] | str | None = None
@@ -64,9 +64,7 @@ class Sources:
         self, registry: RegistryView, problems: Problems, file: ConfigFile | None = None
     ) -> list[Layer]:
         """Returns the layers, aliases expanded."""
-        layers = []
-        if self.preset is not None:
-            layers.append(_preset_layer(self.preset, registry, problems))
+        layers: list[Layer] = []
         main, name, lines = self.main, self.name, None
         if isinstance(main, str | PathLike):
             main, name = None, str(main)
@@ -81,7 +79,24 @@ class Sources:
             layers.append(_layer(Layer("command line"), tree, None, problems))
         if self.seed is not None:
             layers.append(Layer("argument seed", {"seed": self.seed}))
+        preset = self.preset
+        if callable(preset):
+            preset = preset(*(_bare_name(layers, part) for part in ("env", "policy")))
+        if preset is not None:
+            layers.insert(0, _preset_layer(preset, registry, problems))
         return layers
+
+
+def _bare_name(layers: Sequence[Layer], part: str) -> Any:
+    """Returns the name of a part whose config, below the command line, is no more than a name."""
+    found = None
+    for layer in layers:
+        given = layer.tree.get(part)
+        node = given if isinstance(given, Mapping) else {"type": given}
+        if layer is layers[0] and node.keys() - {"type"}:
+            return None
+        found = node.get("type") or found
+    return found
 
 
 def _preset_layer(name: str, registry: RegistryView, problems: Problems) -> Layer:

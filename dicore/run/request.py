@@ -18,7 +18,7 @@ from dicore.config import Compiled, compile_config, differences, is_config
 from dicore.config.redact import REDACTED, is_secret, redact_text, redacted_paths
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import loads
-from dicore.errors import ConfigError, UnknownComponentError, UsageError
+from dicore.errors import ConfigError, RegistryError, UnknownComponentError, UsageError
 from dicore.run.folder import EXIST, RunFolder, default_name
 from dicore.run.metadata import saved_member
 from dicore_registry.public_names import public_name
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TrainRequest", "changes_of", "compile_request", "compile_resumed", "env_label", "folder_name",
-    "nothing_left", "resumed_folder",
+    "nothing_left", "preset_of", "resumed_folder",
 ]  # fmt: skip
 
 _ASSUMED: Final = {"env.n_evaluator_episode": 10, "env.stop_value": float("inf")}
@@ -71,6 +71,7 @@ class TrainRequest:
         mode: Name of a pipeline.
         env: Name of an environment, or a Gymnasium id.
         policy: Name of a policy.
+        preset: Whether the preset of env and policy, if there is one, lies below the config.
         seed: Random seed.
         exp_name: Run folder; if it exists, see `exist`.
         max_env_step: Budget in env steps.
@@ -98,6 +99,7 @@ class TrainRequest:
     mode: str | None = None
     env: str | None = None
     policy: str | None = None
+    preset: bool = True
     seed: int | None = None
     exp_name: str | None = None
     max_env_step: int | None = None
@@ -128,7 +130,8 @@ class TrainRequest:
 def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Compiled:
     """Compiles the config of a request: preset < file < command line.
 
-    `env` and `policy` without a config select the preset `<env>_<policy>` if it exists. The hook
+    `env` and `policy` select the preset `<env>_<policy>` if it exists and the config has no more
+    of them than their names. The hook
     `dicore_config_loaded` of `plugins` receives the merged sources.
 
     Raises:
@@ -136,6 +139,7 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
         ConfigError: the config is wrong; the error lists every problem.
     """
     config, preset = _sources(request)
+    names = _Names(request.preset)
     fields = {path: getattr(request, name) for path, name in _FIELDS.items()}
     given = {path: value for path, value in fields.items() if value is not None}
     overrides = [*([json.dumps(given)] if given else []), *request.overrides]
@@ -147,7 +151,7 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
     def compile_with(*assumed: str) -> Compiled:
         return compile_config(
             config,
-            preset=preset,
+            preset=names if preset is None else preset,
             overrides=[*assumed, *overrides],
             seed=request.seed,
             cpanel=request.cpanel,
@@ -159,7 +163,7 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
     try:
         return compile_with()
     except ConfigError as error:
-        by_name = request.env is not None or preset is not None
+        by_name = any(each is not None for each in (request.env, names.env, preset))
         assumed = _missing_assumptions(error) if by_name else {}
         if not assumed:
             raise
@@ -176,22 +180,47 @@ def _sources(request: TrainRequest) -> tuple[Any, str | None]:
                 hint=f"files are searched in {Path.cwd()}; or pass -e ENV -p POLICY",
             )
         return None, str(config)
-    if config is not None:
-        return config, None
-    if not request.overrides and (request.env is None or request.policy is None):
+    if config is None and not request.overrides and None in (request.env, request.policy):
         raise UsageError(
             "nothing to train: no config is given, and not both env and policy",
             hint="pass -e ENV -p POLICY (see 'dicore list'), or a config file",
         )
-    return None, _preset(request.env, request.policy)
+    return config, None
 
 
-def _preset(env: str | None, policy: str | None) -> str | None:
-    """Returns the name of the preset of an env and a policy, if it is installed."""
-    if env is None or policy is None or any(sign in env + policy for sign in ":/."):
+@dataclass(slots=True)
+class _Names:
+    """Finds the preset of an env and a policy that are given by no more than their names."""
+
+    wanted: bool
+    env: str | None = None
+
+    def __call__(self, env: Any, policy: Any) -> str | None:
+        self.env = env if isinstance(env, str) else None
+        if not self.wanted or not isinstance(env, str) or not isinstance(policy, str):
+            return None
+        return preset_of(env, policy)
+
+
+def preset_of(env: str, policy: str) -> str | None:
+    """Returns the name of the installed preset of an env, by name or id, and a policy."""
+    if any(sign in policy for sign in ":/."):
         return None
-    name = f"{env}_{policy}"
-    return name if _is_preset(name) else None
+    if ":" not in env and "/" not in env and _is_preset(f"{env}_{policy}"):
+        return f"{env}_{policy}"
+    from dicore.config.env_names import EnvNames
+    from dicore_registry import default
+
+    registry = default()
+    if registry.switches.names_only or not any(
+        entry.name.endswith(f"_{policy}") for entry in registry.entries("preset")
+    ):
+        return None
+    try:
+        name = EnvNames(registry).read(env).name
+    except RegistryError:
+        return None
+    return f"{name}_{policy}" if name and _is_preset(f"{name}_{policy}") else None
 
 
 def _is_preset(name: str) -> bool:

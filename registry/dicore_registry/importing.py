@@ -67,9 +67,13 @@ def _private_name(path: Path) -> str:
 
 
 class _Loader(SourceFileLoader):
-    """Sets the digest before the module runs: its decorators may import all files, itself too."""
+    """Lets a file import its neighbours, in every process that imports it.
+
+    The digest is set before the module runs: its decorators may import all files, itself too.
+    """
 
     def exec_module(self, module: ModuleType) -> None:
+        importable(os.path.dirname(self.path))  # noqa: PTH120 - pathlib is slow here
         module.__dict__["__dicore_digest__"] = file_digest(self.path)
         super().exec_module(module)
 
@@ -122,11 +126,21 @@ def source_digest(path: str) -> str:
 def is_import_path(text: str) -> bool:
     """Returns whether a `type` names a module or file instead of a component.
 
-    `pkg.mod:Class` and `./file.py:Class` do; `gymnasium:CartPole-v1` does not, because the text
-    before the first colon (except after a drive letter) has neither a dot nor a slash.
+    `pkg.mod:Class`, `mod:Class` and `./file.py:Class` do. `gymnasium:CartPole-v1` does not: before
+    the first colon (except after a drive letter) is no dot or slash, and after it no Python name.
     """
     left = re.match(r"(?:[A-Za-z]:[\\/])?[^:]*(?=:)", text)
-    return left is not None and any(sign in left[0] for sign in "./\\")
+    if left is None:
+        return False
+    attr = text[left.end() + 1 :].split(".")
+    is_module = left[0].isidentifier() and all(part.isidentifier() for part in attr)
+    return is_module or any(sign in left[0] for sign in "./\\")
+
+
+def importable(folder: str) -> None:
+    """Lets the modules of a folder be imported from now on; they hide no installed ones."""
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def resolve_path(kind: str, text: str, where: str) -> Resolved:
@@ -160,6 +174,8 @@ def _module(kind: str, text: str, left: str, where: str) -> ModuleType:
     if file and not os.path.isfile(left):  # noqa: PTH113
         raise UnknownComponentError(explain.at(where, f"no file '{left}' in {os.getcwd()}"))  # noqa: PTH109
     try:
+        if not file:
+            importable(os.getcwd())  # noqa: PTH109 - as `python -m` does
         return _file(left) if file else importlib.import_module(left)
     except KeyboardInterrupt:
         raise

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -194,9 +196,9 @@ class TestImportPath:
         assert resolved.provenance["target"] == "acme_rl.redq:REDQConfig"
         assert resolved.provenance["source"].startswith("sha256:")
 
-    def test_what_has_neither_dot_nor_path_is_no_import_path(self, registry: Registry) -> None:
-        assert str(failure(registry, "policy", "acme:REDQConfig")) == (
-            "policy.type: 'acme:REDQConfig' is not the name of a policy\n"
+    def test_what_is_no_python_name_is_no_import_path(self, registry: Registry) -> None:
+        assert str(failure(registry, "policy", "acme:REDQ-v1")) == (
+            "policy.type: 'acme:REDQ-v1' is not the name of a policy\n"
             "  hint: write import paths as 'pkg.mod:Class' or './file.py:Class'"
         )
 
@@ -229,6 +231,7 @@ class TestImportPath:
     ("text", "is_path"),
     [
         ("pkg.mod:Class", True),
+        ("mod:Class.Inner", True),
         ("./file.py:Class", True),
         ("file.py:Class", True),
         ("C:\\\\own\\\\file.py:Class", True),
@@ -239,9 +242,7 @@ class TestImportPath:
         ("dqn", False),
     ],
 )
-def test_an_import_path_has_a_dot_or_a_path_before_its_first_colon(
-    text: str, is_path: bool
-) -> None:
+def test_an_import_path_is_a_file_or_a_module_and_a_python_name(text: str, is_path: bool) -> None:
     assert is_import_path(text) == is_path
 
 
@@ -268,6 +269,30 @@ class TestFile:
         registry.resolve("buffer", "./buf.py:Mine")
         (folder / "buf.py").write_text("class Mine:\n    size = 22\n")
         assert registry.resolve("buffer", "./buf.py:Mine").target.size == 22
+
+    def test_a_file_imports_its_neighbours_now_and_later_and_in_other_processes(
+        self, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        folder = tmp_path / "own"
+        folder.mkdir()
+        (folder / "near_one.py").write_text("SIZE = 3\n")
+        (folder / "near_two.py").write_text("SIZE = 4\n")
+        (folder / "json.py").write_text("raise SystemExit('it hides no installed module')\n")
+        (folder / "buf.py").write_text(
+            "import json\nfrom near_one import SIZE\n\n\nclass Mine:\n    size = SIZE\n\n"
+            "    def later(self):\n        import near_two\n\n        return near_two.SIZE\n"
+        )
+        mine = registry.resolve("buffer", "own/buf.py:Mine").target
+        assert (mine.size, mine().later()) == (3, 4)
+        code = (
+            "import pickle, sys, dicore_registry\n"
+            f"print(pickle.loads(bytes.fromhex('{pickle.dumps(mine()).hex()}')).later())"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stdout == "4\n", done.stderr
+        for name in ("near_one", "near_two"):
+            sys.modules.pop(name)
 
     def test_a_file_that_is_not_there(self, registry: Registry, folder: Path) -> None:
         error = failure(registry, "buffer", "./bof.py:Mine", "policy.other.replay_buffer.type")

@@ -249,7 +249,10 @@ class TestEnvNames:
     @pytest.mark.parametrize(
         ("env", "problem"),
         [
-            ("nowhere:Pole-v1", "env.type: no env named 'nowhere'"),
+            (
+                "nowhere:Pole-v1",
+                "env.type: no env 'nowhere:Pole-v1'; tried in order: ENV:ID",
+            ),
             ("Unheard-v1", "env.type: no env named 'Unheard-v1'"),
             (
                 {"type": "provider:A", "env_id": "B", **FACTS},

@@ -20,7 +20,7 @@ from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore_tools.agent.inference import make_act
-from dicore_tools.agent.names import component_name, preset_env
+from dicore_tools.agent.names import component_name
 from dicore_tools.evaluation.evaluate import Evaluation, run_episodes
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy
 
@@ -85,7 +85,7 @@ class Agent:
         policy_name = component_name("policy", policy) or self.algorithm
         self._request = TrainRequest(
             config=cfg,
-            env=preset_env(env_name, policy_name) if cfg is None else env_name,
+            env=env_name,
             policy=policy_name,
             seed=seed,
             exp_name=None if exp_name is None else str(exp_name),

@@ -1,16 +1,14 @@
-"""Names of what an agent is made from: of classes, and of environments that have a preset."""
+"""Names of what an agent is made from."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dicore.config import config_class
 from dicore.config.resolver import type_of
-from dicore.config.schema import fields_of
-from dicore.errors import DicoreError, UsageError
+from dicore.errors import UsageError
 from dicore_registry import default, register
 
-__all__ = ["component_name", "preset_env"]
+__all__ = ["component_name"]
 
 
 def component_name(kind: str, component: Any) -> str | None:
@@ -42,29 +40,3 @@ def component_name(kind: str, component: Any) -> str | None:
         name = component.__name__.lower()
         register(kind, name)(component)
     return name
-
-
-def preset_env(env: str | None, policy: str | None) -> str | None:
-    """Returns the name of the environment whose preset matches a Gymnasium id and a policy.
-
-    `CartPole-v1` and `dqn` give `cartpole`, since the preset `cartpole_dqn` uses this id. Without
-    such a preset, `env` is returned unchanged.
-
-    Args:
-        env: Name of an environment, or a Gymnasium id.
-        policy: Name of a policy.
-    """
-    if env is None or policy is None:
-        return env
-    registry = default()
-    for preset in registry.entries("preset"):
-        name = preset.name.removesuffix(f"_{policy}")
-        if name in (preset.name, env):
-            continue
-        try:
-            options = fields_of(config_class(registry.resolve("env", name).target, "env"))
-        except DicoreError:
-            continue  # skip envs that cannot be used
-        if "env_id" in options and options["env_id"].default() == env:
-            return name
-    return env

@@ -19,7 +19,8 @@ import click
 
 import dicore_registry
 from dicore.console import plural
-from dicore.errors import UsageError
+from dicore.errors import ConfigError, UnknownComponentError, UsageError
+from dicore_registry import LOCAL, dist_name
 from dicore_registry.queries import provided
 from dicore_tools.slow_code import named_if_slow
 
@@ -32,7 +33,8 @@ Examples:
   dicore check acme-rl                 all that a package declares
   dicore check env/countdown           one component
   dicore check env/acme-rl/countdown   the component of this package
-  dicore check gymnasium:CartPole-v1   an environment by id, or ./file.py:Class
+  dicore check CartPole-v1             an environment by id, also module:Id
+  dicore check ./file.py:Class         an environment of a file, or module:Class
   dicore check acme-rl -v              also print passed and skipped tests
   dicore check acme-rl --json
 
@@ -55,16 +57,18 @@ class _Result:
 
 
 @click.command(name="check", epilog=_EPILOG)
-@click.argument("what", metavar="PACKAGE|KIND/NAME|ENV_ID")
+@click.argument("what", metavar="PACKAGE|KIND/NAME|ENV")
 @click.option("-v", "--verbose", is_flag=True, help="Print every test, and tracebacks.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.pass_context
 def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> None:
     """Runs the conformance tests of a component, of a package or of an environment."""
+    from dicore_tools.commands.check_env import EnvCheck
+
     out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):  # components may print
         checks = _find_checks(what)
-    single = ":" in what or what.startswith("env/")
+    single = isinstance(checks[0], EnvCheck) or what.startswith("env/")
     if single and not as_json:
         _print_env(what, out)
     results: list[_Result] = []
@@ -102,10 +106,18 @@ def _find_checks(what: str) -> Sequence[Check | EnvCheck]:
     from dicore.testing import checks_of
     from dicore_tools.commands.check_env import Envs, checks_of_id
 
-    if ":" in what:
-        return checks_of_id(what)
     registry = dicore_registry.default()
     kind, slash, name = what.partition("/")
+    is_package = dist_name(what) in registry.distributions or what == LOCAL
+    if ":" in what or (slash and kind not in registry.kinds()):
+        return checks_of_id(what)
+    if not slash and not is_package:
+        try:
+            return checks_of_id(what)
+        except ConfigError as error:
+            if not any(problem.startswith("env.type: ") for problem in error.problems):
+                raise
+            raise _no_such(what, error) from error
     if slash:
         entry = registry.find(kind, name)
         component = f"{entry.kind}/{entry.name}"
@@ -117,6 +129,15 @@ def _find_checks(what: str) -> Sequence[Check | EnvCheck]:
         reasons = "; ".join(f"{entry.kind}/{entry.name}: {entry.reason}" for entry in broken)
         raise UsageError(f"{dist} has broken entries: {reasons}", hint="run dicore doctor")
     return checks_of(dist=dist, suites={"env": Envs})
+
+
+def _no_such(what: str, error: ConfigError) -> ConfigError:
+    """Returns the error for what is neither an environment nor a package."""
+    try:
+        provided(dicore_registry.default(), what)
+    except UnknownComponentError as other:
+        return ConfigError([*error.problems, other.message], hint=other.hint)
+    return error
 
 
 @contextlib.contextmanager
