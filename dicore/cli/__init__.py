@@ -188,10 +188,23 @@ def _usage_message(error: click.ClickException) -> str:
     if option is not None and hasattr(error, "possibilities"):
         close = next(iter(error.possibilities or ()), "")
         hint = f"; did you mean '{close}'?" if close else ""
+        hint = _option_path(option) or hint
         return f"no such option '{option}'{hint}"
     text = error.format_message().rstrip(".")
     text = text.replace("valid integer range", "valid integer")
     return text[:1].lower() + text[1:]
+
+
+def _option_path(option: str) -> str:
+    """Returns how to set what another library has as an option of its command."""
+    from dicore_registry.errors import RegistryError
+    from dicore_registry.public_names import public_name
+
+    try:
+        path = public_name("meant_option")(option)
+    except (AttributeError, RegistryError):
+        return ""
+    return f"; write {path}=VALUE" if path else ""
 
 
 def _print_traceback(error: Exception) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from os.path import exists
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +44,17 @@ checkpoint; a second signal exits without saving.
 """
 
 
+class Count(click.IntRange):
+    """A whole number, also as `1e5` or `100_000`."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Returns the number; see `click.ParamType`."""
+        if isinstance(value, str) and "e" in value.lower():
+            with suppress(ValueError, OverflowError):
+                value = int(value) if float(value) % 1 else int(float(value))
+        return super().convert(value, param, ctx)
+
+
 _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     ("-m --mode", {"metavar": "NAME"}, "Pipeline (dicore list pipeline)."),
     ("-c --config", {"metavar": "FILE"}, "Config file: .py, .yaml, .toml or .json."),
@@ -57,9 +69,12 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
      "Run folder; if it exists, a number is appended (runs/a-1)."
      "  [default: runs/<env>_<policy>_s<seed>]"),
     ("--max-train-iter --train-iter --train_iter --max_train_iter max_train_iter",
-     {"type": click.IntRange(1)}, "Stop after this number of gradient updates."),
+     {"type": Count(1)}, "Stop after this number of gradient updates."),
     ("--max-env-step --env-step --env_step --max_env_step max_env_step",
-     {"type": click.IntRange(1)}, "Stop after this number of env steps."),
+     {"type": Count(1)}, "Stop after this number of env steps, e.g. 1e5."),
+    ("--device", {"type": click.Choice(["cpu", "cuda"])}, "Device of the network (policy.cuda)."),
+    ("--track track", {"metavar": "LOGGER", "multiple": True},
+     "Add a logger, e.g. wandb (dicore list logger); may be repeated."),
     ("--cpanel", {"metavar": "JSON"}, "Overrides entries of the config file's dict `cpanel`."),
     ("--locked", _FLAG,
      "Fail if an installed component differs from the recorded one (in a run or config.json)."),
@@ -103,7 +118,6 @@ def command(
     jobs: int,
     dry_run: bool,
     requeue: bool,
-    no_preset: bool,
     **given: Any,
 ) -> None:
     """Trains a policy; writes config, checkpoints and logs to a run folder."""
@@ -111,6 +125,8 @@ def command(
 
     overrides = [word for word in words if "=" in word and not exists(word)]  # noqa: PTH110
     files = [word for word in [config, *words] if word is not None and word not in overrides]
+    if device := given.pop("device"):
+        overrides.append(f"policy.cuda={device == 'cuda'}")
     if len(files) > 1:
         wrong = f"expected at most one config file, got {', '.join(files)}"
         raise UsageError(wrong, hint="write overrides as a.b=c, without spaces")
@@ -122,7 +138,7 @@ def command(
         overrides=overrides,
         argv=sys.argv,
         own_process=True,
-        preset=not no_preset,
+        preset=not given.pop("no_preset"),
         seed=seeds[0] if seeds else None,
         **given,
     )

@@ -9,7 +9,8 @@ import os
 import typing
 import warnings
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as evolved
 from functools import reduce
@@ -40,9 +41,10 @@ from dicore.config.schema import ComponentConfig, Field, Section, fields_of, ran
 from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
 from dicore.config.sources import POSITIONS, Sources, lay_classes_over
 from dicore.config.writer import compare_record, recorded_components, save_compiled, saved_tree
-from dicore.errors import ConfigError, ConfigWarning, UsageError
+from dicore.errors import ConfigError, ConfigWarning, RegistryError, UsageError
 from dicore_registry import default, nearest
 from dicore_registry.plugin_filter import is_on
+from dicore_registry.public_names import public_name
 
 S = TypeVar("S", bound=Section)
 C = TypeVar("C", bound=ComponentConfig)
@@ -242,9 +244,8 @@ class Compiler:
             first.setdefault(path.rpartition(".")[2], path)
         paths = tuple(first.values())
         for index, (path, key, siblings, (above, label), layer) in enumerate(self.unknown):
-            close = nearest(key, siblings, paths) if index < _MOST_HINTS else ""
             message = f"{label} has no option '{path.removeprefix(above).removeprefix('.')}'"
-            message += f"; did you mean '{close}'?" if close else ""
+            message += _hint(key, siblings, paths, {*self.paths}) if index < _MOST_HINTS else ""
             if strict:
                 self.problems.add(path, message, layer)
             else:
@@ -415,6 +416,15 @@ class Compiler:
                     displaced.update(dict.fromkeys(others, join(path, given[0])))
                     break
         return displaced
+
+
+def _hint(key: str, siblings: Sequence[str], paths: Sequence[str], every: Set[str]) -> str:
+    """Returns the end of a message about an unknown option: what it may be called here."""
+    with suppress(AttributeError, RegistryError):  # the table comes with another package
+        if path := public_name("meant_option")(key, every):
+            return f"; '{key}' is {path} here"
+    close = nearest(key, siblings, paths)
+    return f"; did you mean '{close}'?" if close else ""
 
 
 def _slot_class(hint: Any) -> type[ComponentConfig]:

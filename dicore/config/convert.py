@@ -1,7 +1,7 @@
 """Strict conversion of values to declared types, without rounding or guessing.
 
-Three conversions only: an int where a float is declared, numeric text (`1e-3`, which YAML reads as
-text) where a float is declared, and a numpy scalar where its Python type is declared.
+Conversions without loss only: an int where a float is declared, numeric text (`1e-3`, `1e5`, which YAML
+reads as text) where a number is, `64,64` where a list is, and a numpy scalar where its Python type is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union
 from dicore.config.redact import REDACTED, is_whole, names_in, redacted_paths, resolve
 
 _FLOAT_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\.?inf", re.IGNORECASE)
+_COUNT_TEXT = re.compile(r"[-+]?\d{1,15}[eE]\+?\d{1,2}")
 _LISTS = (list, tuple)
 _LONGEST_REPR = 80
 _WORDS = {"null": None, "none": None, "~": None, "": "", "true": True, "false": False}
@@ -162,12 +163,20 @@ def _each(convert_one: Callable[..., Any], entries: Iterable[tuple[Any, Any]]) -
     return converted
 
 
+def _int(value: Any, path: str) -> int:
+    if isinstance(value, str) and _COUNT_TEXT.fullmatch(value):
+        return int(float(value))
+    return int(_scalar(int)(value, path))
+
+
 def _sequence(hint: Any) -> _Converter:
     origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
     make = list if origin is list else tuple
     fixed = make is tuple and origin is tuple and args and args[-1] is not Ellipsis
 
     def convert_sequence(value: Any, path: str) -> Any:
+        if isinstance(value, str) and "," in value:  # 64,64 on the command line
+            value = [parse_value(item.strip()) for item in value.split(",")]
         if not isinstance(value, _LISTS):
             raise _mismatch(hint, value, path)
         hints = args if fixed else [args[0] if args else Any] * len(value)
@@ -239,7 +248,7 @@ def _origin(hint: Any) -> Any:
 
 
 _SCALARS: dict[Any, _Converter] = {
-    int: _scalar(int),
+    int: _int,
     bool: _scalar(bool),
     str: _scalar(str),
     float: _float,
@@ -280,6 +289,8 @@ def parse_value(text: str) -> Any:
         return _WORDS[text.lower()]
     if _INT.fullmatch(text):
         return int(text)
+    if _COUNT_TEXT.fullmatch(text):
+        return int(float(text))
     if _FLOAT.fullmatch(text):
         return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     if not text.startswith(_STRUCTURED):

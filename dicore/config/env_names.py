@@ -53,7 +53,8 @@ class EnvNames:
         choice = next((found for form in forms(text, imports) if (found := form())), None)
         unfit = EnvChoice(text, tried=tuple(self._tried))
         if choice is None and ":" in text and self._entry(text.partition(":")[0]):
-            return EnvChoice(*text.split(":", 1))  # it takes no ids, which is said later
+            left, _, right = text.partition(":")
+            return EnvChoice(left, right)  # it takes no ids, which is said later
         return choice or unfit
 
     def _plain_forms(self, text: str, imports: bool) -> Iterator[Callable[[], EnvChoice | None]]:

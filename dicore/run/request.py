@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.config import Compiled, compile_config, differences, is_config
+from dicore.config.paths import plain
 from dicore.config.redact import REDACTED, is_secret, redact_text, redacted_paths
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import loads
@@ -76,6 +77,7 @@ class TrainRequest:
         exp_name: Run folder; if it exists, see `exist`.
         max_env_step: Budget in env steps.
         max_train_iter: Budget in gradient updates.
+        track: Names of loggers besides those of the config.
         overrides: `a.b=c`, or dicts whose keys may be such paths; they override everything else.
         cpanel: Values of the config's control panel: a dict, or a JSON object as text.
         locked: Fail if an installed component differs from the one recorded in `config`, a run or
@@ -104,6 +106,7 @@ class TrainRequest:
     exp_name: str | None = None
     max_env_step: int | None = None
     max_train_iter: int | None = None
+    track: Sequence[str] = ()
     overrides: Sequence[str | Mapping[str, Any]] = ()
     cpanel: Mapping[str, Any] | str | None = None
     locked: bool = False
@@ -148,26 +151,32 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
         if plugins:
             plugins.call("dicore_config_loaded", cfg=tree)
 
-    def compile_with(*assumed: str) -> Compiled:
+    def compile_with(*assumed: str, more: Sequence[Any] = ()) -> Compiled:
         return compile_config(
             config,
             preset=names if preset is None else preset,
-            overrides=[*assumed, *overrides],
+            overrides=[*assumed, *overrides, *more],
             seed=request.seed,
             cpanel=request.cpanel,
             names_only=request.names_only,
             locked=request.locked,
-            loaded=call_plugins if plugins and not assumed else None,
+            loaded=call_plugins if plugins and not assumed and not more else None,
         )
 
+    assumed: dict[str, Any] = {}
     try:
-        return compile_with()
+        compiled = compile_with()
     except ConfigError as error:
         by_name = any(each is not None for each in (request.env, names.env, preset))
         assumed = _missing_assumptions(error) if by_name else {}
         if not assumed:
             raise
-    return compile_with(json.dumps(assumed))
+        compiled = compile_with(json.dumps(assumed))
+    if not request.track:
+        return compiled
+    loggers = [*map(plain, compiled.pipeline.logger), *({"type": name} for name in request.track)]
+    assumptions = [json.dumps(assumed)] * bool(assumed)
+    return compile_with(*assumptions, more=[{"pipeline.logger": loggers}])
 
 
 def _sources(request: TrainRequest) -> tuple[Any, str | None]:
@@ -269,6 +278,7 @@ def resumed_folder(request: TrainRequest) -> RunFolder | None:
         return folder if folder.config.is_file() else None
     names = ("config", "mode", "env", "policy", "seed", "exp_name", "cpanel")
     given = [name for name in names if getattr(request, name) is not None]
+    given += ["track"] * bool(request.track)
     if given:
         raise UsageError(
             f"a resumed run keeps its config; remove {', '.join(given)}",

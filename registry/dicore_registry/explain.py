@@ -283,6 +283,8 @@ def _likeness(first: tuple[str, int], second: tuple[str, int], least: float) -> 
     """Returns the similarity of two words, from 0 to 1; 0.0 if it is below `least`."""
     if first[0] == second[0]:
         return 1.0
+    if first[1] == second[1]:
+        return 0.9  # the same letters in another order
     if 2 * (first[1] & second[1]).bit_count() < least * (len(first[0]) + len(second[0])):
         return 0.0  # an upper bound: the letters that they share, in any order
     from difflib import SequenceMatcher

@@ -89,8 +89,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-tools": {
         "api": (
             "Agent build check_request code_state collect_demo_data collect_episodic_demo_data "
-            "draw eval evaluate find_policy get load_demo_data probe_imports record_env requeue "
-            "requeued run_series train_seeds without_missing"
+            "draw eval evaluate find_policy get load_demo_data meant_option probe_imports "
+            "record_env requeue requeued run_series train_seeds without_missing"
         ),
         "command": (
             "benchmark catalogue check collect completion config doctor enjoy eval export "

@@ -157,11 +157,15 @@ def test_the_same_tree_from_other_formats(build: Any, tmp_path: Path, name: str,
 
 
 def test_a_learning_rate_that_yaml_reads_as_text_is_a_float(build: Any, tmp_path: Path) -> None:
-    rates = ("learning_rate: 1e-3", "batch_size: 1e2")
+    rates = ("learning_rate: 1e-3", "batch_size: 1.5e2")
     good, bad = (write(tmp_path, f"{i}.yaml", f"{YAML}    {r}\n") for i, r in enumerate(rates))
     assert build(good).policy.learn.learning_rate == 1e-3
-    with pytest.raises(ConfigError, match=r"policy.learn.batch_size: expected int, got str '1e2'"):
+    with pytest.raises(
+        ConfigError, match=r"policy.learn.batch_size: expected int, got str '1.5e2'"
+    ):
         build(bad)
+    count = write(tmp_path, "c.yaml", f"{YAML}    batch_size: 1e2\n")
+    assert build(count).policy.learn.batch_size == 100
 
 
 def test_both_dicts_may_stand_in_one_tree(build: Any, tmp_path: Path) -> None:

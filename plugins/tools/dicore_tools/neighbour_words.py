@@ -1,0 +1,125 @@
+"""Words of other libraries for options of dicore: Stable-Baselines3, CleanRL, RLlib, tianshou."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final
+
+__all__ = ["meant_option"]
+
+_LEARN, _COLLECT = "policy.learn.", "policy.collect."
+_BUFFER = "policy.other.replay_buffer."
+
+_WORDS: Final[dict[str, tuple[str, ...]]] = {
+    "gamma": ("policy.discount_factor",),
+    "discount": ("policy.discount_factor",),
+    "lr": (f"{_LEARN}learning_rate",),
+    "learning_rate": (f"{_LEARN}learning_rate",),
+    "policy_lr": (f"{_LEARN}learning_rate",),
+    "actor_lr": (f"{_LEARN}learning_rate",),
+    "q_lr": (f"{_LEARN}learning_rate",),
+    "critic_lr": (f"{_LEARN}learning_rate",),
+    "anneal_lr": (f"{_LEARN}learning_rate_end",),
+    "n_envs": ("env.collector_env_num",),
+    "num_envs": ("env.collector_env_num",),
+    "num_env_runners": ("env.collector_env_num",),
+    "num_workers": ("env.collector_env_num",),
+    "training_num": ("env.collector_env_num",),
+    "test_num": ("env.evaluator_env_num",),
+    "n_epochs": (f"{_LEARN}epoch_per_collect", f"{_LEARN}update_per_collect"),
+    "update_epochs": (f"{_LEARN}epoch_per_collect",),
+    "num_epochs": (f"{_LEARN}epoch_per_collect",),
+    "num_sgd_iter": (f"{_LEARN}epoch_per_collect",),
+    "repeat_per_collect": (f"{_LEARN}epoch_per_collect",),
+    "gradient_steps": (f"{_LEARN}update_per_collect",),
+    "update_per_step": (f"{_LEARN}update_per_step",),
+    "batch_size": (f"{_LEARN}batch_size",),
+    "minibatch_size": (f"{_LEARN}batch_size",),
+    "train_batch_size": (f"{_COLLECT}n_sample",),
+    "n_steps": (f"{_COLLECT}n_sample",),
+    "num_steps": (f"{_COLLECT}n_sample",),
+    "train_freq": (f"{_COLLECT}n_sample",),
+    "train_frequency": (f"{_COLLECT}n_sample",),
+    "step_per_collect": (f"{_COLLECT}n_sample",),
+    "rollout_fragment_length": (f"{_COLLECT}n_sample",),
+    "learning_starts": (f"{_COLLECT}random_collect_size",),
+    "start_timesteps": (f"{_COLLECT}random_collect_size",),
+    "gae_lambda": (f"{_COLLECT}gae_lambda",),
+    "lambda": (f"{_COLLECT}gae_lambda",),
+    "ent_coef": (f"{_LEARN}entropy_weight", f"{_LEARN}alpha"),
+    "entropy_coeff": (f"{_LEARN}entropy_weight", f"{_LEARN}alpha"),
+    "alpha": (f"{_LEARN}alpha",),
+    "autotune": (f"{_LEARN}auto_alpha",),
+    "target_entropy": (f"{_LEARN}target_entropy",),
+    "vf_coef": (f"{_LEARN}value_weight",),
+    "vf_loss_coeff": (f"{_LEARN}value_weight",),
+    "clip_range": (f"{_LEARN}clip_ratio",),
+    "clip_coef": (f"{_LEARN}clip_ratio",),
+    "clip_param": (f"{_LEARN}clip_ratio",),
+    "eps_clip": (f"{_LEARN}clip_ratio",),
+    "max_grad_norm": (f"{_LEARN}max_grad_norm",),
+    "grad_clip": (f"{_LEARN}max_grad_norm",),
+    "normalize_advantage": (f"{_LEARN}adv_norm",),
+    "norm_adv": (f"{_LEARN}adv_norm",),
+    "target_kl": (f"{_LEARN}target_kl",),
+    "tau": (f"{_LEARN}target_theta",),
+    "polyak": (f"{_LEARN}target_theta",),
+    "target_update_interval": (f"{_LEARN}target_update_freq",),
+    "target_network_frequency": (f"{_LEARN}target_update_freq",),
+    "target_network_update_freq": (f"{_LEARN}target_update_freq",),
+    "policy_delay": (f"{_LEARN}actor_update_freq",),
+    "policy_frequency": (f"{_LEARN}actor_update_freq",),
+    "buffer_size": (f"{_BUFFER}replay_buffer_size",),
+    "capacity": (f"{_BUFFER}replay_buffer_size",),
+    "replay_size": (f"{_BUFFER}replay_buffer_size",),
+    "exploration_fraction": ("policy.other.eps.decay",),
+    "exploration_initial_eps": ("policy.other.eps.start",),
+    "exploration_final_eps": ("policy.other.eps.end",),
+    "start_e": ("policy.other.eps.start",),
+    "end_e": ("policy.other.eps.end",),
+    "exploration_noise": (f"{_COLLECT}noise",),
+    "net_arch": ("policy.model.encoder_hidden_size_list", "policy.model.actor_hidden_size_list"),
+    "hidden_sizes": (
+        "policy.model.encoder_hidden_size_list", "policy.model.actor_hidden_size_list",
+    ),
+    "fcnet_hiddens": (
+        "policy.model.encoder_hidden_size_list", "policy.model.actor_hidden_size_list",
+    ),
+    "activation_fn": ("policy.model.activation",),
+    "use_sde": ("policy.model.gsde",),
+    "prioritized_replay": ("policy.priority",),
+    "total_timesteps": ("pipeline.max_env_step",),
+    "n_timesteps": ("pipeline.max_env_step",),
+    "timesteps": ("pipeline.max_env_step",),
+    "max_steps": ("pipeline.max_env_step",),
+    "n_eval_episodes": ("env.n_evaluator_episode",),
+    "eval_episodes": ("env.n_evaluator_episode",),
+    "evaluation_duration": ("env.n_evaluator_episode",),
+    "evaluation_interval": ("policy.eval.evaluator.eval_freq",),
+    "reward_threshold": ("env.stop_value",),
+    "stop_reward": ("env.stop_value",),
+    "device": ("policy.cuda",),
+    "cuda": ("policy.cuda",),
+    "num_gpus": ("policy.cuda",),
+    "torch_deterministic": ("seed",),
+    "env_id": ("env",),
+    "env_kwargs": ("env.make_kwargs",),
+    "env_config": ("env.make_kwargs",),
+    "normalize": ("env.env_wrapper",),
+    "frame_stack": ("env.env_wrapper",),
+    "track": ("pipeline.logger",),
+    "tensorboard_log": ("pipeline.logger",),
+    "wandb_project_name": ("pipeline.logger",),
+    "exp_name": ("exp_name",),
+}  # fmt: skip
+
+
+def meant_option(word: str, paths: Container[str] | None = None) -> str:
+    """Returns the path of the option that another library calls by this word; "" if none does.
+
+    Args:
+        word: The last key of what was written, with `-` or `_`.
+        paths: The options that there are; None: all that policies have.
+    """
+    found = _WORDS.get(word.lower().lstrip("-").replace("-", "_"), ())
+    return next((path for path in found if paths is None or path in paths), "")

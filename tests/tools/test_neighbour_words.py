@@ -1,0 +1,95 @@
+"""Words of other libraries lead to the options that they mean."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("dicore_contrib_envs")
+pytest.importorskip("torch")
+
+from dicore.cli import main
+from dicore.config import compile_config
+from dicore.errors import ConfigError
+from dicore_registry import default
+from dicore_tools.neighbour_words import _WORDS, meant_option
+
+MEANT = {
+    "ppo": {
+        "gamma": "policy.discount_factor",
+        "n_envs": "env.collector_env_num",
+        "n_epochs": "policy.learn.epoch_per_collect",
+        "ent_coef": "policy.learn.entropy_weight",
+        "n_steps": "policy.collect.n_sample",
+        "clip_range": "policy.learn.clip_ratio",
+        "vf_coef": "policy.learn.value_weight",
+        "total_timesteps": "pipeline.max_env_step",
+        "device": "policy.cuda",
+    },
+    "sac": {
+        "lr": "policy.learn.learning_rate",
+        "ent_coef": "policy.learn.alpha",
+        "tau": "policy.learn.target_theta",
+        "buffer_size": "policy.other.replay_buffer.replay_buffer_size",
+        "learning_starts": "policy.collect.random_collect_size",
+        "net_arch": "policy.model.actor_hidden_size_list",
+    },
+}
+
+
+@pytest.mark.parametrize("policy", MEANT)
+def test_a_word_of_another_library_is_answered_with_the_option(policy: str) -> None:
+    words = dict.fromkeys(MEANT[policy], 1)
+    with pytest.raises(ConfigError) as caught:
+        compile_config({**words, "env": "pendulum", "policy": policy})
+    said = {line.partition(":")[0]: line for line in caught.value.problems}
+    for word, path in MEANT[policy].items():
+        assert said[word] == f"{word}: the config has no option '{word}'; '{word}' is {path} here"
+
+
+def test_every_option_of_the_table_is_one_of_some_policy() -> None:
+    there: set[str] = set()
+    for policy in ("ppo", "dqn", "sac", "td3"):
+        env = "cartpole" if policy == "dqn" else "pendulum"
+        for path in compile_config({"env": env, "policy": policy}).origin:
+            there |= {path, *(path[:at] for at, sign in enumerate(path) if sign in ".[")}
+    assert not {path for paths in _WORDS.values() for path in paths} - there
+    assert meant_option("--ent-coef") == "policy.learn.entropy_weight"
+    assert meant_option("nothing") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--lr", "3"], "no such option '--lr'; write policy.learn.learning_rate=VALUE"),
+        (["--gamma=0.9"], "no such option '--gamma'; write policy.discount_factor=VALUE"),
+        (["-p", "dnq"], "policy.type: no policy named 'dnq'; did you mean 'dqn'?"),
+        (["--max-env-step", "1.5e0"], "'1.5e0' is not a valid integer"),
+        (["--track", "wanb"], "no logger named 'wanb'; did you mean 'wandb'?"),
+    ],
+)
+def test_a_word_on_the_command_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "-e", "cartpole", "-p", "dqn", "--dry-run", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_counts_lists_device_and_logger_in_the_forms_of_others(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    words = ["policy.model.encoder_hidden_size_list=64,32", "policy.learn.batch_size=1e2"]
+    words += ["--max-env-step", "1e5", "--device", "cpu", "--track", "csv", "pipeline.logger=[]"]
+    seen = []
+    entry = default().find("api", "check_request")
+    monkeypatch.setattr(
+        "dicore_tools.commands.config.check_request", lambda r: seen.append(r) or entry.name
+    )
+    assert main(["train", "-e", "cartpole", "-p", "dqn", "--dry-run", *words]) == 0
+    from dicore.run.request import compile_request
+
+    compiled = compile_request(seen[0])
+    assert compiled.policy.model is not None
+    assert compiled.policy.model["encoder_hidden_size_list"] == (64, 32)
+    assert (compiled.policy.learn.batch_size, compiled.policy.cuda) == (100, False)
+    assert compiled.pipeline.max_env_step == 100_000
+    assert [each.type for each in compiled.pipeline.logger] == ["csv"]
