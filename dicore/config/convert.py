@@ -1,7 +1,7 @@
 """Strict conversion of values to declared types, without rounding or guessing.
 
-Conversions without loss only: an int where a float is declared, numeric text (`1e-3`, `1e5`) where a
-number is, `64,64` where a list is, and a numpy scalar where its Python type is declared.
+Conversions without loss only: an int where a float is declared, numeric text (`1e-3`, `1e5`) where
+a number is, `64,64` where a list is, and a numpy scalar where its Python type is declared.
 """
 
 from __future__ import annotations
