@@ -18,6 +18,8 @@ from typing import Any
 import psutil
 import pytest
 
+from dicore_registry import code_paths
+
 # Several processes of several threads each fight for few cores; set before torch is imported.
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -65,6 +67,13 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     known = {*children, getattr(tracker, "_pid", None), getattr(server, "_forkserver_pid", None)}
     processes = [psutil.Process(pid) for pid in _children() - known if psutil.pid_exists(pid)]
     assert not processes, f"processes left behind: {processes}"
+
+
+@pytest.fixture(autouse=True)
+def may_import_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forgets which code paths earlier tests gave, and that they read a saved config."""
+    monkeypatch.setattr(code_paths, "_given", set())
+    monkeypatch.setattr(code_paths, "_closed", False)
 
 
 def _children() -> set[int]:

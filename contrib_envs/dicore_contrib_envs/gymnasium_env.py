@@ -17,6 +17,7 @@ import attrs
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 from dicore.errors import ConfigError, MissingDependencyError
+from dicore_registry import code_paths
 
 _LOG = logging.getLogger("dicore.env")
 
@@ -100,6 +101,7 @@ class GymnasiumConfig(EnvConfig):
 
         if _spec(self.env_id, need=True) is None:
             raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
+        code_paths.check_arguments(self.make_kwargs, "env.make_kwargs")
         try:
             with warnings.catch_warnings():
                 # from importing Box2D; as an error (-W error) it crashes the interpreter
@@ -133,7 +135,7 @@ def _spec(env_id: str, *, need: bool = False) -> Any:
     space = _namespace(name)
     try:
         if colon:
-            importlib.import_module(module)
+            code_paths.import_module(module, "env.env_id")
         if space is not None:
             space.register()
         with warnings.catch_warnings():

@@ -29,7 +29,7 @@ from dicore.config.checks import (
 from dicore.config.convert import Mismatch, describe_value, resolve_value
 from dicore.config.layers import ALIASES, Layer, Overrides, Problems, expand_aliases
 from dicore.config.paths import dotted, join, lookup, merge, plain, sections
-from dicore.config.redact import is_secret
+from dicore.config.redact import is_secret, words_in
 from dicore.config.resolver import (
     ComponentResolver,
     LayerValue,
@@ -42,7 +42,7 @@ from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
 from dicore.config.sources import POSITIONS, Sources, lay_classes_over
 from dicore.config.writer import compare_record, recorded_components, save_compiled, saved_tree
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UsageError
-from dicore_registry import default, nearest
+from dicore_registry import code_paths, default, nearest
 from dicore_registry.plugin_filter import is_on
 from dicore_registry.public_names import public_name
 
@@ -66,6 +66,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
     strict: bool = True,
     names_only: bool | None = None,
     cpanel: Mapping[str, Any] | str | None = None,
+    saved: bool = False,
     locked: bool = False,
     loaded: Callable[[dict[str, Any]], Any] | None = None,
     auto: bool = True,
@@ -91,6 +92,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
         strict: Unknown keys are errors; else warnings.
         names_only: Refuse code that is named by import path, file or `import_names`; None refuses
             it in a `config.json`, which may come from others.
+        saved: `main` is such a config, whose text this program has read by itself.
         cpanel: Overrides parameters of the control panel of `main`; a dict, or JSON as text.
         locked: Fail if a component differs from the one recorded in `main`, which is a run folder
             or its `config.json`; else such differences are warnings.
@@ -117,7 +119,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
     if len(positional) < len(by_position) or positional.keys() & classes.keys():
         raise UsageError("compile_config: pass each part once, and seed and what follows by name")
     tree = lay_classes_over(tree, {**positional, **classes}, registry)
-    sources = Sources(main, tree, preset, overrides, seed, cpanel)
+    sources = Sources(main, tree, preset, overrides, seed, cpanel, saved=saved)
     names_only = is_on(os.environ, "DICORE_NAMES_ONLY") or names_only
     compiled = _compile(
         sources, registry, strict=strict, names_only=names_only, locked=locked, loaded=loaded
@@ -136,19 +138,21 @@ def _compile(
 ) -> Compiled:
     problems, main = Problems(), sources.main
     if isinstance(main, Compiled):
-        sources = evolved(sources, main=saved_tree(main, redact=False), name="compiled config")
+        tree, saved = saved_tree(main, redact=False), main.saved
+        sources = evolved(sources, main=tree, name="compiled config", saved=saved)
     file = sources.read(problems)
     problems.raise_if_any()
+    record = file.record if file is not None else None
     try:
         layers = sources.layers(registry, problems, file)
     except RecursionError:
         raise ConfigError("the config is nested too deeply, or contains itself") from None
+    resolver = ComponentResolver(registry, problems, names_only, recorded_components(record))
+    resolver.admit(layers)
     if loaded is not None:
         loaded(reduce(merge, (layer.tree for layer in layers), {}))
-    record = file.record if file is not None else None
-    recorded = recorded_components(record)
-    resolver = ComponentResolver(registry, problems, names_only, recorded)
     compiled = Compiler(resolver, problems).compile(layers, strict=strict)
+    compiled = evolved(compiled, saved=resolver.are_foreign(layers))
     if file is not None:
         compiled = evolved(compiled, cpanel=file.cpanel)
     elif isinstance(main, Compiled):
@@ -270,6 +274,7 @@ class Compiler:
         ]
         told = ChainMap(*(node.value for node in reversed(nodes)))
         implied = [(f"implied by {key}", cls.implies[key]) for key in cls.implies if told.get(key)]
+        code_paths.allow(words_in(implied))
         nodes = [*(LayerValue(Layer(why), tree) for why, tree in implied), *nodes]
         displaced = self._displaced(cls, path, nodes)
         values: dict[str, Any] = {}
@@ -303,6 +308,7 @@ class Compiler:
 
     def _leaf(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
         default = declared.default()
+        code_paths.allow(words_in(default))
         target = ALIASES.get(path) if self.whole else None
         if target is not None and declared.follows != target:
             self.problems.add(path, f"is another name of {target}; declare follows='{target}'")
@@ -320,6 +326,8 @@ class Compiler:
         except Mismatch as wrong:
             self.problems.extend(wrong.findings, layer)
             return default
+        if path in self.references and self.whole and not self.resolver.only_names(layer):
+            code_paths.allow([value] if isinstance(value, str) else ())
         problem = range_problem(value, declared.metadata)
         if problem:
             hide = is_secret(path) and str(value) in problem.partition(", got ")[0]
@@ -329,6 +337,7 @@ class Compiler:
 
     def _component(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
         facts = declared.metadata
+        code_paths.allow(words_in(facts["component_default"]))
         lowest = LayerValue(Layer(f"{DEFAULT}{declared.declared_by}"), facts["component_default"])
         emptied = [at for at, each in enumerate(given) if each.value is None]
         if emptied and facts["optional"]:  # None hides what lower layers put into the slot
@@ -352,6 +361,7 @@ class Compiler:
     def _components(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
         layer = Layer(f"{DEFAULT}{declared.declared_by}")
         value: Any = declared.metadata["component_default"]
+        code_paths.allow(words_in(value))
         if given:
             layer, value = given[-1].layer, given[-1].value
             self.given_by[path] = layer

@@ -105,13 +105,15 @@ def _spellings(path: str) -> Iterator[str]:
 class Layer:
     """The values of one source: a preset, a file (with lines), the command line.
 
-    Only names choose code if it is `saved`: a `config.json` comes with the files of others.
+    Only names choose code if it is `saved`: a `config.json` comes with the files of others. If it
+    was `handed_on` by a part of this program, the code paths that a person gave may stand in it.
     """
 
     name: str
     tree: dict[str, Any] = field(default_factory=dict)
     lines: Lines | None = None
     saved: bool = False
+    handed_on: bool = False
 
     def origin(self, path: str) -> str:
         """Returns the source of the value at a path: `my.yaml:3`, `preset cartpole_dqn`, …."""

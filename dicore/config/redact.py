@@ -89,6 +89,16 @@ def texts_in(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from texts_in(item, f"{path}[{index}]")
 
 
+def words_in(value: Any) -> Iterator[str]:
+    """Yields every key and text of nested dicts, lists and tuples."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        yield from (key for key in value if isinstance(value, Mapping) and isinstance(key, str))
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from words_in(item)
+
+
 def names_in(value: Any, pattern: re.Pattern[str] = ENV) -> bool:
     """Returns whether a text, or any item of a container, contains a reference."""
     return any("${" in text and pattern.search(text) for _, text in texts_in(value, ""))

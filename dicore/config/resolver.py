@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,11 +10,11 @@ from typing import Any, Protocol
 
 from dicore.config.layers import Layer, Problems
 from dicore.config.paths import join
-from dicore.config.redact import texts_in
+from dicore.config.redact import texts_in, words_in
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
-from dicore_registry import canonical, nearest
+from dicore_registry import canonical, code_paths, nearest
 
 _NAMELESS = object()
 """Stands for the name of a class that has none."""
@@ -65,10 +64,30 @@ class ComponentResolver:
         """Returns whether code paths of a layer are refused: all, none, or those of saved ones."""
         return layer.saved if self.names_only is None else self.names_only
 
+    def are_foreign(self, layers: Sequence[Layer]) -> bool:
+        """Returns whether a config of these layers is a stranger's, see `Compiled.saved`."""
+        return any(layer.saved and self.only_names(layer) for layer in layers)
+
+    def _refuses(self, layer: Layer, text: str) -> bool:
+        """Returns whether a layer may not name code by a path, or a module."""
+        known = self.names_only is None and layer.handed_on and code_paths.is_given(text)
+        return self.only_names(layer) and not known
+
+    def admit(self, layers: Sequence[Layer]) -> None:
+        """Allows the code paths of layers that a person gave; all others, if one is a stranger's.
+
+        Once for the process: parts are built later, some in other threads.
+        """
+        for layer in layers:
+            if self.only_names(layer):
+                code_paths.close()
+            else:
+                code_paths.allow(words_in(layer.tree))
+
     def check_names(self, given: LayerValue, path: str) -> None:
         """Adds the code paths that an option's value, a dict or list, gives as types."""
         for at, text in texts_in(given.value, path) if self.only_names(given.layer) else ():
-            if at.endswith(".type") and ":" in text:
+            if at.endswith(".type") and ":" in text and self._refuses(given.layer, text):
                 self.problems.add_code_path(at, text, given.layer)
 
     def choose(
@@ -187,7 +206,7 @@ class ComponentResolver:
         if not isinstance(wanted, str) or not wanted:
             self.problems.add(where, f"expected a name, got {wanted!r}", layer)
             return None
-        if ":" in wanted and self.only_names(layer):
+        if ":" in wanted and self._refuses(layer, wanted):
             self.problems.add_code_path(where, wanted, layer)
             return None
         wanted = self._as_recorded(kind, path, wanted)
@@ -240,8 +259,12 @@ class ComponentResolver:
 
     def _resolve(self, kind: str, wanted: str, where: str, values: Sequence[LayerValue]) -> Any:
         """Resolves a name, after importing the modules of `import_names` if it needs them."""
-        able = [value for value in values if not self.only_names(value.layer)]
-        imports = [(value, name) for value in able for name in _import_names(value)]
+        imports = [
+            (value, name)
+            for value in values
+            for name in _import_names(value)
+            if not self._refuses(value.layer, name)
+        ]
         if not imports:
             return self.registry.resolve(kind, wanted, where)
         needed = not self.declared(kind, wanted)
@@ -329,7 +352,7 @@ class ComponentResolver:
 def _import(name: str) -> str:
     """Imports a module; returns why that failed, or ""."""
     try:
-        importlib.import_module(name)
+        code_paths.import_module(name)
     except Exception as error:
         return f"cannot import '{name}': {type(error).__name__}: {error}"
     return ""

@@ -195,6 +195,7 @@ class Compiled:
         components: Package and version of each component, by option path.
         references: `${env:NAME}` as written in the config, by option path.
         cpanel: Parameters of the control panel; None if the config has none.
+        saved: A source came with the files of others, whose code paths are refused.
     """
 
     cfg: RunConfig
@@ -202,6 +203,7 @@ class Compiled:
     components: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     references: Mapping[str, str] = field(default_factory=dict)
     cpanel: Mapping[str, Any] | None = None
+    saved: bool = False
 
     @property
     def exp_name(self) -> str | None:

@@ -39,6 +39,7 @@ class Sources:
     seed: int | None = None
     cpanel: Mapping[str, Any] | str | None = None
     name: str = "config"
+    saved: bool = False
 
     def read(self, problems: Problems) -> ConfigFile | None:
         """Reads the user's config if it is a file or has a control panel."""
@@ -72,8 +73,9 @@ class Sources:
                 name, lines = file.name, file.lines
         if file is not None:
             main = [file.main, file.create]
-        saved = file is not None and file.is_saved
-        layers.append(_layer(Layer(name, lines=lines, saved=saved), main, self.create, problems))
+        saved = self.saved or (file is not None and file.is_saved)
+        layer = Layer(name, lines=lines, saved=saved, handed_on=self.saved)
+        layers.append(_layer(layer, main, self.create, problems))
         if self.overrides:
             tree = override_tree(self.overrides, problems)
             layers.append(_layer(Layer("command line"), tree, None, problems))

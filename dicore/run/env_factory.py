@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dicore.errors import ConfigError
+from dicore_registry import code_paths
 
 if TYPE_CHECKING:
     from dicore.run.run import Run
@@ -39,7 +40,14 @@ class BuildContext:
         return replace(self, observation_space=observation_space, action_space=action_space)
 
     def __reduce__(self) -> tuple[Any, ...]:  # a run stays in its process
-        return BuildContext, (self.observation_space, self.action_space, self.device, self.seed)
+        given = self.observation_space, self.action_space, self.device, self.seed
+        return _elsewhere, (given, code_paths.state())
+
+
+def _elsewhere(given: tuple[Any, ...], may_import: Any) -> BuildContext:
+    """Returns a context in another process, which then imports no more than the first one."""
+    code_paths.restore(may_import)
+    return BuildContext(*given)
 
 
 class EnvRecorder(Protocol):

@@ -300,14 +300,13 @@ def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
 
 def _saved_config(request: TrainRequest, folder: RunFolder, *overrides: Any) -> Compiled:
     main: Any = str(folder.config)
-    names_only = request.names_only
     if request.ignore_missing:
         main = public_name("without_missing", "--ignore-missing")(folder.config)
-        names_only = not request.trust
     return compile_config(
         main,
         overrides=list(chain.from_iterable(overrides)),
-        names_only=names_only,
+        names_only=request.names_only,
+        saved=request.ignore_missing,
         locked=request.locked,
     )
 

@@ -15,7 +15,7 @@ from dicore_registry.entry import (
     renamed,
 )
 from dicore_registry.explain import nearest
-from dicore_registry.importing import is_import_path
+from dicore_registry.importing import CodePathError, CodePaths, code_paths, is_import_path
 from dicore_registry.registry import Registry, default, register, using
 from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place
@@ -23,6 +23,8 @@ from dicore_registry.source import Place
 __all__ = [
     "LOCAL",
     "STATUSES",
+    "CodePathError",
+    "CodePaths",
     "Contract",
     "Entry",
     "Kind",
@@ -33,6 +35,7 @@ __all__ = [
     "Resolved",
     "Status",
     "canonical",
+    "code_paths",
     "default",
     "dist_name",
     "is_import_path",

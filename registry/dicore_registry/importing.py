@@ -1,4 +1,4 @@
-"""Imports targets; the only module of the registry that runs code of components."""
+"""Imports targets, and decides which; the only module of the registry that runs their code."""
 
 from __future__ import annotations
 
@@ -13,15 +13,102 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dicore_registry import explain
 from dicore_registry.entry import Resolved
-from dicore_registry.errors import UnknownComponentError
+from dicore_registry.errors import RegistryError, UnknownComponentError
 from dicore_registry.explain import nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from importlib.machinery import ModuleSpec
     from pathlib import Path
     from types import ModuleType
 
 _PRIVATE: Final = "_dicore_file_"
+_OBJECT: Final = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
+_MOST_PARTS: Final = 4
+
+
+class CodePathError(RegistryError):
+    """A saved config names code by path, and nobody said that it may."""
+
+
+class CodePaths:
+    """Which code paths this process may import: `pkg.mod:Class`, `./file.py:Class`, or a module.
+
+    Everything is allowed until a text of a stranger is read (a saved config without `--trust`).
+    From then on only those are that a person gave, in a command line, a call or a config file. The
+    rule holds for the process: it does not matter which part imports, when, or in which thread.
+    `state` and `restore` carry it to other processes.
+    """
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+        self._closed = False
+
+    def allow(self, texts: Iterable[str]) -> None:
+        """Allows texts that a person gave, or a package that is installed."""
+        for text in texts:
+            self._given.add(text)
+            parts = text.split(":")  # gymnasium:my.envs:Maze-v0 allows my.envs
+            if 1 < len(parts) <= _MOST_PARTS:
+                ends = range(1, len(parts) + 1)
+                self._given.update(":".join(parts[i:j]) for j in ends for i in range(j))
+
+    def close(self) -> None:
+        """Refuses from now on every code path that `allow` is not told."""
+        self._closed = True
+
+    def is_given(self, text: str) -> bool:
+        """Returns whether a text was allowed, whatever else may be imported."""
+        return text in self._given
+
+    def check(self, text: str, where: str = "") -> None:
+        """Raises an error if a code path may not be imported.
+
+        Args:
+            text: The path; or another text that chooses the code that runs, such as the address of
+                processes whose pickles are read.
+            where: Config path of the value, which begins the message.
+
+        Raises:
+            CodePathError: nobody allowed it.
+        """
+        if self._closed and text not in self._given:
+            raise CodePathError(
+                explain.at(where, f"'{text}' is a code path, which a saved config may not name"),
+                hint="--trust (trust=True) runs code that a saved config refers to by path",
+            )
+
+    def check_arguments(self, given: Any, where: str = "") -> None:
+        """Checks the texts `module:name` in arguments of code that may import what they name."""
+        for text in _texts(given):
+            if _OBJECT.fullmatch(text):
+                self.check(text, where)
+
+    def import_module(self, name: str, where: str = "") -> ModuleType:
+        """Imports a module that a config names; see `check`."""
+        self.check(name, where)
+        return importlib.import_module(name)
+
+    def state(self) -> tuple[bool, tuple[str, ...]]:
+        """Returns what another process needs to know for `restore`."""
+        return self._closed, tuple(sorted(self._given))
+
+    def restore(self, told: tuple[bool, Iterable[str]]) -> None:
+        """Takes over the rule of the process that started this one; never loosens it here."""
+        self._closed = self._closed or told[0]
+        self._given.update(told[1])
+
+
+code_paths: Final = CodePaths()
+"""The rule of this process."""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def import_target(module: str, attr: str) -> Any:
@@ -152,9 +239,11 @@ def resolve_path(kind: str, text: str, where: str) -> Resolved:
         where: Config path of the value.
 
     Raises:
+        CodePathError: a saved config names it, see `code_paths`.
         UnknownComponentError: the file, module or attribute does not exist.
         PluginLoadError: importing it raised.
     """
+    code_paths.check(text, where)
     left, _, attr = text.rpartition(":")
     module = _module(kind, text, left, where)
     found: Any = module

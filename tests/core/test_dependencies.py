@@ -31,6 +31,20 @@ FORBIDDEN = {
     "dicore_tools": {"dicore_plugins", "dicore_contrib_envs", "torch", "tensorboardX"},
     "dicore_contrib_envs": {"dicore_plugins", "dicore_tools", "torch"},
 }
+IMPORTERS = {
+    "registry/dicore_registry/importing.py": "after a check, and what packages declare",
+    "dicore/run/__init__.py": "its own modules",
+    "plugins/dicore_plugins/lazy.py": "its own modules",
+    "plugins/dicore_plugins/buffers/priority_tree.py": "its own modules",
+    "plugins/dicore_plugins/env_wrappers/gym_adapter.py": "modules of gym, by a constant",
+    "plugins/dicore_plugins/comm/dist.py": "a file that a person named",
+    "plugins/dicore_plugins/comm/ditask.py": "a function that a person named",
+    "plugins/tools/dicore_tools/import_probe.py": "what packages declare",
+    "plugins/tools/dicore_tools/migrate/read_config.py": "a file that a person named, locked in",
+    "plugins/tools/dicore_tools/config_formats/python_file.py": "a file that a person named",
+    "contrib_envs/dicore_contrib_envs/gymnasium_env.py": "packages of ids, by a constant",
+}
+"""Files that import what a variable names; all others ask `code_paths`."""
 KINDS = ("policy", "buffer", "env", "env_wrapper", "learner_hook", "model", "preset", "logger")
 
 
@@ -90,6 +104,26 @@ def imports(package: str) -> dict[str, set[str]]:
 def is_built_here(module: str, other: str) -> bool:
     """A config class builds its component, in one folder; the component names its config class."""
     return module.endswith(".config") and module.rpartition(".")[0] == other.rpartition(".")[0]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_a_text_names_is_imported_in_few_places(package: str) -> None:
+    """A saved config chooses no code: whoever imports by a variable asks `code_paths.check`."""
+    names = {"import_module", "__import__", "run_path", "run_module", "spec_from_file_location"}
+    calls = [
+        (file, node.func, node.lineno)
+        for file, tree in trees(package).items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.args and not isinstance(node.args[0], ast.Constant)
+    ]
+    wrong = [
+        f"{file}:{line} {ast.unparse(called)}"
+        for file, called, line in calls
+        if file not in IMPORTERS
+        and (getattr(called, "attr", None) or getattr(called, "id", None)) in names
+        and ast.unparse(called) != "code_paths.import_module"
+    ]
+    assert not wrong
 
 
 @pytest.mark.parametrize("package", PACKAGES)

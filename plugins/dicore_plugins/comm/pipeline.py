@@ -32,7 +32,7 @@ from dicore_plugins.comm.token_file import forget_token, kept_token
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import TrainingPipeline, school_of
-from dicore_registry import default
+from dicore_registry import code_paths, default
 
 __all__ = ["DistPipeline"]
 
@@ -149,6 +149,7 @@ class DistPipeline(TrainingPipeline):
         commander = cfg.pipeline.system.commander.build(None)
         job = {
             "config": dumps(saved_tree(compiled)),
+            "code": list(code_paths.state()[1]),
             "job_id": journal.job_id,
             "policy_id": POLICY,
             "buffer_id": "buffer",

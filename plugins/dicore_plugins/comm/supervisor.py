@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from dicore.errors import DicoreError
 from dicore_plugins.comm.errors import WorkerError
+from dicore_registry import code_paths
 
 __all__ = ["Job", "Supervisor"]
 
@@ -52,7 +53,8 @@ class _Worker:
         """Starts a process of the job."""
         self._pipe, theirs = self._context.Pipe(duplex=False)
         name, call, args = self.job.name, self.job.call, self.job.args
-        self.process = self._context.Process(target=_run, name=name, args=(theirs, call, args))
+        given = theirs, call, args, code_paths.state()
+        self.process = self._context.Process(target=_run, name=name, args=given)
         self.process.start()
         theirs.close()
         self.restart_at, self._started_at = None, time.monotonic()
@@ -198,8 +200,11 @@ class Supervisor:
                 process.join()
 
 
-def _run(pipe: Connection, call: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def _run(
+    pipe: Connection, call: Callable[..., Any], args: tuple[Any, ...], may_import: Any
+) -> None:
     """Runs a job in its process; sends the traceback of an error to the parent."""
+    code_paths.restore(may_import)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes
     signal.signal(signal.SIGTERM, _terminated)
     threading.Thread(target=_end_with_parent, name="dicore-parent", daemon=True).start()

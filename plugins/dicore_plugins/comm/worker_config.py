@@ -14,6 +14,7 @@ from dicore.config import bind, compile_config
 from dicore.data.json_codec import loads
 from dicore.run.env_factory import BuildContext, spaces_of
 from dicore.run.random import hash_seed, seed_everything
+from dicore_registry import code_paths
 
 __all__ = ["WorkerConfig"]
 
@@ -37,11 +38,13 @@ class WorkerConfig:
         """Compiles the config of a task.
 
         Args:
-            task_info: Has `config`, the text of a `config.json`.
+            task_info: Has `config`, the text of a `config.json`, and `code`, the code paths that it
+                may name.
             role: Role whose seeds differ from the others'; "": the seed of the run.
             index: Number among the workers of this role.
         """
-        compiled = compile_config(loads(task_info["config"]))
+        code_paths.allow(list(task_info.get("code", ())))
+        compiled = compile_config(loads(task_info["config"]), saved=True)
         spaces = spaces_of(compiled.env, compiled.seed)
         cfg: Any = bind(compiled, *spaces).cfg
         number = int(task_info.get("number", 0))

@@ -22,6 +22,7 @@ from dicore_plugins.collectors.budget import stopping_within
 from dicore_plugins.distributed.weights import Versioned
 from dicore_plugins.pipelines.training import Parts
 from dicore_plugins.policies.base import mode_attribute
+from dicore_registry import code_paths
 
 __all__ = ["CollectorRole", "EvaluatorRole", "RoleSpec"]
 
@@ -45,11 +46,21 @@ class RoleSpec:
     model: Any = None
     state: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = self.cfg, self.index, self.epoch, self.model, self.state
+        return _elsewhere, (code_paths.state(), given)
+
     def seeded(self, role: str) -> Any:
         """Returns the config with a seed of this process, on the CPU, and seeds the process."""
         seed = hash_seed(self.cfg.seed, role, self.index, self.epoch) >> 1
         seed_everything(seed)
         return attrs.evolve(self.cfg, seed=seed, policy=attrs.evolve(self.cfg.policy, cuda=False))
+
+
+def _elsewhere(may_import: Any, given: tuple[Any, ...]) -> RoleSpec:
+    """Returns a spec in another process, which then imports no more than the first one."""
+    code_paths.restore(may_import)
+    return RoleSpec(*given)
 
 
 class CollectorRole:

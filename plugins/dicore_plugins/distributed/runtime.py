@@ -24,6 +24,7 @@ import psutil
 from dicore.errors import DicoreError, MissingDependencyError, UsageError
 from dicore.run.signals import StopNow
 from dicore_plugins.distributed.watcher import Watcher
+from dicore_registry import code_paths
 
 __all__ = ["RayRuntime"]
 
@@ -240,9 +241,13 @@ class RayRuntime:
 def check_address(address: str) -> None:
     """Checks that somebody listens at `host:port`; Ray itself waits for more than a minute.
 
+    Who answers there sends pickles: a saved config does not choose the address.
+
     Raises:
+        CodePathError: a saved config names the address.
         UsageError: nobody does.
     """
+    code_paths.check(address, "pipeline.system.address")
     try:
         _connect_to(address, 5.0)
     except (OSError, OverflowError) as error:

@@ -23,6 +23,7 @@ import numpy as np
 from gymnasium import spaces
 
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
+from dicore_registry import code_paths
 
 __all__ = ["GymAdapter", "gym_spec", "gymnasium_space", "import_gym", "make_gym"]
 
@@ -276,7 +277,7 @@ def gym_spec(env_id: str) -> Any:
     module, colon, name = env_id.rpartition(":")
     try:
         if colon:
-            importlib.import_module(module)
+            code_paths.import_module(module, "env.env_id")
         return gym.spec(name)
     except ModuleNotFoundError as error:
         raise ConfigError(f"env.env_id: '{env_id}': {error}") from error
@@ -287,6 +288,7 @@ def gym_spec(env_id: str) -> Any:
 def make_gym(env_id: str, **kwargs: Any) -> Any:
     """Makes an environment of the package `gym`; see `from_gym`."""
     spec, gym = gym_spec(env_id), import_gym()
+    code_paths.check_arguments(kwargs, "env.make_kwargs")
     try:
         return gym.make(spec, disable_env_checker=True, **kwargs)
     except gym.error.DependencyNotInstalled as error:

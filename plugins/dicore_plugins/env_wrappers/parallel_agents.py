@@ -18,6 +18,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
+from dicore_registry import code_paths
 
 __all__ = ["ParallelAgents", "make_parallel"]
 
@@ -251,9 +252,12 @@ def make_parallel(env_id: str, **kwargs: Any) -> Any:
 
 def _module_of(env_id: str, registry: Mapping[str, Any]) -> Any:
     """Imports a module with `parallel_env`: of PettingZoo, or one by its full name."""
-    for name in (f"pettingzoo.{env_id}", env_id):
+    for name, load in (
+        (f"pettingzoo.{env_id}", importlib.import_module),
+        (env_id, code_paths.import_module),
+    ):
         try:
-            module = importlib.import_module(name)
+            module = load(name)
         except ModuleNotFoundError as error:
             if error.name and (name == error.name or name.startswith(f"{error.name}.")):
                 continue  # there is no such module

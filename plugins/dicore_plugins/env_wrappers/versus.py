@@ -173,7 +173,7 @@ class Snapshot:
         from dicore.run.env_factory import BuildContext
         from dicore.run.random import seeded
 
-        compiled: Any = compile_config(loads(config))
+        compiled: Any = compile_config(loads(config), saved=True)
         with seeded(0):  # the process that steps environments keeps its random state
             cfg: Any = bind(compiled, *self._spaces).cfg
             context = BuildContext(*self._spaces, "cpu", 0)

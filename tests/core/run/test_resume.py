@@ -190,8 +190,10 @@ def test_limits_given_once_hold_for_the_next_time_too(
 ) -> None:
     asked: list[dict[str, Any]] = []
 
-    def note(file: str, *, overrides: list[str], names_only: bool | None, locked: bool) -> None:
-        assert (names_only, locked) == (None, False)
+    def note(
+        file: str, *, overrides: list[str], names_only: bool | None, saved: bool, locked: bool
+    ) -> None:
+        assert (names_only, saved, locked) == (None, False, False)
         asked.append({k: v for text in overrides for k, v in json.loads(text).items()})
 
     monkeypatch.setattr("dicore.run.request.compile_config", note)

@@ -11,6 +11,7 @@ from dicore.errors import UsageError
 from dicore.run.env_factory import BuildContext, spaces_of
 from dicore_plugins.policies.expert.config import ExpertConfig
 from dicore_plugins.policies.random import FixedPolicy
+from dicore_registry import code_paths
 from dicore_registry.public_names import public_name
 
 _LAST = 2**53
@@ -54,7 +55,10 @@ class ExpertPolicy(FixedPolicy):
             raise UsageError("the expert has the network of its run", hint="remove model")
         super().__init__(cfg, like=like, enable_field=enable_field)
         find = public_name("find_policy", "policy 'expert'")
-        trained = find(self._cfg.run, self._cfg.checkpoint, trust=self._cfg.trust)
+        run = self._cfg.run
+        if self._cfg.trust:  # a config that came with another run cannot decide that
+            code_paths.check(run, "policy.run")
+        trained = find(run, self._cfg.checkpoint, trust=self._cfg.trust)
         if context is None or context.action_space is None:
             compiled = trained.compiled
             context = BuildContext().with_spaces(*spaces_of(compiled.env, compiled.seed))

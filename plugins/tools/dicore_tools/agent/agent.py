@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as changed
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -94,7 +95,7 @@ class Agent:
         self._compiled: Compiled | None = compile_request(self._request)
         self._folder: Path | None = None
         self._checkpoint: str | None = None
-        self._trust = True
+        self._trust = not self._compiled.saved
         self._act: Callable[[Any], Any] | None = None
 
     # ---- state
@@ -158,8 +159,6 @@ class Agent:
 
     def _next(self, step: int | None, n_iter: int | None) -> TrainRequest:
         """Returns the request for a first training, or for resuming."""
-        from dataclasses import replace as changed
-
         if self._folder is None:
             return changed(self._request, max_env_step=step, max_train_iter=n_iter)
         before = _result(RunFolder(self._folder))
@@ -353,7 +352,7 @@ class Agent:
             cfg = replace(cfg, ("seed",), _whole("seed", seed, least=0))
         for name, value in env.items():
             cfg = replace(cfg, ("env", name), value)
-        compiled = Compiled(cfg, trained.compiled.origin, trained.compiled.components)
+        compiled = changed(trained.compiled, cfg=cfg)
         return TrainedPolicy(compiled, trained.name, trained.read)
 
     def _with(self, checkpoint: str, otherwise: str) -> Agent:

@@ -1,0 +1,336 @@
+"""A run folder of a stranger: whatever its config names, nobody imports it without `--trust`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from dicore.cli import main
+from dicore.config import bind, compile_config, write_config
+from dicore.errors import ConfigError, DicoreError
+from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.launch import launch
+from dicore_plugins.comm.worker_config import WorkerConfig
+from dicore_plugins.distributed.runtime import check_address
+from dicore_registry import CodePathError, code_paths, default
+from dicore_tools.agent import Agent
+from dicore_tools.sessions import Session
+
+PATHS = (
+    "trap_package.trap:Trap",
+    "./trap_file.py:Trap",
+    "trap_package.trap:Trap-v0",
+    "trap_package.trap",
+    "trap_file",
+    "gymnasium:trap_file:Trap-v0",
+    "pettingzoo:trap_file",
+)
+CODE = """import sys
+sys.sprung.append(__name__)
+def Trap(*args, **kwargs): sys.sprung.append('Trap')
+"""
+SMALL = [
+    "env.collector_env_num=1", "env.evaluator_env_num=1", "env.n_evaluator_episode=1",
+    "policy.learn.batch_size=4", "policy.collect.n_sample=8", "pipeline.max_env_step=16",
+]  # fmt: skip
+SPAWN = {"distutils.spawn:spawn": {"ext_args": {"cmd": [sys.executable, "-c", "open('out', 'w')"]}}}
+
+Plant = tuple[tuple[Any, ...], Any]
+
+KNOWN: tuple[Plant, ...] = (
+    (("policy", "learn", "learner", "hook"), SPAWN),
+    (("policy", "learn", "learner", "hook"), [PATHS[0], PATHS[1]]),
+    (("policy", "learn", "learner", "hook"), {PATHS[1]: {}}),
+    (("pipeline", "logger"), [{"type": PATHS[1]}]),
+    (("env",), {"type": "gymnasium:trap_file:Trap-v0"}),
+    (("env", "env_wrapper"), [PATHS[0]]),
+    (("policy",), {"type": "random", "import_names": ["trap_file"]}),
+    (("pipeline",), {"type": "dist", "system": {"comm_learner": PATHS[1]}}),
+    (("pipeline",), {"type": "dist", "system": {"comm_collector": PATHS[0]}}),
+)
+
+
+@pytest.fixture
+def sprung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns what was imported or called of the traps in the working directory."""
+    (tmp_path / "trap_package").mkdir()
+    (tmp_path / "trap_package" / "__init__.py").touch()
+    for name in ("trap_package/trap.py", "trap_file.py"):
+        (tmp_path / name).write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "sprung", [], raising=False)
+    for name in ("trap_package", "trap_package.trap", "trap_file"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return sys.sprung  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a checkpoint."""
+    folder = tmp_path_factory.mktemp("foreign") / "run"
+    launch(env="cartpole", policy="dqn", exp_name=str(folder), overrides=SMALL)
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def plants(node: Any, at: tuple[Any, ...] = ()) -> Iterator[Plant]:
+    """Yields all places of a config with what a stranger writes there."""
+    for path in PATHS:
+        for value in (path, [path], {path: {}}, {"type": path}, {"type": path, "ext_args": {}}):
+            yield at, value
+        if isinstance(node, Mapping):
+            yield at, {**node, path: {}}
+            yield at, {**node, "import_names": [path]}
+            for key in node:
+                yield at, {path if each == key else each: node[each] for each in node}
+        elif isinstance(node, list):
+            yield from ((at, [*node, value]) for value in (path, {"type": path}))
+    below = node.items() if isinstance(node, Mapping) else enumerate(node) if _is_list(node) else ()
+    for key, item in below:
+        yield from plants(item, (*at, key))
+
+
+def _is_list(node: Any) -> bool:
+    return isinstance(node, list)
+
+
+def planted(run: Path, plant: Plant) -> None:
+    """Writes a value into the config of a run, and makes this process a new one."""
+    record = json.loads((run / "config.json").read_text())
+    node, (at, value) = record, plant
+    keys = ("config", *at)
+    for key in keys[:-1]:
+        node = node[key]
+    node[keys[-1]] = value
+    (run / "config.json").write_text(json.dumps(record))
+    code_paths._given.clear()
+    code_paths._closed = False
+
+
+def sample(config: Any, count: int) -> list[Plant]:
+    return random.Random(0).sample(list(plants(config)), count)
+
+
+# ---- what is made of a config
+
+
+def build(run: str) -> None:
+    """Builds what every command builds."""
+    compiled = compile_config(run)
+    spaces = spaces_of(compiled.env, compiled.seed)
+    compiled = bind(compiled, *spaces)
+    context = BuildContext(*spaces, "cpu", 0)
+    pipeline = compiled.pipeline.build(context)
+    if hasattr(pipeline, "check"):
+        pipeline.check(compiled)
+    compiled.policy.build(context)
+
+
+def springs_none(folder: Path, some: Iterable[Plant], sprung: list[str]) -> None:
+    whole = (folder / "config.json").read_text()
+    for plant in some:
+        planted(folder, plant)
+        with warnings.catch_warnings(action="ignore"), contextlib.suppress(DicoreError):
+            build(str(folder))
+        assert not sprung, plant
+        (folder / "config.json").write_text(whole)
+
+
+PRESETS = sorted(entry.name for entry in default().entries("preset") if entry.status == "ok")
+
+
+def written(preset: str, folder: Path, *overrides: str) -> Any:
+    """Writes the saved config of a preset; returns its tree."""
+    compiled = compile_config(preset=preset, overrides=list(overrides))
+    write_config(compiled, folder)
+    return json.loads((folder / "config.json").read_text())["config"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "pipeline"),
+    [("cartpole_dqn", "serial"), ("cartpole_dqn", "dist"), ("pendulum_sac", "parallel")],
+)
+def test_no_value_of_a_saved_config_imports_anything(
+    tmp_path: Path, sprung: list[str], preset: str, pipeline: str
+) -> None:
+    config = written(preset, tmp_path / "run", f"pipeline={pipeline}")
+    springs_none(tmp_path / "run", [*KNOWN[:-2], *sample(config, 20)], sprung)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", ["serial", "dist", "parallel"])
+def test_no_value_at_any_place_imports_anything(
+    tmp_path: Path, sprung: list[str], pipeline: str
+) -> None:
+    config = written("cartpole_dqn", tmp_path / "run", f"pipeline={pipeline}")
+    springs_none(tmp_path / "run", plants(config), sprung)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", PRESETS)
+def test_no_value_of_any_preset_imports_anything(
+    tmp_path: Path, sprung: list[str], preset: str
+) -> None:
+    try:
+        config = written(preset, tmp_path / "run")
+        build(str(tmp_path / "run"))
+    except DicoreError as error:
+        pytest.skip(f"cannot be built here: {error}")
+    springs_none(tmp_path / "run", sample(config, 500), sprung)
+
+
+# ---- what opens a run
+
+
+DOORS: dict[str, Callable[[str], Any]] = {
+    "train --resume": lambda run: main(["train", "--resume", run, "--max-env-step", "32", "-q"]),
+    "train --dry-run": lambda run: main(["train", run, "--dry-run"]),
+    "train": lambda run: main(["train", run, "--exp-name", f"{run}-again", "-q"]),
+    "ignore missing": lambda run: main(["train", "--resume", run, "--ignore-missing", "-q"]),
+    "eval": lambda run: main(["eval", run, "-n", "1"]),
+    "enjoy": lambda run: main(["enjoy", run, "-n", "1", "--show", "none"]),
+    "collect": lambda run: main(["collect", run, "-n", "8", "-o", f"{run}.npz"]),
+    "export": lambda run: main(["export", run, "-o", f"{run}.pt2"]),
+    "config check": lambda run: main(["config", "check", run]),
+    "config show": lambda run: main(["config", "show", run, "policy.nstep=2"]),
+    "config diff": lambda run: main(["config", "diff", run, "cartpole_dqn"]),
+    "report": lambda run: main(["report", run, "-o", f"{run}.html"]),
+    "plot": lambda run: main(["plot", run, "-o", f"{run}.png"]),
+    "status": lambda run: main(["status", run]),
+    "tune": lambda run: main(["tune", run, "policy.nstep=1|2", "-n", "1", "-o", f"{run}-study"]),
+    "launch": lambda run: launch(resume=run, max_env_step=32),
+    "Agent": lambda run: Agent("cartpole", "dqn").load(run).evaluate(1),
+    "Agent.from_run": lambda run: Agent.from_run(run).train(8),
+    "Session.agent": lambda run: Session(run).agent.evaluate(1),
+}
+READERS = ("report", "plot", "status", "config diff")
+"""Doors that compile no config."""
+
+
+def opened(door: str, run: Path) -> None:
+    with contextlib.suppress(DicoreError, SystemExit):
+        DOORS[door](str(run))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_command_imports_what_a_run_names(
+    run: Path, sprung: list[str], door: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = (run / "config.json").read_text()
+    for plant in KNOWN[:1] if door in READERS else KNOWN[:-2] if door == "export" else KNOWN:
+        planted(run, plant)
+        opened(door, run)
+        assert not sprung, plant
+        assert not Path("out").exists(), plant
+        (run / "config.json").write_text(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", DOORS)
+def test_no_command_imports_what_a_run_names_anywhere(
+    run: Path, sprung: list[str], door: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = (run / "config.json").read_text()
+    for plant in sample(json.loads(whole)["config"], 200):
+        planted(run, plant)
+        opened(door, run)
+        assert not sprung, plant
+        (run / "config.json").write_text(whole)
+
+
+def test_what_a_person_types_beside_a_saved_config_runs(
+    run: Path, sprung: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    (run.parent / "own_hook.py").write_text(
+        "from dicore.interfaces.hook import ILearnerHook\n"
+        "from dicore_plugins.hooks import *\n"
+        "import sys; sys.sprung.append('own')\n"
+    )
+    for word in ("policy.learn.learner.hook=[./own_hook.py:X]", "env.type=./own_hook.py:X"):
+        sys.modules.pop("own_hook", None)
+        assert main(["config", "check", str(run), word]) == 2  # there is no X
+        assert "own_hook.py' has no attribute 'X'" in capfd.readouterr().err
+    assert "own" in sprung
+
+
+def test_trust_runs_what_a_run_names(
+    run: Path, sprung: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    planted(run, (("policy", "learn", "learner", "hook"), {PATHS[1]: {}}))
+    assert main(["config", "check", str(run)]) == 2
+    said = capfd.readouterr().err
+    assert f"policy.learn.learner.hook.{PATHS[1]}: '{PATHS[1]}' is a code path" in said
+    assert "--trust" in said
+    assert not sprung
+    main(["config", "check", str(run), "--trust"])
+    assert sprung
+
+
+def test_a_saved_config_cannot_trust_another_run(
+    run: Path, sprung: list[str], tmp_path: Path
+) -> None:
+    planted(run, (("env", "env_wrapper"), [PATHS[1]]))
+    outer = tmp_path / "outer"
+    expert = ["policy.type=expert", f"policy.run={run}", "policy.trust=true"]
+    compiled = compile_config(overrides=["env=cartpole", *expert, *SMALL[:3], "env.stop_value=1"])
+    write_config(compiled, outer)
+    code_paths._given.clear()
+    compiled = compile_config(str(outer))
+    with pytest.raises(CodePathError, match=r"policy\.run"):
+        compiled.policy.build(BuildContext())
+    assert not sprung
+
+
+def test_workers_of_environments_import_no_more(sprung: list[str]) -> None:
+    """The rule goes with what is pickled for another process."""
+    code_paths.allow(["mine:Env"])
+    code_paths.close()
+    context = BuildContext(seed=3)
+    pickled = cloudpickle.dumps(context)
+    code_paths._given.clear()
+    code_paths._closed = False
+    assert cloudpickle.loads(pickled) == context
+    code_paths.check("mine:Env")
+    with pytest.raises(CodePathError):
+        code_paths.check("trap_file")
+
+
+def test_a_worker_of_dist_names_what_the_coordinator_was_given(
+    tmp_path: Path, sprung: list[str]
+) -> None:
+    config = written("cartpole_dqn", tmp_path / "run")
+    config["env"]["env_wrapper"] = [PATHS[1]]
+    with pytest.raises(ConfigError, match="is a code path"):
+        WorkerConfig.of({"config": json.dumps(config)})
+    assert not sprung
+    with pytest.raises(DicoreError):  # it is no wrapper
+        WorkerConfig.of({"config": json.dumps(config), "code": [PATHS[1]]})
+    assert sprung
+
+
+def test_a_compiled_config_remembers_where_it_came_from(run: Path) -> None:
+    compiled = compile_config(str(run))
+    assert compiled.saved
+    assert compile_config(compiled).saved
+    assert not compile_config(str(run), names_only=False).saved
+
+
+def test_a_ray_cluster_of_a_saved_config_is_not_joined() -> None:
+    code_paths.close()
+    with pytest.raises(CodePathError, match=r"pipeline\.system\.address"):
+        check_address("127.0.0.1:1")
