@@ -143,12 +143,15 @@ def _compile(
     file = sources.read(problems)
     problems.raise_if_any()
     record = file.record if file is not None else None
+    resolver = ComponentResolver(registry, problems, names_only, recorded_components(record))
     try:
-        layers = sources.layers(registry, problems, file)
+        layers = sources.layers(problems, file)
     except RecursionError:
         raise ConfigError("the config is nested too deeply, or contains itself") from None
-    resolver = ComponentResolver(registry, problems, names_only, recorded_components(record))
     resolver.admit(layers)
+    lowest = sources.below(layers, registry, problems)
+    resolver.admit(lowest)
+    layers = [*lowest, *layers]
     if loaded is not None:
         loaded(reduce(merge, (layer.tree for layer in layers), {}))
     compiled = Compiler(resolver, problems).compile(layers, strict=strict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 from dicore.config.schema import fields_of
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, PluginLoadError, RegistryError, UnknownComponentError
+from dicore_registry import code_paths
 from dicore_registry.explain import brief
 from dicore_registry.importing import importable
 
@@ -141,8 +141,9 @@ class EnvNames:
 
     def _module_id(self, text: str, module: str) -> EnvChoice | None:
         try:
+            code_paths.check(module, "env.type")
             importable(os.getcwd())  # noqa: PTH109 - as for module:Class
-            importlib.import_module(module)
+            code_paths.import_module(module)
         except ImportError as error:
             self._tried.append(f"module:ID ({error})")
             return None

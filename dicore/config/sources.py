@@ -61,10 +61,8 @@ class Sources:
             return None
         return file
 
-    def layers(
-        self, registry: RegistryView, problems: Problems, file: ConfigFile | None = None
-    ) -> list[Layer]:
-        """Returns the layers, aliases expanded."""
+    def layers(self, problems: Problems, file: ConfigFile | None = None) -> list[Layer]:
+        """Returns the layers but that of the preset, aliases expanded."""
         layers: list[Layer] = []
         main, name, lines = self.main, self.name, None
         if isinstance(main, str | PathLike):
@@ -81,12 +79,16 @@ class Sources:
             layers.append(_layer(Layer("command line"), tree, None, problems))
         if self.seed is not None:
             layers.append(Layer("argument seed", {"seed": self.seed}))
+        return layers
+
+    def below(
+        self, layers: Sequence[Layer], registry: RegistryView, problems: Problems
+    ) -> list[Layer]:
+        """Returns the layer of the preset, if there is one; what `layers` name may be imported."""
         preset = self.preset
         if callable(preset):
             preset = preset(*(_bare_name(layers, part) for part in ("env", "policy")))
-        if preset is not None:
-            layers.insert(0, _preset_layer(preset, registry, problems))
-        return layers
+        return [] if preset is None else [_preset_layer(preset, registry, problems)]
 
 
 def _bare_name(layers: Sequence[Layer], part: str) -> Any:

@@ -33,6 +33,8 @@ PATHS = (
     "trap_package.trap",
     "trap_file",
     "gymnasium:trap_file:Trap-v0",
+    "trap_file:Trap",
+    "trap_file:Trap-v0",
     "pettingzoo:trap_file",
 )
 CODE = """import sys
@@ -55,6 +57,7 @@ KNOWN: tuple[Plant, ...] = (
     (("env",), {"type": "gymnasium:trap_file:Trap-v0"}),
     (("env", "env_wrapper"), [PATHS[0]]),
     (("policy",), {"type": "random", "import_names": ["trap_file"]}),
+    ((), {"env": "trap_file:Trap-v0", "policy": "dqn"}),
     (("pipeline",), {"type": "dist", "system": {"comm_learner": PATHS[1]}}),
     (("pipeline",), {"type": "dist", "system": {"comm_collector": PATHS[0]}}),
 )
