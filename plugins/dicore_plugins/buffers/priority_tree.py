@@ -271,16 +271,22 @@ def _numbers(count: int) -> FloatArray:
     return np.arange(count, dtype=np.float64)
 
 
-def ids_of(given: Any) -> IntArray:
+def ids_of(given: Any, name: str | None = None) -> IntArray:
     """Returns ids as int64 [B]: arrays, tensors, or lists in which an id may be `buffer_17`.
 
+    Args:
+        given: The ids.
+        name: Name of the buffer, which ids that are texts begin with; None: any.
+
     Raises:
-        UsageError: they are not whole numbers.
+        UsageError: they are not whole numbers, or are those of another buffer.
     """
     if is_tensor(given):
         given = given.detach().cpu().numpy()
     elif not isinstance(given, np.ndarray):
-        given = np.array([_id_of(each) for each in given] if isinstance(given, Iterable) else given)
+        given = np.array(
+            [_id_of(each, name) for each in given] if isinstance(given, Iterable) else given
+        )
     if given.size and (given.dtype.kind not in "iu" or not given.ndim):
         raise UsageError(
             f"expected ids as whole numbers [B], got {given.dtype}{[*given.shape]}",
@@ -290,9 +296,16 @@ def ids_of(given: Any) -> IntArray:
     return ids
 
 
-def _id_of(given: Any) -> Any:
-    tail = given.rpartition("_")[2] if isinstance(given, str) else ""
-    return int(tail) if tail.isdecimal() else given
+def _id_of(given: Any, name: str | None) -> Any:
+    head, _, tail = given.rpartition("_") if isinstance(given, str) else ("", "", "")
+    if not tail.isdecimal():
+        return given
+    if name is not None and head not in ("", name):
+        raise UsageError(
+            f"replay_unique_id '{given}' is of the buffer '{head}'; this one is '{name}'",
+            hint="pass each buffer the ids of the samples that were drawn from it",
+        )
+    return int(tail)
 
 
 def checked_priorities(given: Any, count: int, kernels: Any = None) -> FloatArray:

@@ -769,3 +769,16 @@ class AgainstAList(RuleBasedStateMachine):
 
 AgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestAgainstAList = AgainstAList.TestCase
+
+
+def test_ids_of_another_buffer_are_refused() -> None:
+    """Their numbers are those of other samples here."""
+    agent, demo = (buffer_of(instance_name=name) for name in ("agent", "demo_2"))
+    for each in (agent, demo):
+        each.push(numbered_rows(4))
+    ids = [row["replay_unique_id"] for row in demo.sample(2)]
+    before = agent.state_dict()["priority"].copy()
+    with pytest.raises(UsageError, match=r"'demo_2_\d' is of the buffer 'demo_2'; this .* 'agent'"):
+        agent.update({"replay_unique_id": ids, "priority": [9.0, 9.0]})
+    assert np.array_equal(agent.state_dict()["priority"], before)
+    demo.update({"replay_unique_id": ids, "priority": [9.0, 9.0]})

@@ -571,3 +571,40 @@ def test_a_wrong_collect_iter_is_refused_whole() -> None:
     with pytest.raises(SchemaError, match=r"collect_iter: expected whole numbers \[3\]"):
         buffer.push(Batch({**numbered_rows(3).columns, "collect_iter": np.zeros(2)}, 3))
     assert (buffer.count(), buffer.push_count) == (0, 0)
+
+
+@pytest.mark.parametrize("max_use", [1, 2, 3])
+def test_one_draw_with_replacement_obeys_the_limit_too(max_use: int) -> None:
+    buffer = filled(4)
+    buffer.use(use_time_check(buffer, max_use=max_use))
+    drawn = data(buffer.sample(4 * max_use, replace=True))
+    assert sorted(drawn) == sorted([*range(4)] * max_use)
+    assert len(buffer) == 0
+    buffer = filled(4)
+    buffer.use(use_time_check(buffer, max_use=max_use))
+    with pytest.raises(ReplayUnderflowError, match=f"max_use={max_use} leaves"):
+        buffer.sample(4 * max_use + 1, replace=True)
+    assert len(buffer) == 4, "what could not be drawn is not used up"
+
+
+def test_groups_obey_the_limit_in_one_draw_too() -> None:
+    buffer = filled(8)
+    buffer.use(use_time_check(buffer, max_use=1))
+    drawn = buffer.sample(2, replace=True, groupby="episode")
+    assert sorted(each for group in drawn for each in data(group)) == [*range(8)]
+
+
+def test_samples_of_one_draw_share_no_data() -> None:
+    buffer = DequeBuffer(2, rng=np.random.default_rng(0))
+    buffer.push({"obs": np.zeros(2)})
+    first, second = buffer.sample(2, replace=True)
+    second.data["obs"][:] = 7
+    assert first.data["obs"].tolist() == [0, 0]
+    assert buffer.get(0).data["obs"].tolist() == [0, 0]
+
+
+def test_the_second_argument_may_be_replace() -> None:
+    assert len(filled(2).sample(5, True)) == 5
+    buffer = filled(2)
+    buffer.use(PriorityExperienceReplay(buffer))
+    assert len(buffer.sample(5, True)) == 5

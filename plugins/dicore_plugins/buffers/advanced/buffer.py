@@ -177,7 +177,8 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
         Raises:
             ReplayPriorityError: a priority is negative or not finite; nothing is changed.
-            UsageError: there are no ids, or not as many as priorities.
+            UsageError: there are no ids, or not as many as priorities, or they are of another
+                buffer.
         """
         if "priority" not in info:
             return
@@ -185,12 +186,15 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         if key not in info:
             raise UsageError(f"update needs {_IDS} or {_SLOTS} beside priority")
         if not is_far(info["priority"]):
-            self._set(key, ids_of(info[key]), info["priority"])
+            self._set(key, self._ids_of(info[key]), info["priority"])
             return
         with self._lock:
-            before, self._late = self._late, Late(key, ids_of(info[key]), info["priority"])
+            before, self._late = self._late, Late(key, self._ids_of(info[key]), info["priority"])
             if before is not None:
                 self._set(*before.arrived())
+
+    def _ids_of(self, given: Any) -> IntArray:
+        return ids_of(given, self._cfg.instance_name)
 
     def _set(self, key: str, numbers: IntArray, given: Any) -> None:
         """Sets priorities of samples by id or slot."""

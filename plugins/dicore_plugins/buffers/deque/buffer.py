@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -130,7 +131,9 @@ class DequeBuffer(Buffer):
                 for middleware.
 
         Returns:
-            B items, whose `meta` is a copy; with `groupby`, B lists of items.
+            B items, whose `meta` is a copy; with `groupby`, B lists of items. The data of an item
+            that is drawn repeatedly are copied from the second time on, so that changing one sample
+            does not change another one of the draw.
 
         Raises:
             ReplayUnderflowError: there are fewer than B, without `replace` or
@@ -144,13 +147,15 @@ class DequeBuffer(Buffer):
     def _sample(
         self,
         size: int | None = None,
-        indices: Sequence[str] | None = None,
+        indices: Sequence[str] | bool | None = None,
         replace: bool = False,
         sample_range: slice | None = None,
         ignore_insufficient: bool = False,
         groupby: GroupKey | None = None,
         unroll_len: int | None = None,
     ) -> list[Any]:
+        if isinstance(indices, bool):  # sample(size, replace), as of other buffers
+            indices, replace = None, indices
         found = [*indices] if indices is not None else self._store.order()
         if sample_range is not None:
             found = found[sample_range]
@@ -163,7 +168,7 @@ class DequeBuffer(Buffer):
             if size is None:
                 return items or []
             chosen = self._chosen(len(found), size, replace, ignore_insufficient, "items")
-            return [self._store.get(found[each]) for each in chosen]
+            return _apart([self._store.get(found[each]) for each in chosen])
         groups = _groups(items or [], groupby)
         candidates = _windows(groups, unroll_len, sliced=self._sliced)
         wanted = len(candidates) if size is None else size
@@ -334,6 +339,17 @@ class DequeBuffer(Buffer):
     def load_data(self, file: str | Path) -> None:
         """Reads what `save_data` wrote."""
         self.load_state_dict(read_state(Path(file)))
+
+
+def _apart(items: list[Any]) -> list[Any]:
+    """Returns drawn items, with own data where one was drawn before."""
+    seen: set[str] = set()
+    found = []
+    for item in items:
+        again = item.index in seen
+        seen.add(item.index)
+        found.append(replace(item, data=copy.deepcopy(item.data)) if again else item)
+    return found
 
 
 def _state_of(fn: Any) -> Any:

@@ -59,6 +59,9 @@ def _cloned(item: BufferedData) -> BufferedData:
 def use_time_check(buffer_: DequeBuffer, max_use: float = float("inf")) -> BufferMiddleware:
     """Counts how often items are sampled, in `meta["use_count"]`, and removes those used up.
 
+    Items that one draw with replacement takes more often than that are drawn again. Draws of given
+    `indices` are only counted; use it before `PriorityExperienceReplay`, which passes them.
+
     Args:
         buffer_: The buffer or view that uses it.
         max_use: Items are removed after this many draws.
@@ -73,18 +76,44 @@ def use_time_check(buffer_: DequeBuffer, max_use: float = float("inf")) -> Buffe
         result = chain(*args, **kwargs)
         if action != "sample":
             return result
-        used: dict[str, int] = {}
-        for item in _flat(result):
-            used[item.index] = used.get(item.index, item.meta.get("use_count", 0)) + 1
-            item.meta["use_count"] = used[item.index]
-        for index, count in used.items():
-            if count < max_use:
-                meta = buffer_.get_by_index(index).meta
-                buffer_.update(index, None, {**meta, "use_count": count})
-        buffer_.delete([index for index, count in used.items() if count >= max_use])
+        given = kwargs.get("indices") is not None
+        excess = _record_use(buffer_, result, np.inf if given else max_use, max_use)
+        while excess:  # drawn with replacement more often than is left: others take their places
+            if not buffer_.count():
+                have = len(result) - len(excess)
+                raise ReplayUnderflowError(
+                    f"cannot sample: max_use={max_use:g} leaves {have} of {len(result)} draws",
+                    hint="collect more, sample fewer, or raise max_use",
+                    context={"asked": len(result), "have": have},
+                )
+            more = chain(len(excess), *args[1:], **kwargs)
+            again = _record_use(buffer_, more, max_use, max_use)
+            for place, each in zip(excess, more, strict=True):
+                result[place] = each
+            excess = [excess[at] for at in again]
         return result
 
     return check
+
+
+def _record_use(buffer_: DequeBuffer, drawn: list[Any], limit: float, max_use: float) -> list[int]:
+    """Counts draws and removes what is used up; returns the places of draws beyond `limit`."""
+    used: dict[str, int] = {}
+    excess = []
+    for place, each in enumerate(drawn):
+        items = list(_flat([each]))
+        counts = [used.get(item.index, item.meta.get("use_count", 0)) + 1 for item in items]
+        if any(count > limit for count in counts):
+            excess.append(place)
+            continue
+        for item, count in zip(items, counts, strict=True):
+            used[item.index] = item.meta["use_count"] = count
+    for index, count in used.items():
+        if count < max_use:
+            meta = buffer_.get_by_index(index).meta
+            buffer_.update(index, None, {**meta, "use_count": count})
+    buffer_.delete([index for index, count in used.items() if count >= max_use])
+    return excess
 
 
 def staleness_check(buffer_: DequeBuffer, max_staleness: float = float("inf")) -> BufferMiddleware:

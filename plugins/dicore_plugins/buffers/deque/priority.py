@@ -113,10 +113,15 @@ class PriorityExperienceReplay:
         self,
         chain: Callable[..., Any],
         size: int | None = None,
+        indices: Any = None,
         replace: bool = False,
         sample_range: slice | None = None,
         **kwargs: Any,
     ) -> Any:
+        if isinstance(indices, bool):
+            indices, replace = None, indices
+        elif indices is not None:
+            kwargs["indices"] = indices
         odd = [key for key in ("groupby", "indices", "unroll_len") if kwargs.get(key) is not None]
         if size is None or odd:
             raise UsageError(

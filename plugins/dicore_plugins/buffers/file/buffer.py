@@ -217,7 +217,10 @@ class FileReplayBuffer(SampleBuffer):
             self._form = Ring(1)
 
     def close(self) -> None:
-        """Deletes all files, also of samples that were handed out, and waits for it."""
+        """Deletes all files, also of samples that were handed out, and waits for it.
+
+        With `existing=load` the files stay.
+        """
         with self._lock:
             self._items = []
             self._finalizer()

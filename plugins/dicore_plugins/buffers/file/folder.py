@@ -55,6 +55,7 @@ class BodyFolder:
         self, path: str | Path | None, per_file: int, existing: Existing, *, background: bool
     ) -> None:
         self._temporary = path is None
+        self._stays = existing == "load" and path is not None
         self._per_file = per_file
         self.path = Path(tempfile.mkdtemp(prefix="dicore_buffer_") if path is None else path)
         self._made = not self.path.exists()
@@ -230,7 +231,10 @@ class BodyFolder:
         return self.path / f"body_{number:012d}.records"
 
     def close(self) -> None:
-        """Deletes all files, and the folder if it is empty and was made here."""
+        """Deletes all files, and the folder if it is empty and was made here.
+
+        With `existing=load` the files stay, so that the next buffer can load them.
+        """
         if self._lock is None:
             return
         if self._open is not None:
@@ -240,7 +244,7 @@ class BodyFolder:
         if self._remover is not None:
             self._queue.put(None)
             self._remover.join()
-        for file in self.files():
+        for file in () if self._stays else self.files():
             file.unlink(missing_ok=True)
         self._live.clear()
         rest = [*self.path.iterdir()] if self.path.is_dir() else []
