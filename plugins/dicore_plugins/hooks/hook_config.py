@@ -27,6 +27,8 @@ _ARGUMENTS = ("name", "priority", "position")
 _FULL_KEYS = {"type", *_ARGUMENTS, "ext_args"}
 _NONE: Mapping[str, Any] = {}
 
+HooksByPosition = dict[str, list[ILearnerHook]]
+
 
 class Interval:
     """Decides when a hook is due: once per `length` updates, however many one call makes.
@@ -63,11 +65,24 @@ def build_hooks(hook: Mapping[str, Any] | Iterable[Any]) -> list[ILearnerHook]:
     problems = [f"{path}: {text}" for path, text in hook_problems(hook)]
     if problems:
         raise HookError("\n".join(problems))
-    hooks = (build_learner_hook_by_cfg(entry) for _, entry in _paths(hook))
+    hooks = (_built(entry) for _, entry in _paths(hook))
     return [hook for hook in hooks if hook is not None]
 
 
-def build_learner_hook_by_cfg(entry: Mapping[str, Any] | str) -> ILearnerHook | None:
+def build_learner_hook_by_cfg(cfg: Mapping[str, Any] | Iterable[Any] | str) -> HooksByPosition:
+    """Creates the hooks of a config, sorted by priority, in lists by position.
+
+    Args:
+        cfg: A dict of hooks in the simple or the full form, a list of hooks, or a single one.
+
+    Raises:
+        HookError: a description is wrong; the message lists all problems.
+    """
+    single = isinstance(cfg, str) or (isinstance(cfg, Mapping) and "type" in cfg)
+    return merge_hooks(build_hooks([cfg] if single else cfg))
+
+
+def _built(entry: Mapping[str, Any] | str) -> ILearnerHook | None:
     """Creates one hook from the full form; None if its value disables it (`False`, `''`)."""
     spec = {"type": entry} if isinstance(entry, str) else dict(entry)
     cls = _resolve(spec.pop("type"))
@@ -216,7 +231,17 @@ def show_hooks(hooks: Mapping[str, Iterable[ILearnerHook]]) -> str:
 
 
 def register_learner_hook(name: str, hook_class: type[ILearnerHook]) -> None:
-    """Registers a hook class of this process under a name for configs."""
+    """Registers a hook class of this process under a name for configs.
+
+    Raises:
+        HookError: it is not a class whose objects can be called.
+    """
+    is_class = isinstance(hook_class, type) and not issubclass(hook_class, type)
+    if not is_class or not any("__call__" in vars(each) for each in hook_class.__mro__):
+        raise HookError(
+            f"{hook_class!r} is not a class of learner hooks",
+            hint="derive from dicore.interfaces.hook.LearnerHook and define __call__(self, engine)",
+        )
     register("learner_hook", name)(hook_class)
 
 

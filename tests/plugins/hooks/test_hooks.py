@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dicore.config import compile_config
 from dicore.errors import CheckpointError, ConfigError, HookError
-from dicore.interfaces.hook import LearnerHook
+from dicore.interfaces.hook import POSITIONS, LearnerHook
 from dicore.run.launch import launch
 from dicore_plugins.hooks import (
     LogShowHook,
@@ -79,7 +79,26 @@ def test_options_below_a_name_reach_the_hook() -> None:
     for config in ({"log_show": {"ext_args": {"freq": 30}}}, {"log_show_after_iter": 30}):
         (hook,) = build_hooks(config)
         assert hook._interval.length == 30  # type: ignore[attr-defined]
-    assert build_learner_hook_by_cfg("log_show").name == "log_show"  # type: ignore[union-attr]
+
+
+def test_hooks_of_a_config_come_by_position() -> None:
+    """As DI-engine's function of this name: simple and full forms, and lists."""
+    simple = {"log_show_after_iter": 100, "save_ckpt_after_run": True, "load_ckpt_before_run": ""}
+    found = build_learner_hook_by_cfg(simple)
+    assert list(found) == list(POSITIONS)
+    names = {position: [hook.name for hook in hooks] for position, hooks in found.items()}
+    assert names["after_iter"] == ["log_show_after_iter"]
+    assert names["after_run"] == ["save_ckpt_after_run"]
+    for each in ("log_show", ["log_show"], {"type": "log_show"}):
+        assert [hook.name for hook in build_learner_hook_by_cfg(each)["after_iter"]] == ["log_show"]
+    with pytest.raises(HookError, match="log_sho"):
+        build_learner_hook_by_cfg(["log_sho"])
+
+
+@pytest.mark.parametrize("given", [type, 3, lambda engine: None, object])
+def test_what_is_no_hook_class_is_not_registered(given: Any) -> None:
+    with pytest.raises(HookError, match="is not a class of learner hooks"):
+        register_learner_hook("wrong_in_test", given)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +303,7 @@ def test_every_learner_looks_and_only_the_first_one_shows() -> None:
 
 
 OWN = """
-from dicore.interfaces.hook import LearnerHook
+from dicore.interfaces.hook import POSITIONS, LearnerHook
 
 
 class Doubling(LearnerHook):

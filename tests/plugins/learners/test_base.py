@@ -327,3 +327,59 @@ def test_both_forms_reach_the_logs() -> None:
 def test_scalars_that_are_no_dict_are_named() -> None:
     with pytest.raises(SchemaError, match=r"'\[scalars\]q' is a float, not a dict of numbers"):
         LogBuffer().add({"[scalars]q": 1.0})
+
+
+@pytest.mark.parametrize("position", ["before_iter", "after_iter"])
+def test_a_hook_that_registers_one_at_its_own_position_runs_once(position: str) -> None:
+    calls: list[str] = []
+
+    class Registers(LearnerHook):
+        def __call__(self, engine: Any) -> None:
+            calls.append(self.name)
+            if len(calls) < 5:
+                engine.register_hook(Notes("other", 1, position))
+
+    class Notes(LearnerHook):
+        def __call__(self, engine: Any) -> None:
+            calls.append(self.name)
+
+    found = learner(mode())
+    found.register_hook(Registers("first", 50, position))
+    found.train({})
+    assert calls == ["first"]
+    found.train({})
+    assert calls == ["first", "other", "first"]
+
+
+def test_a_learner_of_its_own_that_raises_leaves_a_checkpoint(tmp_path: Any) -> None:
+    policy = DQNPolicy({"model": {"obs_shape": 2, "action_shape": 2}})
+    options = BaseLearnerConfig(hook=[])
+    found = BaseLearner(options, policy.learn_mode, exp_name=str(tmp_path))
+
+    def source(size: int) -> Any:
+        if found.last_iter == 3:
+            raise ValueError("the disk is gone")
+        return transitions(size)
+
+    found.get_data = source
+    with pytest.raises(ValueError, match="the disk is gone"):
+        found.start()
+    assert [each.name for each in (tmp_path / "ckpt").iterdir()] == ["exception"]
+
+
+def transitions(size: int) -> Batch:
+    rng = np.random.default_rng(0)
+    obs = rng.standard_normal((2, size, 2), np.float32)
+    return Batch({
+        "obs": obs[0], "next_obs": obs[1], "action": np.zeros(size, np.int64),
+        "reward": np.ones(size, np.float32), "done": np.zeros(size, np.float32),
+    }, size)  # fmt: skip
+
+
+def test_an_int_that_no_float_has_counts_as_infinite() -> None:
+    buffer = LogBuffer()
+    buffer.names = ("x",)
+    buffer.add({"x": 10**400})
+    buffer.add({"x": 3})
+    assert buffer.columns()["x"].tolist() == [np.inf, 3.0]
+    assert buffer.means() == {"x": 3.0}

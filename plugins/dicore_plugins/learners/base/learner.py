@@ -218,17 +218,33 @@ class BaseLearner:
         )
 
     def start(self) -> None:
-        """Trains on batches from the dataloader until `train_iterations`, or until closed."""
+        """Trains on batches from the dataloader until `train_iterations`, or until closed.
+
+        After an error, the learner without a run saves the checkpoint `exception`.
+        """
         if self._dataloader is None:
             self.setup_dataloader()
         assert self._dataloader is not None
-        self.call_hook("before_run")
-        while self.last_iter < self._cfg.train_iterations and not self._closed:
-            data = self._dataloader.next_batch()
-            if data is None:
-                break
-            self.train(data, self.envstep)
-        self.call_hook("after_run")
+        try:
+            self.call_hook("before_run")
+            while self.last_iter < self._cfg.train_iterations and not self._closed:
+                data = self._dataloader.next_batch()
+                if data is None:
+                    break
+                self.train(data, self.envstep)
+            self.call_hook("after_run")
+        except Exception:
+            self._save_failed()
+            raise
+
+    def _save_failed(self) -> None:
+        """Saves the checkpoint `exception`; with a run, the run does."""
+        if self.run is not None or not self.last_iter:
+            return
+        try:
+            self.save_checkpoint("exception")
+        except Exception as problem:  # the first error is the one to see
+            self.logger.warning("no checkpoint after the error: %s", problem)
 
     # ---- hooks
 
@@ -261,7 +277,7 @@ class BaseLearner:
         self._run_hooks(position)
 
     def _run_hooks(self, position: str) -> None:
-        for hook in self._hooks[position]:
+        for hook in tuple(self._hooks[position]):  # a hook may register others
             try:
                 hook(self)
             except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -250,7 +251,8 @@ def _array(name: str, values: list[Any]) -> npt.NDArray[np.float64]:
             for value in values
         ])  # fmt: skip
     if {value.__class__ for value in values} <= {float, int}:
-        return np.array(values, np.float64)
+        with suppress(OverflowError):  # an int that no float has
+            return np.array(values, np.float64)
     return np.array([_mean(name, value) for value in values])
 
 
@@ -267,6 +269,8 @@ def _mean(name: str, value: Any) -> float:
     """Returns a number as float, or the mean of several."""
     try:
         return float(np.mean(np.asarray(value, np.float64)))
+    except OverflowError:
+        return float("inf")
     except (TypeError, ValueError) as error:
         raise SchemaError(
             f"the monitored variable '{name}' is a {type(value).__name__}, not a number",
