@@ -340,6 +340,7 @@ def get_gae_with_default_last_value(
     Returns:
         T new rows, or T - 1.
     """
+    data = list(data)  # a deque has no slices
     if done or not data:
         return get_gae(data, 0.0, gamma, gae_lambda, cuda)
     return get_gae(data[:-1], data[-1]["value"], gamma, gae_lambda, cuda)

@@ -22,7 +22,7 @@ __all__ = [
 
 
 def _row(value: Tensor | float) -> Tensor | float:
-    return value.unsqueeze(1) if isinstance(value, Tensor) else value
+    return value.unsqueeze(1) if isinstance(value, Tensor) and value.dim() else value
 
 
 def quantile_target(
@@ -33,7 +33,8 @@ def quantile_target(
     Args:
         next_value: float32 [B, M], or [M] for atoms that all rows share.
         reward: float32 [B]; discounted sum of the bridged rewards.
-        done: float32 [B]; 1 where the bootstrap state is terminal. None bootstraps everywhere.
+        done: float32 or bool [B]; 1 where the bootstrap state is terminal. None bootstraps
+            everywhere.
         value_gamma: gamma^k, one number or float32 [B].
 
     Returns:
@@ -46,7 +47,7 @@ def quantile_target(
         raise SchemaError(f"rewards must be [B], got {list(reward.shape)}")
     boot = _row(value_gamma)
     if done is not None:
-        boot = boot * (1.0 - done.unsqueeze(1))
+        boot = boot * (1.0 - done.to(reward.dtype).unsqueeze(1))
     return reward.unsqueeze(1) + boot * next_value
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dicore.data import Batch
+from dicore.errors import SchemaError, UsageError
 from dicore_plugins.functional.collate import default_collate
 
 
@@ -25,25 +26,38 @@ def default_preprocess_learn(
 
     Args:
         data: Rows or a Batch.
-        use_priority_IS_weight: Return the importance-sampling weight `IS` as `weight`.
+        use_priority_IS_weight: Return the importance-sampling weight `IS` (or `priority_IS`, as
+            deque buffers call it) as `weight`.
         use_priority: The rows were sampled by priority; required for the weight.
         use_nstep: Transpose rewards [B, n] to [n, B].
         ignore_done: Set `done` to zero, so that every row bootstraps.
 
     Returns:
-        The columns as tensors: `done` float32 [B], `weight` float32 [B] or None, the others as
-        collated.
+        The columns as tensors: `done` float32 [B], `weight` float32 [B] (the rows' own, without
+        importance sampling) or None, the others as collated.
 
     Raises:
-        KeyError: the weight is requested and the rows have no `IS`.
-        ValueError: the weight is requested without `use_priority`.
+        SchemaError: the weight is requested and the rows have neither `IS` nor `priority_IS`.
+        UsageError: the weight is requested without `use_priority`.
     """
     if use_priority_IS_weight and not use_priority:
-        raise ValueError("use_priority_IS_weight=True requires use_priority=True")
+        raise UsageError("use_priority_IS_weight=True requires use_priority=True")
     columns = dict(data.to_torch().items()) if isinstance(data, Batch) else default_collate(data)
     done = columns["done"].float()
     columns["done"] = torch.zeros_like(done) if ignore_done else done
-    columns["weight"] = columns["IS"].float() if use_priority_IS_weight else None
+    columns["weight"] = _weight(columns, sampled=use_priority_IS_weight)
     if use_nstep and columns["reward"].dim() > 1:
         columns["reward"] = columns["reward"].transpose(0, 1).contiguous()
     return columns
+
+
+def _weight(columns: Mapping[str, Any], *, sampled: bool) -> Any:
+    """Returns the factors of the losses, float32 [B], or None."""
+    names = ("IS", "priority_IS") if sampled else ("weight",)
+    found = next((columns[name] for name in names if columns.get(name) is not None), None)
+    if found is None and sampled:
+        raise SchemaError(
+            f"the rows have no IS or priority_IS; they have {', '.join(map(str, columns))}",
+            hint="sample them from a buffer with priorities",
+        )
+    return None if found is None else found.float()

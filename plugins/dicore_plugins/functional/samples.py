@@ -383,6 +383,7 @@ def get_nstep_return_data(
     if nstep == 1:
         return [dict(row) for row in data]
     rows: list[dict[str, Any]] = []
+    data = list(data)  # a deque has no slices
     for start, row in enumerate(data):
         bridge = _bridge(data[start : start + nstep])
         rewards = [step["reward"] for step in bridge]

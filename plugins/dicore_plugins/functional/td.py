@@ -136,13 +136,16 @@ def q_nstep_target(
         next_q: float32 [B, A]; values of the bootstrap state by the target network.
         next_action: int64 [B]; the bootstrap action.
         reward: float32 [B]; discounted sum of the bridged rewards.
-        done: float32 [B]; 1 where the bootstrap state is terminal. None bootstraps everywhere.
+        done: float32 or bool [B]; 1 where the bootstrap state is terminal. None bootstraps
+            everywhere.
         value_gamma: gamma^k, one number or float32 [B].
 
     Returns:
         float32 [B].
     """
     value = next_q.gather(1, next_action.unsqueeze(1)).squeeze(1)
+    if done is not None and done.dtype is torch.bool:
+        done = done.to(reward.dtype)
     if isinstance(value_gamma, Tensor):
         boot = value_gamma
         if done is not None:

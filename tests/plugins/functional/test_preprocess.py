@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from dicore.data import Batch
+from dicore.errors import SchemaError, UsageError
 from dicore_plugins.functional import default_preprocess_learn
 
 
@@ -31,7 +32,7 @@ def rows() -> list[dict[str, Any]]:
 def test_flags(priority: bool, weight: bool, nstep: bool, ignore_done: bool) -> None:
     given = rows()
     if weight and not priority:
-        with pytest.raises(ValueError, match="use_priority"):
+        with pytest.raises(UsageError, match="use_priority"):
             default_preprocess_learn(given, weight, priority, nstep, ignore_done)
         return
     batch = default_preprocess_learn(given, weight, priority, nstep, ignore_done)
@@ -53,3 +54,19 @@ def test_a_batch_does_too() -> None:
     assert batch["reward"].shape == (2, 4)
     assert batch["done"].sum() == 0
     assert columns["done"].sum() == 1
+
+
+@pytest.mark.parametrize("column", ["IS", "priority_IS"])
+def test_weights_of_either_name_become_the_weight(column: str) -> None:
+    rows = [{"done": False, "reward": 1.0, column: 0.25, "priority": 2.0} for _ in range(3)]
+    found = default_preprocess_learn(rows, use_priority=True, use_priority_IS_weight=True)
+    assert found["weight"].tolist() == [0.25] * 3
+    with pytest.raises(SchemaError, match="the rows have no IS or priority_IS; they have done"):
+        default_preprocess_learn(
+            [{"done": False, "reward": 1.0}], use_priority=True, use_priority_IS_weight=True
+        )
+
+
+def test_weights_of_the_rows_themselves_stay() -> None:
+    rows = [{"done": False, "reward": 1.0, "weight": 0.5} for _ in range(3)]
+    assert default_preprocess_learn(rows)["weight"].tolist() == [0.5] * 3
