@@ -562,6 +562,9 @@ def test_what_is_handed_out_lasts_until_the_next_but_one_step() -> None:
             assert (shown[0] is shown[2] or np.shares_memory(shown[0], shown[2])) != copies
             if copies:
                 assert int(shown[0][1, 1]) == 1
+                shown[2][:] = -1
+                assert manager.ready_obs.value[0, 1] == 3, "nothing that was handed out is shared"
+                shown[2][0, 1] = 3
         assert shown[2][0, 1] == 3, "closing takes no memory away that is in use"
 
 

@@ -24,6 +24,7 @@ from dicore_plugins.env_managers.episodes import RESET, RUN
 from dicore_plugins.env_managers.faults import reset_error, retry_wait
 from dicore_plugins.env_managers.lifecycle import Seeds
 from dicore_plugins.env_managers.observations import ObsBuffers
+from dicore_plugins.env_managers.subprocess.manager import CopyingManager
 
 __all__ = ["AsyncEnvManager"]
 
@@ -42,7 +43,7 @@ class _Reset(NamedTuple):
     due: float | None
 
 
-class AsyncEnvManager(BaseEnvManager):
+class AsyncEnvManager(CopyingManager):
     """Steps N environments, each at its own pace; see `BaseEnvManager`.
 
     `step` sends the actions given and returns once `wait_num` environments have answered and

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dicore.data import EnvBatch, tree_map
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.lifecycle import Seeds
+from dicore_plugins.env_managers.observations import ObsBuffers
 from dicore_plugins.env_managers.subprocess.config import SyncSubprocessConfig
 from dicore_plugins.env_managers.subprocess.pool import ProcessPool
 
-__all__ = ["SyncSubprocessManager"]
+__all__ = ["CopyingManager", "SyncSubprocessManager"]
 
 
-class SyncSubprocessManager(BaseEnvManager):
+class CopyingManager(BaseEnvManager):
+    """Base class of managers with the option `copy_on_get`."""
+
+    @property
+    def ready_obs(self) -> EnvBatch[Any]:
+        """Observations of the environments that wait for an action; see `BaseEnvManager`."""
+        ready = super().ready_obs
+        return ready.with_value(tree_map(np.copy, ready.value)) if self._cfg.copy_on_get else ready
+
+    def _step(self, action: Mapping[int, Any], buffers: ObsBuffers | None) -> EnvBatch[Any]:
+        answer = super()._step(action, buffers)
+        if self._cfg.copy_on_get:
+            answer.value.obs = tree_map(np.copy, answer.value.obs)
+        return answer
+
+
+class SyncSubprocessManager(CopyingManager):
     """Steps environments in worker processes and waits for all of them; see `ProcessPool`.
 
     The data is that of `BaseEnvManager`, bit for bit. A worker that is killed, exits or exceeds a

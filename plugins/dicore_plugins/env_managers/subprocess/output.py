@@ -16,7 +16,9 @@ __all__ = ["Printed", "capture", "file_of", "finished", "say_where"]
 
 _LOG = logging.getLogger("dicore.env")
 _LARGEST = 10_000_000
-"""Bytes of a file after which its lines are removed."""
+"""Bytes of a file after which its older half is removed."""
+_CHECKED = 1_000_000
+"""Bytes that are written between two looks at the size of the file."""
 _LONGEST_LINE = 8_192
 """Characters that are kept until a line ends; progress bars do not end theirs."""
 _OWNERS = 1 << 32
@@ -56,7 +58,7 @@ def capture(file: str, busy: Sequence[int]) -> Printed | None:
         The new `sys.stdout`; None if the file cannot be written, so that nothing is captured.
     """
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError:
         return None
     for stream in (1, 2):
@@ -110,18 +112,20 @@ class Printed(io.TextIOBase):
             self.write("\n")
 
     def limit(self) -> None:
-        """Removes what was printed if the file is too large, also by C code."""
-        if os.fstat(1).st_size > _LARGEST:
-            os.ftruncate(1, 0)
-            os.write(1, b"(earlier lines were removed: there were too many)\n")
+        """Removes the older half of what was printed, also by C code, if it is too much."""
         self._bytes = 0
+        size = os.fstat(1).st_size
+        if size > _LARGEST:
+            newest = os.pread(1, _LARGEST // 2, size - _LARGEST // 2).partition(b"\n")[2]
+            os.ftruncate(1, 0)
+            os.write(1, b"(earlier lines were removed: there were too many)\n" + newest)
 
     def _put(self, lines: Sequence[str]) -> None:
         owner = self._busy[0]
         who = f"env {owner % _OWNERS}: " if owner >= 0 else ""
         data = "".join(f"{who}{line}\n" for line in lines).encode(errors="backslashreplace")
         self._bytes += len(data)
-        if self._bytes > _LARGEST:
-            self.limit()
         with contextlib.suppress(OSError):  # a full disk is no failure of the environment
             os.write(1, data)
+            if self._bytes > min(_CHECKED, _LARGEST // 10):
+                self.limit()
