@@ -25,6 +25,9 @@ _MARKER_PART: Final = (
 )
 
 
+_ONE_EXTRA: Final = re.compile(r"""extra\s*==\s*(["'])([\w.-]+)\1""")
+
+
 def dist_name(name: str) -> str:
     """Returns the normalised name of a distribution (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -66,6 +69,9 @@ class Requirement(NamedTuple):
 
     def only_for(self, extra: str) -> bool:
         """Returns whether this is required by `extra`, but not without it."""
+        simple = _ONE_EXTRA.fullmatch(self.marker)  # as almost all are: much faster
+        if simple is not None:
+            return dist_name(simple[2]) == dist_name(extra)
         return "extra" in self.marker and self.applies(extra) and not self.applies()
 
 

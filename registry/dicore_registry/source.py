@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from dicore_registry.entry import Entry, Removed, Renamed
@@ -65,25 +66,30 @@ class Sources:
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, _Text] = {}
         self._roots: dict[str, list[str]] = {}
+        self._places: dict[str, Place | None] = {}
 
     def place(self, target: str) -> Place | None:
         """Returns where `module:attr` (or a module) is defined; None if not found."""
+        if target not in self._places:
+            self._places[target] = self._placed(target)
+        return self._places[target]
+
+    def _placed(self, target: str) -> Place | None:
         module, _, attr = target.partition(":")
         for _ in range(_HOPS):
             file = self.file(module)
             text = self._text(file)
-            if not text:
+            if not text.whole:
                 return None
             if not attr:
-                return Place(file, 1, _literal(text.lstrip("\ufeff").split("\n"), 0))
-            lines = text.split("\n")
-            at = _definition(text, attr)
+                return Place(file, 1, _literal(text.whole.lstrip("\ufeff").split("\n"), 0))
+            at = text.definitions.get(attr)
             if at is not None:
-                return _place(file, lines, at)
+                return _place(file, text.lines, text.whole.count("\n", 0, at))
             package = os.path.basename(file) == "__init__.py"  # noqa: PTH119 - pathlib is slow here
-            module, attr = _origin(text, module, attr, package=package)
+            module, attr = _origin(text.whole, module, attr, package=package)
         return None
 
     def file(self, module: str) -> str:
@@ -107,14 +113,35 @@ class Sources:
                     return file
         return ""
 
-    def _text(self, file: str) -> str:
-        if file and file not in self._texts:
+    def _text(self, file: str) -> _Text:
+        if file not in self._texts:
+            whole = ""
             try:
-                with open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
-                    self._texts[file] = stream.read()
+                if file:
+                    with open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
+                        whole = stream.read()
             except OSError:
-                self._texts[file] = ""
-        return self._texts.get(file, "")
+                pass
+            self._texts[file] = _Text(whole)
+        return self._texts[file]
+
+
+class _Text:
+    """The text of a file, and where its top-level names are defined."""
+
+    def __init__(self, whole: str) -> None:
+        self.whole = whole
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Its lines, without their ends."""
+        return self.whole.split("\n")
+
+    @cached_property
+    def definitions(self) -> dict[str, int]:
+        """Position of the last definition of each name."""
+        hits = _DEFINITION.finditer(self.whole)
+        return {hit[1] or hit[2]: hit.start() for hit in hits}
 
 
 def _root(name: str) -> list[str]:
@@ -127,12 +154,6 @@ def _root(name: str) -> list[str]:
         return []
     file = [spec.origin] if spec.origin and spec.origin.endswith(".py") else []
     return file + list(spec.submodule_search_locations or ())
-
-
-def _definition(text: str, attr: str) -> int | None:
-    """Returns the line index of the last definition of a top-level name."""
-    starts = [hit.start() for hit in _DEFINITION.finditer(text) if attr in hit.groups()]
-    return text.count("\n", 0, starts[-1]) if starts else None
 
 
 def _place(file: str, lines: list[str], at: int) -> Place:
