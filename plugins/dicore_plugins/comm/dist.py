@@ -24,6 +24,7 @@ from dicore.errors import ConfigError, UsageError
 from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore.run.request import folder_name
 from dicore_plugins.comm.channel import TOKEN_VARIABLE, token_of
+from dicore_plugins.comm.journal import is_finished
 
 __all__ = ["command"]
 
@@ -297,10 +298,17 @@ def _coordinate(job: Mapping[str, Any], overrides: Sequence[str], given: Mapping
         max_env_step=given["max_env_step"],
         max_train_iter=given["max_train_iter"],
         overrides=overrides,
+        exist="resume" if _goes_on(job["config"]) else "new",
         argv=sys.argv,
         own_process=True,
     )
     return launch(request, observer=Announcer()).exit_code
+
+
+def _goes_on(config: Mapping[str, Any]) -> bool:
+    """Returns whether an earlier coordinator began this training: its run folder is used again."""
+    journal = Path(config["pipeline"]["system"]["path_policy"]) / "journal.jsonl"
+    return journal.is_file() and not is_finished(journal)
 
 
 def _train_here(file: str | None, overrides: Sequence[str], given: Mapping[str, Any]) -> int:

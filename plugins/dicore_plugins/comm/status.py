@@ -20,7 +20,14 @@ class Doing:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: dict[str, dict[str, Any]] = {}
-        self.waited = 0.0
+        self._waited, self._waits_since = 0.0, 0.0
+
+    @property
+    def waited(self) -> float:
+        """Seconds that the learner has waited, with the wait that goes on."""
+        with self._lock:
+            now = time.monotonic()
+            return self._waited + (now - self._waits_since if self._waits_since else 0.0)
 
     def note(self, name: str, state: str, *, env_step: int = 0, **facts: Any) -> None:
         """Notes what a process does now; `env_step` are further ones."""
@@ -34,10 +41,16 @@ class Doing:
     def waiting(self, name: str, what: str) -> Iterator[None]:
         """Notes that a process waits within the block; the time of the learner is summed."""
         self.note(name, f"waits for {what}")
-        begin = time.monotonic()
-        yield
-        if name.startswith("learner"):
-            self.waited += time.monotonic() - begin
+        learns, begin = name.startswith("learner"), time.monotonic()
+        if learns:
+            self._waits_since = begin
+        try:
+            yield
+        finally:
+            if learns:
+                with self._lock:
+                    self._waited += time.monotonic() - begin
+                    self._waits_since = 0.0
 
     def all(self) -> dict[str, dict[str, Any]]:
         """Returns what was noted."""

@@ -44,7 +44,6 @@ class CollectorGroup:
         envstep: Env steps of the samples that were used so far.
         total_episode_count: Episodes that ended in them.
         total_train_sample_count: Samples that were used so far.
-        waited: Seconds of waiting for samples.
         on_look: Called with what is waited for, many times a second while waiting.
     """
 
@@ -70,7 +69,7 @@ class CollectorGroup:
         self._together = bool(cfg.policy.on_policy)
         self.envstep = self.total_episode_count = self.total_train_sample_count = 0
         self.statistics = EpisodeStatistics()
-        self.waited = 0.0
+        self._waited, self._waits_since = 0.0, 0.0
         self._last_log_iter = -1
         self._turn = 0
         self._ends: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -118,15 +117,23 @@ class CollectorGroup:
         amount: dict[str, Any] = {"policy_kwargs": dict(policy_kwargs or {})}
         if random_collect:
             amount["random_collect"] = True
-        start = time.monotonic()
-        if random_collect or self._together:
-            found = self._collected_together(unit, count, amount, should_stop)
-        else:
-            if count is not None:
-                amount[unit] = count
-            found = self._next(amount, should_stop)
-        self.waited += time.monotonic() - start
+        self._waits_since = time.monotonic()
+        try:
+            if random_collect or self._together:
+                found = self._collected_together(unit, count, amount, should_stop)
+            else:
+                if count is not None:
+                    amount[unit] = count
+                found = self._next(amount, should_stop)
+        finally:
+            self._waited, self._waits_since = self.waited, 0.0
         return self._used(found, train_iter)
+
+    @property
+    def waited(self) -> float:
+        """Seconds of waiting for samples, with the wait that goes on."""
+        now = time.monotonic()
+        return self._waited + (now - self._waits_since if self._waits_since else 0.0)
 
     def samples_within(self, env_steps: int) -> int:
         """Returns the number of samples that `env_steps` more steps complete."""

@@ -78,7 +78,7 @@ class StatusFile:
                 "train_iter": learner.train_iter,
                 "env_step": group.envstep,
                 "updates_per_s": rates.get("train_iter", 0.0),
-                "waited": rates.get("waited", 0.0),
+                "waited": min(1.0, rates.get("waited", 0.0)),
                 "samples": None if self._buffer is None else self._buffer.count(),
             },
             "collectors": [self._collector(each, now, rates) for each in group.crew.workers],

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from dicore.cli import main
 from dicore.config import compile_config
 from dicore.data.json_codec import loads
 from dicore.run.checkpoint_store import read_state
+from dicore_plugins.comm import dist
 from dicore_plugins.comm.pipeline import _processes
-from dicore_plugins.comm.status import DistStatus
+from dicore_plugins.comm.status import DistStatus, Doing
 from dicore_tools.evaluation.policy_loader import find_policy
 
 CONFIG = """
@@ -152,6 +154,28 @@ def test_what_it_cannot_train_is_told_before_a_folder_is_made(
     assert not (here / "runs").exists()
 
 
+def test_a_restarted_coordinator_uses_the_run_folder_of_the_first(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RELIABILITY I03: unless the training of its journal is finished."""
+    written("pipeline.system.collector_num=1")
+    asked: list[Any] = []
+
+    def started(request: Any, **_: Any) -> Any:
+        asked.append(request)
+        return SimpleNamespace(exit_code=0)
+
+    monkeypatch.setattr(dist, "launch", started)
+    journal = here / "job_exchange" / "policy" / "journal.jsonl"
+    command = ["-m", "dist", "--module", "coordinator", "-c", "cartpole_dqn_config.py.pkl"]
+    for text in ("", '{"event": "updates", "train_iter": 1}', '{"event": "finished"}'):
+        if text:
+            journal.parent.mkdir(parents=True, exist_ok=True)
+            journal.write_text(text + "\n")
+        assert main(command) == 0
+    assert [each.exist for each in asked] == ["new", "resume", "new"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", ["", "learner0", "collector1", "coordinator"])
 def test_the_five_commands_of_the_documents_train(here: Path, killed: str) -> None:
@@ -201,7 +225,8 @@ def test_the_five_commands_of_the_documents_train(here: Path, killed: str) -> No
         for each in processes.values():
             each.kill()
             each.wait()
-    folder = "job-1" if killed == "coordinator" else "job"
+    folder = "job"
+    assert not Path("job-1").exists()
     result = json.loads(Path(folder, "run.json").read_text())["result"]
     assert result["stop"]
     assert result["best_return"] >= 195
@@ -317,3 +342,16 @@ def test_status_shows_the_processes_of_dist(
     assert any(each["learner"]["updates_per_s"] > 0 for each in seen)
     assert main(["status", "run", "--collectors", "3"]) == 2
     assert "come and go by their commands" in capsys.readouterr().err
+
+
+def test_a_wait_counts_while_it_goes_on() -> None:
+    """RELIABILITY I05: it was added to the second in which it ended, which then had 255%."""
+    doing = Doing()
+    with doing.waiting("learner0", "samples"):
+        time.sleep(0.02)
+        within = doing.waited
+        assert within >= 0.02
+    assert doing.waited >= within
+    after = doing.waited
+    time.sleep(0.01)
+    assert doing.waited == after

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from dicore.run.log import read_metrics
 from dicore_plugins.distributed import ParallelParts, RayRuntime, parallel_pipeline, runtime
 from dicore_plugins.distributed.crew import StalledError, Worker
 from dicore_plugins.distributed.runtime import _remove_abandoned
+from dicore_plugins.distributed.status import StatusFile
 from dicore_plugins.policies import DQNPolicy
 
 SMALL = {
@@ -428,3 +430,13 @@ def test_the_folder_of_ray_is_short_and_for_this_user_only(
         runtime.RayRuntime()
     assert len(str(seen[0])) < 40
     assert not seen[0].parent.exists()
+
+
+def test_the_learner_waits_for_at_most_all_of_its_time(tmp_path: Path) -> None:
+    """RELIABILITY I05."""
+    group = SimpleNamespace(waited=0.0, envstep=0, crew=SimpleNamespace(workers=[]))
+    learner = SimpleNamespace(train_iter=0)
+    status = StatusFile(tmp_path, group, evaluator=None, learner=learner, buffer=None)
+    status.facts(1.0)
+    group.waited = 2.55
+    assert status.facts(2.0)["learner"]["waited"] == 1.0
