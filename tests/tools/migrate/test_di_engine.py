@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,30 @@ def test_a_file_that_does_not_end_is_ended(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="still running after 1 s"):
         config_dicts(file, time_limit=1)
     assert time.monotonic() - begun < 10
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no groups of processes")
+def test_what_a_file_started_is_ended_too(tmp_path: Path) -> None:
+    file, told = tmp_path / "starts.py", tmp_path / "pid"
+    file.write_text(
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],\n"
+        "    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        f"open({str(told)!r}, 'w').write(str(child.pid))\n"
+        "main_config = create_config = dict()\n"
+    )
+    assert config_dicts(file)["main_config"] == {}
+    pid, until = int(told.read_text()), time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and "Z" not in _state(pid):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return "Z"
 
 
 def test_what_it_prints_is_no_config(tmp_path: Path) -> None:

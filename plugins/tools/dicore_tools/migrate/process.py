@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.errors import ConfigError
+from dicore_tools.import_probe import kill_group
 from dicore_tools.migrate import read_config
 
 __all__ = ["TIME_LIMIT", "config_dicts", "entry", "pair"]
@@ -38,22 +39,27 @@ def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
         ConfigError: it cannot be run, with the line of the file, or it takes too long.
     """
     command = [sys.executable, "-I", read_config.__file__, str(file.resolve())]
-    with tempfile.TemporaryDirectory(prefix="dicore-migrate-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="dicore-migrate-") as folder,
+        subprocess.Popen(  # noqa: S603 - the own script; the user names the file
+            command, cwd=folder, env=_SYSTEM, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, start_new_session=True,
+        ) as process,
+    ):  # fmt: skip
         try:
-            process = subprocess.run(  # noqa: S603 - the own script; the user names the file
-                command, cwd=folder, env=_SYSTEM, stdin=subprocess.DEVNULL, capture_output=True,
-                text=True, timeout=time_limit, check=False,
-            )  # fmt: skip
+            output, errors = process.communicate(timeout=time_limit)
         except subprocess.TimeoutExpired:
             raise ConfigError(
                 f"{file}: still running after {time_limit:g} s; it was ended",
                 hint="a config file only defines dicts; move what trains below "
                 'if __name__ == "__main__":',
             ) from None
+        finally:
+            kill_group(process)
     if process.returncode:
-        raise ConfigError(_failure(file, process.stderr))
+        raise ConfigError(_failure(file, errors))
     try:
-        return dict(json.loads(process.stdout))
+        return dict(json.loads(output))
     except ValueError:
         raise ConfigError(f"{file}: it ended the process before its dicts could be read") from None
 
