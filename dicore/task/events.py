@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,10 @@ from dicore.errors import TaskError
 from dicore.task.middleware import name_of
 
 __all__ = ["Events"]
+
+_LOG = logging.getLogger("dicore.task")
+_LOOK_S = 10.0
+"""Seconds after which a wait without a limit says what it is for."""
 
 
 _Listener = tuple[Callable[..., Any], bool]
@@ -92,7 +97,8 @@ class Events:
         """Waits until another thread emits an event; returns its argument, or a tuple of several.
 
         After `timeout` seconds it returns None, or raises `TimeoutError` if
-        `ignore_timeout_exception` is false. It raises `TaskError` if the task ends meanwhile.
+        `ignore_timeout_exception` is false. It raises `TaskError` if the task ends meanwhile, and
+        without `timeout` if nothing is left that may emit the event.
         """
         happened = threading.Event()
         arrived: list[tuple[Any, ...]] = []
@@ -103,10 +109,16 @@ class Events:
 
         self._waiting.add(happened)
         self.once(event, arrive)
-        in_time = happened.wait(timeout)
-        self._waiting.discard(happened)
+        try:
+            while not (in_time := happened.wait(_LOOK_S if timeout is None else timeout)):
+                if timeout is not None:
+                    break
+                self._check_wait(event)
+        finally:
+            self._waiting.discard(happened)
+            if not arrived and self._listeners:
+                self.off(event, arrive)
         if not in_time:
-            self.off(event, arrive)
             if ignore_timeout_exception:
                 return None
             raise TimeoutError(f"event '{event}' was not emitted within {timeout} s")
@@ -114,6 +126,10 @@ class Events:
             raise TaskError(f"the task ended before event '{event}' was emitted")
         args = arrived[0]
         return args[0] if len(args) == 1 else args or None
+
+    def _check_wait(self, event: str) -> None:
+        """Says that a middleware still waits; raises `TaskError` if it would do so for ever."""
+        _LOG.warning("event '%s' is waited for, and was not emitted for %g s", event, _LOOK_S)
 
     def _end_events(self) -> None:
         """Removes all listeners and wakes the threads in `wait_for`."""

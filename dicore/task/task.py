@@ -143,8 +143,16 @@ class Task(Events):
         return ctx
 
     def add_role(self, role: str) -> None:
-        """Adds a role of this process; call it before `use`, see `has_role`."""
+        """Adds a role of this process; call it before `use`, see `has_role`.
+
+        A name of your own may be a role, too, unless it is nearly one of `task.role`.
+        """
         self._check_running("add_role")
+        from dicore_registry import nearest
+
+        close = role not in list(Role) and nearest(str(role).lower(), [*Role])
+        if close:
+            raise TaskError(f"add_role: unknown role '{role}'; did you mean '{close}'?")
         self.roles |= {role}
 
     def has_role(self, role: str | None) -> bool:
@@ -153,6 +161,12 @@ class Task(Events):
         Middleware that is bound to a role which this process does not have is left out.
         """
         return role is None or not self.roles or role in self.roles
+
+    def _check_wait(self, event: str) -> None:
+        check = getattr(self.executor, "check_wait", None)
+        if check is not None and not self.router.is_active:
+            check(event)
+        super()._check_wait(event)
 
     def match_labels(self, patterns: str | Iterable[str]) -> bool:
         """Returns whether any label matches any of the patterns (`node.*`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from time import monotonic, perf_counter
 from typing import Any
 
+from dicore.errors import TaskError
 from dicore.interfaces.middleware import Suspended
 from dicore.task import Context, StepInterrupted
 from dicore_plugins.executors.plan import Plan
@@ -18,8 +20,13 @@ from dicore_plugins.executors.versions import ActingPolicy
 
 __all__ = ["ThreadExecutor"]
 
+_LOG = logging.getLogger("dicore.task")
+
 GRACE_S = 1.0
 """Seconds that middleware have to return after an error or Ctrl-C."""
+
+TOLD_S = 60.0
+"""Seconds after which a wait says what it is for."""
 
 LONG_S = 2e-5
 """Seconds of a stage for which another thread is woken to run others meanwhile."""
@@ -110,6 +117,23 @@ class ThreadExecutor:
         )
         self._jobs.append(thread)
         thread.start()
+
+    def check_wait(self, event: str) -> None:
+        """Refuses to wait for an event in a stage beside which nothing runs that may emit it.
+
+        Raises:
+            TaskError: the stage declares no fields, so all others wait for it.
+        """
+        node: Node | None = self.here.node
+        if node is None or self._plan is None or self._schedule is None:
+            return
+        stage = self._plan.stages[self._plan.stage_of[node.index]]
+        if stage.alone and self._schedule.running <= 1 and not any(map(_lives, self._jobs)):
+            raise TaskError(
+                f"'{stage.spec.name}' waits for event '{event}' while no other middleware may run:"
+                " it declares no fields",
+                hint="declare what it reads and writes (dicore.task.middleware), or give a timeout",
+            )
 
     def acting(self, mode: Any, field: str = "collect") -> ActingPolicy | None:
         """Returns a policy that acts by versions of the parameters; None if it cannot be copied."""
@@ -223,8 +247,12 @@ class ThreadExecutor:
         """Waits for what runs in the background; calls the functions that wait for a rest."""
         schedule = self._schedule
         assert schedule is not None
+        told_at = monotonic() + TOLD_S
         while self._error is None and (running := [job for job in self._jobs if job.is_alive()]):
             running[0].join(LOOK_S)
+            if monotonic() > told_at:
+                told_at = monotonic() + TOLD_S
+                _LOG.warning("the task waits for %s, in the background", running[0].name)
         self._jobs.clear()
         if self._error is not None:
             self.cancelled = True
@@ -396,6 +424,10 @@ class ThreadHere(threading.local):
     @finish.setter
     def finish(self, value: bool) -> None:
         self._executor.finish(value, self.node)
+
+
+def _lives(thread: threading.Thread) -> bool:
+    return thread.is_alive()
 
 
 def _nothing() -> None:

@@ -556,6 +556,16 @@ def test_labels_match_patterns() -> None:
         assert not task.match_labels(["async", "node.4"])
 
 
+@pytest.mark.parametrize("role", ["lerner", "LEARNER", "learners", "colector"])
+def test_a_role_that_is_nearly_one_is_refused(role: str) -> None:
+    """All middleware bound to roles would be left out without a word."""
+    with Task().start() as task:
+        with pytest.raises(TaskError, match=r"did you mean '(learner|collector)'"):
+            task.add_role(role)
+        task.add_role("logbook")
+        assert task.roles == {"logbook"}
+
+
 @pytest.mark.parametrize("combined", [None, "serial", "parallel"])
 @pytest.mark.parametrize("roles", [(), ("collector",), ("collector", "learner")])
 def test_middleware_of_another_role_is_left_out(

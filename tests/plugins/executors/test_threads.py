@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from dicore.task import OnlineRLContext, Task, middleware
+from dicore.errors import TaskError
+from dicore.task import OnlineRLContext, Task, events, middleware
 from dicore_plugins.executors import ThreadExecutor
 from dicore_plugins.middleware import StepTimer
 
@@ -376,6 +377,40 @@ def test_background_work_is_waited_for_and_its_errors_surface() -> None:
     with pytest.raises(ZeroDivisionError) as raised, task:
         task.run()
     assert raised.value.__notes__ == ["raised in 'count', in the background"]
+
+
+def test_a_wait_that_nothing_can_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FEATURES J13: while a middleware without declared fields runs, no other one does."""
+    monkeypatch.setattr(events, "_LOOK_S", 0.05)
+
+    task = Task()
+
+    def waits(ctx: OnlineRLContext) -> None:
+        task.wait_for("ready")
+
+    def emits(ctx: OnlineRLContext) -> None:
+        task.emit("ready")
+
+    with task.start(True, ctx=OnlineRLContext()):
+        task.use(waits).use(emits)
+        with pytest.raises(TaskError, match=r"'.*waits' waits for event 'ready' while no other"):
+            task.run(max_step=3)
+
+
+def test_a_wait_beside_middleware_that_may_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "_LOOK_S", 0.05)
+    with Task().start(True, ctx=OnlineRLContext()) as task:
+
+        @middleware(uses=[])
+        def waits(ctx: OnlineRLContext) -> None:
+            task.wait_for("ready")
+
+        @middleware(uses=[])
+        def emits(ctx: OnlineRLContext) -> None:
+            time.sleep(0.15)
+            task.emit("ready")
+
+        task.use(waits).use(emits).run(max_step=2)
 
 
 def test_wrappers_locks_and_labels_work() -> None:
