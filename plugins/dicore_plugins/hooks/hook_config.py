@@ -45,6 +45,10 @@ class Interval:
         """Skips everything up to `count`: a resumed run continues in its interval."""
         self._seen = count // self.length
 
+    def will_be_due(self, train_iter: int) -> bool:
+        """Returns what `due` is going to return."""
+        return train_iter < self._seen * self.length or train_iter // self.length > self._seen
+
     def due(self, train_iter: int) -> bool:
         """Returns whether a multiple of `length` was reached since the last True."""
         passed = train_iter // self.length

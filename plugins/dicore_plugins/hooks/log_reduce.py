@@ -14,6 +14,7 @@ from torch import distributed
 from dicore.errors import HookError
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.hook_config import Interval
+from dicore_plugins.hooks.log_show import LogShowHook
 
 __all__ = ["LogReduceHook"]
 
@@ -21,15 +22,15 @@ __all__ = ["LogReduceHook"]
 class LogReduceHook(LearnerHook):
     """Averages each monitored value over all learners, update by update (all-reduce).
 
-    All learners take part and make the same updates. The hook runs before `log_show`, with the
-    same interval. A value that is not finite in one learner is not finite in the mean. With a
-    single learner, the hook has no effect.
+    All learners take part and make the same updates. The hook runs before `log_show`, whenever that
+    logs, whatever the interval of this hook is: local values are not shown. A value that is not
+    finite in one learner is not finite in the mean. With a single learner, the hook has no effect.
 
     Args:
         name: Name in logs and messages.
         priority: Hooks with lower values run first; `log_show` has 20.
         position: When the hook runs: `before_run`, `before_iter`, `after_iter` or `after_run`.
-        freq: Updates between exchanges; use the `freq` of `log_show`.
+        freq: Updates between exchanges; there is one more before each line of `log_show`.
 
     Raises:
         HookError: the interval is not positive.
@@ -64,7 +65,7 @@ class LogReduceHook(LearnerHook):
             HookError: there are several learners but no process group, or their monitored values
                 differ in names or numbers.
         """
-        if engine.world_size < 2 or not self._interval.due(engine.last_iter):
+        if engine.world_size < 2 or not self._is_due(engine):
             return
         if not (distributed.is_available() and distributed.is_initialized()):
             raise HookError(
@@ -72,6 +73,14 @@ class LogReduceHook(LearnerHook):
                 hint="call torch.distributed.init_process_group before training",
             )
         engine.log_buffer.load_state_dict(mean_over_ranks(engine.log_buffer.columns()))
+
+    def _is_due(self, engine: Any) -> bool:
+        """Returns whether values are to be exchanged: by the interval, or since they are shown."""
+        due = self._interval.due(engine.last_iter)
+        hooks = engine._hooks.get(self.position, ())  # noqa: SLF001 - those that follow
+        return due or any(
+            hook.shows(engine.last_iter) for hook in hooks if isinstance(hook, LogShowHook)
+        )
 
 
 def mean_over_ranks(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float64]]:

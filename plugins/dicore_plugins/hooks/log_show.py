@@ -50,6 +50,10 @@ class LogShowHook(LearnerHook):
         """Continues from the learner's counter."""
         self._interval.pass_over(engine.last_iter)
 
+    def shows(self, train_iter: int) -> bool:
+        """Returns whether the next call logs."""
+        return self._interval.will_be_due(train_iter)
+
     def __call__(self, engine: Any) -> None:
         """Logs when due."""
         if not self._interval.due(engine.last_iter):

@@ -54,7 +54,7 @@ class Board:
         written.append((name, value, step))
 
 
-hook = {"log_show_after_iter": 2, "log_reduce_after_iter": 2}
+hook = {"log_show_after_iter": 2, "log_reduce_after_iter": 100}
 learner = BaseLearner({"hook": hook}, mode, Board(), (rank, 2))
 told = {"shown": written, "monitors": [], "columns": []}
 try:
@@ -89,6 +89,7 @@ def learn_together(place: Path, *odd: str) -> list[dict[str, Any]]:
 
 
 def test_two_learners_show_their_mean(tmp_path: Path) -> None:
+    """Whatever the interval of `log_reduce` is: they are reduced when they are shown."""
     first, second = learn_together(tmp_path / "meeting")
     assert first["monitors"][:4] == second["monitors"][:4]
     assert first["monitors"][1] == {"total_loss": 5.5, "cur_lr": 1.0}
@@ -113,7 +114,11 @@ def engine(world_size: int) -> Any:
         raise AssertionError("a single learner has nothing to exchange")
 
     return SimpleNamespace(
-        world_size=world_size, rank=0, last_iter=100, log_buffer=SimpleNamespace(columns=columns)
+        world_size=world_size,
+        rank=0,
+        last_iter=100,
+        _hooks={},
+        log_buffer=SimpleNamespace(columns=columns),
     )
 
 
