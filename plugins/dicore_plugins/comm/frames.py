@@ -23,7 +23,7 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.data.json_codec import Block, decode_state, encode_state
-from dicore.errors import CheckpointError, UsageError
+from dicore.errors import CheckpointError, CheckpointWriteError, UsageError
 from dicore_plugins.comm.errors import FrameError
 from dicore_plugins.comm.private import opener, private_folder
 
@@ -148,7 +148,7 @@ def save_file(path: Path, message: Any, key: bytes = b"") -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-        raise UsageError(
+        raise CheckpointWriteError(
             f"{path}: cannot be written: {error.strerror}",
             hint="choose a folder on a file system that all processes share (system.path_data)",
         ) from error

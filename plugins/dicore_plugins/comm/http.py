@@ -24,7 +24,13 @@ from dicore import __version__
 from dicore.errors import DicoreError, UsageError
 from dicore_plugins.comm.channel import TOKEN_VARIABLE, token_of
 from dicore_plugins.comm.door import Door, Head
-from dicore_plugins.comm.errors import AuthenticationError, FrameError, PeerError, RemoteTaskError
+from dicore_plugins.comm.errors import (
+    AuthenticationError,
+    FrameError,
+    PeerError,
+    RemoteTaskError,
+    failure_of,
+)
 from dicore_plugins.comm.frames import pack, unpack
 from dicore_plugins.comm.wire import head_of, read_body, read_head, send, size_of_body
 
@@ -132,7 +138,7 @@ class HttpTransport:
                 self._clock = _Clock()  # perhaps another process answers there by now
                 time.sleep(waits.pop(0))
         if "error" in content:
-            raise RemoteTaskError(str(content["error"]))
+            raise RemoteTaskError.of(content)
         result: Mapping[str, Any] = content["result"]
         return result
 
@@ -309,8 +315,7 @@ class HttpTransport:
             result = {"result": dict(answer(data))}
             pack(result)
         except BaseException as error:  # also what would end a process: who asked waits for it
-            text = error.message if isinstance(error, DicoreError) else str(error)
-            return {"error": f"{type(error).__name__}: {text}"}
+            return failure_of(error)
         return result
 
     # ---- both sides

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from dicore.errors import UsageError
+from dicore.errors import CheckpointWriteError, UsageError
 from dicore_plugins.comm.private import opener, private_folder
 
 __all__ = ["Journal", "is_finished"]
@@ -73,7 +73,7 @@ class Journal:
         """Appends a line; it is on disk when this returns, except for power failures.
 
         Raises:
-            UsageError: it cannot be written, for instance because the disk is full.
+            CheckpointWriteError: it cannot be written, for instance because the disk is full.
         """
         with self._lock:
             if self._file.closed:
@@ -82,7 +82,7 @@ class Journal:
                 self._file.write(json.dumps({"event": event, **facts}) + "\n")
                 self._file.flush()
             except OSError as error:
-                raise UsageError(
+                raise CheckpointWriteError(
                     f"{self._path}: cannot be written: {error.strerror}",
                     hint="start the coordinator again when there is room: it continues from here",
                 ) from error

@@ -335,6 +335,8 @@ class TaskLearner(Resident, BaseCommLearner):
 
     def deal_with_learner_learn(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Hands samples to the learner and waits for the learn info; closes it when it is done."""
+        if self._learner is None:
+            raise ClosedError("no task runs: none was started")
         self._learner.envstep = int(data.get("env_step", -1))
         self._put(self._data_result_queue, data["data"])
         info = self._take(self._learn_info_queue)

@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from dicore import __version__
 from dicore.data import Batch, tree_map
-from dicore.errors import DicoreError, UsageError
+from dicore.errors import UsageError
 from dicore_plugins.collectors.block import from_plain, plain_state
 from dicore_plugins.comm.channel import token_of
-from dicore_plugins.comm.errors import AuthenticationError, PeerError, RemoteTaskError
+from dicore_plugins.comm.errors import AuthenticationError, PeerError, RemoteTaskError, failure_of
 from dicore_plugins.comm.frames import pack, unpack
 from dicore_plugins.comm.mailbox import Mailbox, Shelf
 from dicore_plugins.distributed.runtime import RayRuntime, import_ray
@@ -135,7 +135,7 @@ class RayTransport:
         if "refused" in content:
             raise AuthenticationError(str(content["refused"]))
         if "error" in content:
-            raise RemoteTaskError(str(content["error"]))
+            raise RemoteTaskError.of(content)
         result: Mapping[str, Any] = content["result"]
         return result
 
@@ -183,8 +183,7 @@ class RayTransport:
         try:
             return {"result": dict(self._answers[name](data))}
         except BaseException as error:  # also what would end a process: who asked waits for it
-            text = error.message if isinstance(error, DicoreError) else str(error)
-            return {"error": f"{type(error).__name__}: {text}"}
+            return failure_of(error)
 
 
 class RayStore:

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
 from dicore.errors import DicoreError
-from dicore_plugins.comm.errors import WorkerError
+from dicore_plugins.comm.errors import CODES, WorkerError
 from dicore_registry import code_paths
 
 __all__ = ["Job", "Supervisor"]
@@ -64,16 +64,16 @@ class _Worker:
         """Seconds since the process was started."""
         return time.monotonic() - self._started_at
 
-    def error(self) -> tuple[str, tuple[str, str] | None]:
+    def error(self) -> tuple[str, tuple[str, str, int] | None]:
         """Returns how an ended process ended, with the traceback that it sent.
 
-        Also returns message and hint, if the error was a `DicoreError`.
+        Also returns message, hint and exit code, if the error was a `DicoreError`.
         """
         text, known, code = "", None, self.process.exitcode
         with contextlib.suppress(OSError, EOFError):
             if self._pipe is not None and self._pipe.poll():
                 text, *rest = json.loads(self._pipe.recv_bytes())
-                known = (rest[0], rest[1]) if rest else None
+                known = (rest[0], rest[1], rest[2]) if rest else None
                 text = "\n" + text.rstrip()
         ending = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         return f"{self.job.name} ended {ending}{text}", known
@@ -161,7 +161,9 @@ class Supervisor:
             return
         text, known = worker.error()
         if known is not None and self._tells_errors:
-            raise WorkerError(f"{worker.job.name}: {known[0]}", hint=known[1])
+            told = WorkerError(f"{worker.job.name}: {known[0]}", hint=known[1])
+            told.exit_code = known[2] if known[2] in CODES else WorkerError.exit_code
+            raise told
         if worker.age > self._healthy_s:
             worker.restarts = 0
         if not self._auto_recover or worker.restarts >= self._max_retries:
@@ -213,9 +215,9 @@ def _run(
     except SystemExit:
         raise
     except BaseException as error:
-        told = ["".join(traceback.format_exception(error))[-_MOST_TEXT:]]
+        told: list[str | int] = ["".join(traceback.format_exception(error))[-_MOST_TEXT:]]
         if isinstance(error, DicoreError):
-            told += [error.message, error.hint]
+            told += [error.message, error.hint, error.exit_code]
         with contextlib.suppress(OSError, ValueError):
             pipe.send_bytes(json.dumps(told).encode())
         raise SystemExit(1) from None

@@ -6,6 +6,7 @@ collect again, with the newest parameters. On-policy, all collect together with 
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +27,8 @@ from dicore_plugins.distributed.weights import Publisher
 from dicore_plugins.policies.base import mode_attribute
 
 __all__ = ["CollectorGroup"]
+
+_LOG = logging.getLogger("dicore.parallel")
 
 
 class CollectorGroup:
@@ -338,6 +341,24 @@ class CollectorGroup:
         self._last_log_iter = int(state["last_log_iter"])
         self.crew.epoch = int(state["epoch"])
         self.statistics.load_state_dict(state["statistics"])
+        self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        """Says what a resumed run lacks: the first env steps of episodes complete no sample."""
+        cfg = self._cfg
+        steps = len(self.crew.workers) * int(cfg.env.collector_env_num) * self._first
+        if not steps or cfg.pipeline.max_env_step is None:
+            return
+        learn, block = cfg.policy.learn, cfg.policy.collect.get("n_sample") or 1
+        per_step = learn.get("update_per_step")
+        if per_step is None:
+            per_step = (learn.get("update_per_collect") or 0) / block
+        updates = f", about {math.ceil(steps * per_step)} updates" if per_step else ""
+        _LOG.warning(
+            "resumed at env step %d: the running episodes of collectors are lost, and their next"
+            " %d env steps complete no sample; the run has so many samples less%s",
+            self.envstep, steps, updates,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Ends the processes, within seconds; later calls do nothing."""

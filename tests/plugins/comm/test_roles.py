@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import re
@@ -18,7 +19,7 @@ import pytest
 from dicore.config import bind, compile_config
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import dumps
-from dicore.errors import UsageError
+from dicore.errors import CheckpointWriteError, UsageError
 from dicore.run.env_factory import spaces_of
 from dicore_plugins.comm import BaseCommCollector, BaseCommLearner
 from dicore_plugins.comm.collector import FlaskFileSystemCollector
@@ -498,10 +499,34 @@ def test_a_full_disk_is_an_error_with_the_file(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal._file.close()
     journal._file = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115 - closed below
-    with pytest.raises(UsageError, match=r"journal\.jsonl: cannot be written: No space left"):
+    with pytest.raises(CheckpointWriteError, match=r"journal\.jsonl: cannot be written: No space"):
         journal.write("updates", train_iter=1)
     journal.close()
     assert not (tmp_path / "journal.jsonl.lock").exists()
+
+
+def test_a_full_disk_of_another_process_has_the_exit_code_of_a_serial_run(
+    collectors: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dicore_plugins.comm.frames.private_folder", full)
+    with pytest.raises(RemoteTaskError, match="No space left") as caught:
+        collected(collectors[0], compiled())
+    assert caught.value.exit_code == CheckpointWriteError.exit_code == 4
+
+
+def test_a_task_before_the_start_is_one_error(
+    learner: FlaskFileSystemLearner, collectors: Any
+) -> None:
+    for address, name in (
+        (learner.address, "learner_learn_task"),
+        (learner.address, "learner_get_data_task"),
+        (collectors[0].address, "collector_data_task"),
+    ):
+        with pytest.raises(RemoteTaskError, match="ClosedError: no task runs"):
+            Connection(address, TOKEN).process(name, {"data": []})
 
 
 def test_a_collector_that_takes_the_place_of_another_has_other_seeds() -> None:

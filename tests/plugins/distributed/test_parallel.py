@@ -33,6 +33,7 @@ from dicore.run.env_factory import spaces_of
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
 from dicore_plugins.distributed import ParallelParts, RayRuntime, parallel_pipeline, runtime
+from dicore_plugins.distributed.collectors import CollectorGroup
 from dicore_plugins.distributed.crew import StalledError, Worker
 from dicore_plugins.distributed.runtime import _remove_abandoned
 from dicore_plugins.distributed.status import StatusFile
@@ -440,3 +441,21 @@ def test_the_learner_waits_for_at_most_all_of_its_time(tmp_path: Path) -> None:
     status.facts(1.0)
     group.waited = 2.55
     assert status.facts(2.0)["learner"]["waited"] == 1.0
+
+
+def test_a_resumed_run_says_what_it_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    """RELIABILITY C11: with 3-step samples, the first two steps of an episode complete none."""
+    overrides = ["policy.nstep=3", "pipeline.max_env_step=6000"]
+    compiled = compile_config(SMALL, overrides=overrides)
+    cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
+    crew = SimpleNamespace(workers=[1, 2])
+    group: Any = SimpleNamespace(_cfg=cfg, crew=crew, _first=2, envstep=4216)
+    with caplog.at_level("WARNING", "dicore.parallel"):
+        CollectorGroup._tell_lost(group)
+        assert "resumed at env step 4216" in caplog.text
+        assert "next 8 env steps complete no sample" in caplog.text
+        assert "about 1 updates" in caplog.text
+        caplog.clear()
+        group._first = 0
+        CollectorGroup._tell_lost(group)
+    assert not caplog.records
