@@ -105,6 +105,30 @@ CAR_RACING_DQN: dict[str, Any] = {
 """Double DQN with 3-step targets on CarRacing with 5 actions; not trained to its stop value."""
 
 
+CAR_RACING_PPO: dict[str, Any] = {
+    "env": {
+        "type": "car_racing",
+        "env_wrapper": [{"type": "action_repeat", "action_repeat": 2}, "warp_frame", "frame_stack"],
+        "collector_env_num": 8,
+        "evaluator_env_num": 5,
+    },
+    "policy": {
+        "type": "ppo",
+        "discount_factor": 0.99,
+        "model": {"encoder_hidden_size_list": [256], "value_norm": True},
+        "learn": {
+            "batch_size": 128,
+            "epoch_per_collect": 10,
+            "learning_rate": 1e-4,
+            "max_grad_norm": 0.5,
+        },
+        "collect": {"n_sample": 4_096, "gae_lambda": 0.95},
+        "eval": {"evaluator": {"eval_freq": 3_200}},
+    },
+}
+"""PPO on gray images of 84 x 84 in stacks of four frames; not trained to its stop value."""
+
+
 LUNARLANDER_CONTINUOUS_PPO: dict[str, Any] = {
     "env": {"type": "lunarlander_continuous", "collector_env_num": 16, "evaluator_env_num": 10},
     "policy": {

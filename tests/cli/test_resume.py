@@ -286,7 +286,7 @@ def test_a_final_evaluation_that_was_cut_short_is_repeated(name: str, tmp_path: 
         'policy.learn.learner.hook={"save_ckpt_after_iter": 1}',
     ]  # fmt: skip
     here(*words, "--exp-name", "whole", cwd=tmp_path)
-    at = 1 + 10 + 40 + 3  # spaces and first evaluation, training, then within the last evaluation
+    at = 1 + 40 + 3  # spaces, training, then within the last evaluation
     code = {"SIGTERM": 143, "SIGKILL": -9}[name]
     env = {**environ(), "KILL_AT": str(at), "KILL_BY": name}
     command = [*DICORE, *words, "--exp-name", "cut"]

@@ -42,7 +42,7 @@ def box(low: Any, high: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
     [
         ({}, ["-p sac or -p td3", "µs"]),
         ({"obs": box(-500, 500, (3,))}, ["obs_norm"]),
-        ({"obs": box(0, 255, (64, 64, 3), np.uint8)}, ["conv=nature", "obs_transpose"]),
+        ({"obs": box(0, 255, (64, 64, 3), np.uint8)}, ["conv=nature", "channels to the front"]),
         ({"obs": box(0, 255, (1, 200, 200), np.uint8)}, ["warp_frame"]),
         ({"action": box(0, 3, (2,))}, ["rescale_action"]),
         ({"action": box(-np.inf, np.inf, (2,))}, ["no bounds"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
 
 __all__ = ["Asked", "ScheduledEvaluator", "VectorEvalMonitor"]
+
+
+EVAL_FREQ: Final = 1000
+"""Updates between evaluations if `eval_freq` is None."""
 
 
 class Asked(NamedTuple):
@@ -59,10 +63,22 @@ class ScheduledEvaluator:
         """Returns whether an evaluation is due: at 0, then every `eval_freq` updates."""
         if train_iter == self._last_eval_iter:
             return False
-        due = self._last_eval_iter < 0 or train_iter - self._last_eval_iter >= self._cfg.eval_freq
+        last = self._last_eval_iter
+        due = last < 0 or train_iter - last >= (self._cfg.eval_freq or EVAL_FREQ)
         if due:
-            self._eval_iter_before, self._last_eval_iter = self._last_eval_iter, train_iter
+            self._eval_iter_before, self._last_eval_iter = last, train_iter
         return due
+
+    def due(self, train_iter: int, env_step: int, env_episode: int, *, beside: bool) -> bool:
+        """Returns whether an evaluation is due in a training.
+
+        Args:
+            train_iter: Gradient updates so far.
+            env_step: Env steps collected so far.
+            env_episode: Episodes collected so far.
+            beside: Training goes on meanwhile, so that evaluations cost it nothing.
+        """
+        return self.should_eval(train_iter)
 
     def eval(
         self,

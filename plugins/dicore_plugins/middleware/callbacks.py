@@ -100,7 +100,7 @@ def metric_evaluator(
     from dicore_plugins.evaluators import MetricEvaluator
 
     log, options = None if run is None else run.log, cfg.policy.eval.evaluator
-    chosen = {name: options[name] for name in ("eval_freq", "stop_value") if name in options}
+    chosen = {name: options[name] for name in ("eval_freq", "stop_value") if options.get(name)}
     evaluator = MetricEvaluator(chosen, policy=policy, dataset=dataset, metric=metric, log=log)
     return Evaluation("metric_evaluator", evaluator, policy, run=run)
 
@@ -108,7 +108,7 @@ def metric_evaluator(
 @middleware(
     reads=["train_iter"],
     writes=["eval_value", "eval_output", "last_eval_iter", "last_eval_value"],
-    optional=["env_step"],
+    optional=["env_step", "env_episode"],
     role=Role.EVALUATOR,
 )
 class Evaluation:
@@ -151,7 +151,7 @@ class Evaluation:
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         self._report(ctx)
-        if not self._evaluator.should_eval(ctx.train_iter):
+        if not self._due(ctx):
             return
         if self._executor is not None:
             self._executor.at_rest(self._begin)
@@ -161,6 +161,13 @@ class Evaluation:
         self._report(ctx)
         if stops and self._ends_step:
             raise StepInterrupted
+
+    def _due(self, ctx: OnlineRLContext) -> bool:
+        due = getattr(self._evaluator, "due", None)
+        if due is None:
+            return bool(self._evaluator.should_eval(ctx.train_iter))
+        counts = (getattr(ctx, name, 0) for name in ("train_iter", "env_step", "env_episode"))
+        return bool(due(*counts, beside=self._executor is not None))
 
     def _begin(self) -> None:
         """Copies what is evaluated and saved, and evaluates it while training goes on."""

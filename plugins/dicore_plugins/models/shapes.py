@@ -20,8 +20,8 @@ SMALLEST = {"auto": SMALLEST_IMAGE, "nature": SMALLEST_IMAGE, "impala": 8, "smal
 
 Part = tuple[tuple[str | int, ...], int, tuple[int, ...], tuple[int, ...]]
 """A leaf of an observation: keys from the outside in, width as a vector, and for categorical
-leaves the category counts and the category starts; for images no counts, and (channels, height,
-width) instead of the starts."""
+leaves the category counts and the category starts; for images no counts, and their shape instead
+of the starts."""
 
 _NESTED = frozenset({"Dict", "Tuple"})
 _HYBRID = "Dict(action_type: Discrete, action_args: Box)"
@@ -29,7 +29,7 @@ _NEEDED = f"hybrid actions, {_HYBRID}"
 _MOST_FLATTENED = 4096
 """Larger images are not flattened: their channels are probably not on the first axis."""
 _MOST_CHANNELS = 4
-"""Images of so few pixels in width have channels on the last axis."""
+"""Images of so few pixels in width have channels on the last axis: gray, RGB, RGB with depth."""
 _LARGEST = 3.4028234663852886e38
 """Largest float32; actions are computed in float32."""
 ObsShape = int | Sequence[int]
@@ -88,7 +88,8 @@ def mask_problems(model: Any) -> Iterator[tuple[str, str]]:
 def obs_shape_problem(shape: ObsShape | None, conv: str = "auto") -> str | None:
     """Returns what is wrong with the shape of one observation, or None.
 
-    Vectors are an int or a 1-tuple, images a 3-tuple (channels, height, width).
+    Vectors are an int or a 1-tuple, images a 3-tuple (channels, height, width), or with at most 4
+    channels (height, width, channels).
 
     Args:
         shape: The shape.
@@ -104,17 +105,31 @@ def obs_shape_problem(shape: ObsShape | None, conv: str = "auto") -> str | None:
             "must be an int or 1-tuple (vector, for an MLP) or a 3-tuple (image, for a CNN),"
             f" got {shape!r}"
         )
-    if len(sizes) == 3 and min(sizes[1:]) < SMALLEST[conv]:
+    if len(sizes) == 3 and min(channels_first(sizes)[1:]) < SMALLEST[conv]:
         return (
             f"must be (channels, height, width) with height and width >= {SMALLEST[conv]} for the"
             f" CNN, got {shape!r}"
         )
-    if len(sizes) == 3 and sizes[2] <= _MOST_CHANNELS < sizes[0]:
-        return (
-            f"must be (channels, height, width), got {shape!r}; env.env_wrapper=obs_transpose moves"
-            " the channels to the front"
-        )
     return None
+
+
+def channels_first(sizes: Sequence[int]) -> tuple[int, int, int]:
+    """Returns (channels, height, width) of an image's shape, in which channels may come last."""
+    one, two, three = sizes
+    last = three <= _MOST_CHANNELS < min(one, two)
+    return (three, one, two) if last else (one, two, three)
+
+
+def transposed(model: Any) -> bool:
+    """Returns whether the CNN of a model's section moves channels from the last axis to the first.
+
+    Args:
+        model: A section, maybe with `obs_shape` and `obs_parts`.
+    """
+    shapes = [start for _, _, counts, start in model.get("obs_parts") or () if not counts]
+    shape = model.get("obs_shape")
+    shapes += [] if shapes or not isinstance(shape, Sequence) else [shape]
+    return any(len(each) == 3 and channels_first(each) != tuple(each) for each in shapes)
 
 
 def action_shape_problem(shape: ActionShape | None) -> str | None:

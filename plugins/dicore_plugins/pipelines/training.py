@@ -19,6 +19,7 @@ from dicore_plugins.middleware.callbacks import (
     interaction_evaluator,
     termination_checker,
 )
+from dicore_plugins.models.shapes import transposed
 
 _STATE = ("state_dict", "load_state_dict")
 _METHODS = {
@@ -353,6 +354,8 @@ class TrainingPipeline:
             middleware = chosen.middleware(parts)
             run.restore()
             _log(run, f"started at {_progress(parts)}")
+            if cfg.policy.model is not None and transposed(cfg.policy.model):
+                run.log.log_text("images have their channels last: the CNN moves them to the front")
             with self._started(chosen.context(**state.values), run):
                 for each in middleware:
                     task.use(each)
@@ -432,6 +435,7 @@ class TrainingPipeline:
             stopped = result.stop
         run.stop_clock()
         best = None if evaluator is None else evaluator.best_return
+        best = None if best == float("-inf") else best  # it never evaluated
         run.set_result(stop=stopped, train_iter=train_iter, env_step=env_step, best_return=best)
         ending = "stop value reached" if stopped else "stopped" if run.stop_requested else "ended"
         score = "not evaluated" if best is None else f"best mean return {best:.6g}"

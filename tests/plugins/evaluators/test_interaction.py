@@ -233,7 +233,7 @@ def test_an_interrupted_evaluation_begins_again_with_the_same_starts() -> None:
 
 
 def test_a_stopped_run_records_no_evaluation() -> None:
-    evaluator = judge([Scripted([5])], n_episode=1)
+    evaluator = judge([Scripted([5])], n_episode=1, eval_at_start=True)
     run = SimpleNamespace(stop_requested=True, log=None, save_best=lambda best: None)
     evaluate = interaction_evaluator(None, None, None, run=run, evaluator=evaluator)
     with task.start(ctx=OnlineRLContext()):
@@ -360,3 +360,62 @@ def test_the_monitor_records_the_first_episodes() -> None:
 def test_each_environment_must_have_an_episode(env_num: int, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         VectorEvalMonitor(env_num, 3)
+
+
+def dues(evaluator: Any, counts: Any, *, beside: bool = False) -> list[int]:
+    """Returns the updates at which an evaluation is due, and makes it."""
+    found = []
+    for train_iter, env_step, env_episode in counts:
+        if evaluator.due(train_iter, env_step, env_episode, beside=beside):
+            evaluator.eval(None, train_iter, env_step)
+            found.append(train_iter)
+    return found
+
+
+def test_unasked_evaluations_take_a_tenth_of_the_env_steps() -> None:
+    """Counted in env steps, so that equal seeds evaluate equally on every machine."""
+    counts = [(step, step, step // 7) for step in range(0, 20_000, 100)]
+    evaluator = judge([Scripted([5], 70)], n_episode=2)  # 140 steps each, 14 expected at first
+    found = dues(evaluator, counts)
+    assert found[0] == 1_000, "the first one was expected to be short"
+    assert all(140 * n <= 0.1 * at for n, at in enumerate(found[1:], 2))
+    assert len(found) >= 13
+    halves = [judge([Scripted([5], 70)], n_episode=2) for _ in range(2)]
+    first = dues(halves[0], counts[:77])
+    halves[1].load_state_dict(halves[0].state_dict())
+    assert first + dues(halves[1], counts[77:]) == found
+    long = judge([Scripted([5], 70)], n_episode=2)
+    assert dues(long, [(step, step, step // 700) for step in range(0, 12_000, 100)]) == []
+    for each in (evaluator, *halves, long):
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "beside", "wanted"),
+    [
+        ({"eval_freq": 400}, False, [400, 800]),
+        ({"eval_freq": 400, "eval_at_start": True}, False, [0, 400, 800]),
+        ({"eval_env_step": 1_000}, False, [500, 1000]),
+        ({"eval_env_step": 1_000, "eval_at_start": True}, False, [0, 500, 1000]),
+        ({}, True, [1000]),
+        ({"eval_share": 100.0}, False, [1000]),
+    ],
+)
+def test_asked_evaluations_are_made(options: Any, beside: bool, wanted: list[int]) -> None:
+    evaluator = judge([Scripted([5], 70)], n_episode=2, **options)
+    counts = [(step, 2 * step, 1) for step in range(0, 1_001, 100)]
+    assert dues(evaluator, counts, beside=beside) == wanted
+    evaluator.close()
+
+
+def test_a_long_evaluation_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dicore_plugins.evaluators.interaction.evaluator._PATIENCE_S", 0.0)
+    lines: list[str] = []
+    log = SimpleNamespace(
+        log_text=lambda text, channel="run": lines.append(text), log_scalars=lambda *_, **__: None
+    )
+    evaluator = judge([Scripted([5], 4)], log, n_episode=3)
+    evaluator.eval(None, 1, 1)
+    assert lines[:2] == [f"evaluating: {n} of 3 episodes, {4 * n} env steps" for n in (1, 2)]
+    assert len(lines) == 3
+    evaluator.close()

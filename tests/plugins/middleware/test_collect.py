@@ -203,7 +203,7 @@ def test_a_collector_that_brings_nothing_is_refused(make: Any, running: Any, not
 
 
 def test_an_evaluator_of_another_form_is_told_so(make: Any, running: Any) -> None:
-    cfg, _, env = make()
+    cfg, _, env = make("policy.eval.evaluator.eval_at_start=true")
 
     class Bare(BaseSerialEvaluator):
         def eval(self, *args: Any, **options: Any) -> Any:

@@ -29,8 +29,10 @@ def count_updates(ctx: Any) -> None:
     ctx.train_iter += 1
 
 
-def test_it_evaluates_when_due_and_never_twice(make: Any, running: Any) -> None:
-    cfg, _, env = make("env.stop_value=inf")
+@pytest.mark.parametrize("at_start", [False, True])
+def test_it_evaluates_when_due_and_never_twice(make: Any, running: Any, at_start: bool) -> None:
+    """Before anything is learned only if it is asked for."""
+    cfg, _, env = make("env.stop_value=inf", f"policy.eval.evaluator.eval_at_start={at_start}")
     values: list[Any] = []
     running.use(interaction_evaluator(cfg, DQNPolicy(cfg.policy).eval_mode, env))
     running.use(lambda ctx: values.append((ctx.eval_value, ctx.last_eval_iter, ctx.eval_output)))
@@ -38,7 +40,7 @@ def test_it_evaluates_when_due_and_never_twice(make: Any, running: Any) -> None:
     running.use(count_updates)
     running.run(max_step=11)
     evaluated = [each for each in values if each[2] is not None]
-    assert [each[1] for each in evaluated] == [0, 5, 10]
+    assert [each[1] for each in evaluated] == [0] * at_start + [5, 10]
     for value, _, output in evaluated:
         assert value == pytest.approx(np.mean(output.returns))
         assert len(output.returns) == 2
@@ -140,7 +142,7 @@ def test_checkpoints_in_both_forms(make: Any, running: Any, form: str, tmp_path:
 def test_a_saver_made_before_the_task_hears_of_the_best(
     make: Any, combined: bool, tmp_path: Path
 ) -> None:
-    cfg, _, env = make("env.stop_value=inf")
+    cfg, _, env = make("env.stop_value=inf", "policy.eval.evaluator.eval_at_start=true")
     policy = DQNPolicy(cfg.policy)
     saver = CkptSaver(policy, str(tmp_path / "own"), save_finish=False)
     from dicore.task import OnlineRLContext, task

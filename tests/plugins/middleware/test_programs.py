@@ -70,7 +70,11 @@ def on_policy(
 def test_both_programs_run_in_both_modes(make: Any, program: Any, mode: bool) -> None:
     options = PPO if program is on_policy else ()
     cfg, env, evaluator_env = make(
-        "env.stop_value=inf", "policy.collect.n_sample=16", "policy.learn.batch_size=16", *options
+        "env.stop_value=inf",
+        "policy.collect.n_sample=16",
+        "policy.learn.batch_size=16",
+        "policy.eval.evaluator.eval_freq=1",
+        *options,
     )
     policy = (PPOPolicy if program is on_policy else DQNPolicy)(cfg.policy)
     ctx = program(cfg, policy, env, evaluator_env, mode, NaiveReplayBuffer({}))

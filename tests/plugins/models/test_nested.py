@@ -85,9 +85,9 @@ def options_of(space: gym.Space[Any]) -> dict[str, Any]:
     return {key.partition(".")[2]: value for key, value in observation_options(space).items()}
 
 
-def test_large_images_with_their_channels_last_are_not_flattened() -> None:
+def test_large_images_with_many_channels_last_are_not_flattened() -> None:
     with pytest.raises(ConfigError, match="channels, height, width"):
-        DQN(**options_of(gym.spaces.Box(0, 255, (84, 84, 4), np.uint8)), action_shape=2)
+        DQN(**options_of(gym.spaces.Box(0, 255, (84, 84, 12), np.uint8)), action_shape=2)
 
 
 @pytest.mark.parametrize(("space", "parts", "shape"), SPACES, ids=str)
@@ -178,3 +178,33 @@ def test_sizes_of_vectors_and_one_choice(observation: Any, action: Any, problem:
         return
     with pytest.raises(ConfigError, match=problem):
         vector_discrete_shape(observation, action, algorithm="mine")
+
+
+@pytest.mark.parametrize("shape", [(96, 96, 3), (40, 48, 1), (36, 36, 4)])
+def test_an_image_with_its_channels_last_is_the_same_image(shape: tuple[int, ...]) -> None:
+    """Alone and inside a dict; a vector beside it stays a vector."""
+    space = gym.spaces.Box(0, 255, shape, np.uint8)
+    assert observation_options(space)["model.obs_shape"] == shape
+    both = gym.spaces.Dict({"at": gym.spaces.Box(-1, 1, (2,)), "eye": space})
+    parts = observation_options(both)["model.obs_parts"]
+    assert parts == ((("at",), 2, (), ()), (("eye",), int(np.prod(shape)), (), shape))
+    torch.manual_seed(0)
+    last = DQN(shape, 2, conv="auto")
+    torch.manual_seed(0)
+    first = DQN((shape[2], *shape[:2]), 2, conv="auto")
+    image = torch.from_numpy(np.stack([space.sample() for _ in range(3)]))
+    moved = image.permute(0, 3, 1, 2).contiguous()
+    assert torch.equal(last(image)["logit"], first(moved)["logit"])
+    nested = Nested(parts)
+    assert nested.learned
+    assert nested.width < 4_100
+    assert nested({"at": torch.zeros(3, 2), "eye": image}).shape == (3, nested.width)
+
+
+@pytest.mark.parametrize(
+    ("shape", "as_image"),
+    [((3, 96, 96), True), ((4, 84, 84), True), ((84, 84, 4), True), ((16, 16, 3), False)],
+)
+def test_which_axis_has_the_channels(shape: tuple[int, ...], as_image: bool) -> None:
+    found = observation_options(gym.spaces.Box(0, 255, shape, np.uint8))["model.obs_shape"]
+    assert found == (shape if as_image else int(np.prod(shape)))

@@ -27,7 +27,11 @@ def test_settings_of_evaluation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
     monkeypatch.setattr(DQNPolicy, "_forward_eval", forward)
     monkeypatch.setattr(DQNPolicy, "_get_setting_eval", lambda self, info: {"info": dict(info)})
-    overrides = ["env.stop_value=inf", "pipeline.logger=[]"]
+    overrides = [
+        "env.stop_value=inf",
+        "pipeline.logger=[]",
+        "policy.eval.evaluator.eval_at_start=true",
+    ]
     launch(
         env="cartpole", policy="dqn", seed=0, exp_name=str(tmp_path / "run"), max_env_step=700,
         overrides=overrides,
@@ -99,5 +103,5 @@ def test_a_final_evaluation_that_was_due_is_not_made_again_by_a_resumed_run(
         tag = "evaluator/return_mean"
         return [(line["train_iter"], line[tag]) for line in lines if tag in line]
 
-    assert len(train("parts", 4_096)) == 3
+    assert len(train("parts", 4_096)) == 2
     assert train("parts", 8_192) == train("whole", 8_192)

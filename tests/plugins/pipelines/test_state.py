@@ -19,7 +19,9 @@ from dicore.task import task
 from tests.plugins.pipelines.state_walk import values
 
 NO_STATE = {
-    "clocks": r"_began|_start\b|_table_time|\.clock|deadline|tick_time|_since|wall_s|\['log'\]",
+    "clocks": (
+        r"_began|_told|_start\b|_table_time|\.clock|deadline|tick_time|_since|wall_s|\['log'\]"
+    ),
     "addresses": r"pointer",
     "memory that is used again and again": (
         r"_recycling|_pools|_turn|_zeros|_latest|\.grad|_good|_marks"
@@ -48,6 +50,7 @@ WISHES: dict[str, Any] = {
         "env.stop_value=inf",
         "pipeline.logger=[]",
         "policy.learn.batch_size=16",
+        "policy.eval.evaluator.eval_freq=100",
         "policy.other.replay_buffer.enable_track_used_data=true",
         'policy.learn.learner.hook={"log_show_after_iter": 50, "save_ckpt_after_iter": 100}',
     ],

@@ -11,7 +11,20 @@ from dicore.config.schema import ComponentConfig, frozen, option
 class InteractionEvaluatorConfig(ComponentConfig):
     """Runs whole episodes in separate environments; training stops when `stop_value` is reached."""
 
-    eval_freq: int = option(1000, "gradient updates between evaluations", ge=1, unit="updates")
+    eval_freq: int | None = option(
+        None,
+        "gradient updates between evaluations; None: 1000, and evaluations take at most eval_share"
+        " of the env steps",
+        ge=1,
+        unit="updates",
+    )
+    eval_env_step: int | None = option(
+        None, "env steps between evaluations; replaces eval_freq", ge=1, unit="env steps"
+    )
+    eval_share: float = option(
+        0.1, "evaluation steps per training step at most, if neither interval is given", gt=0
+    )
+    eval_at_start: bool = option(False, "evaluate before the first update too")
     n_episode: int = option(10, "episodes per evaluation", ge=1, follows="env.n_evaluator_episode")
     stop_value: float = option(
         float("inf"), "mean episode return at which training stops", follows="env.stop_value"

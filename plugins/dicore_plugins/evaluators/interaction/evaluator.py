@@ -18,9 +18,16 @@ from dicore.interfaces.policy import check_mode
 from dicore_plugins.collectors.base import add_place
 from dicore_plugins.env_managers.episodes import AbnormalEpisodes, reset_ended
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
-from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator, VectorEvalMonitor
+from dicore_plugins.evaluators.scheduled import (
+    EVAL_FREQ,
+    Asked,
+    ScheduledEvaluator,
+    VectorEvalMonitor,
+)
 
 _LOG = logging.getLogger("dicore.evaluator")
+_PATIENCE_S = 5.0
+"""Seconds between two lines about an evaluation that is under way."""
 
 
 class InteractionEvaluator(ScheduledEvaluator):
@@ -52,7 +59,8 @@ class InteractionEvaluator(ScheduledEvaluator):
     ) -> None:
         self._cfg: Any = as_config(cfg, self.config_class)
         self._log = log
-        self._warned = False
+        self._warned = self._said = False
+        self._told = 0.0
         self._abnormal = AbnormalEpisodes()
         self._fresh = False
         self._env = env_manager
@@ -65,6 +73,7 @@ class InteractionEvaluator(ScheduledEvaluator):
 
     def _clear_results(self) -> None:
         self._last_eval_iter = self._eval_iter_before = -1
+        self._last_step = self._step_before = self._spent = self._cost = 0
         self._consecutive = 0
         self.best_return = float("-inf")
         self.last_result: EvalResult | None = None
@@ -94,9 +103,39 @@ class InteractionEvaluator(ScheduledEvaluator):
 
     # ---- evaluating
 
+    def due(self, train_iter: int, env_step: int, env_episode: int, *, beside: bool) -> bool:
+        """Returns whether an evaluation is due: not before the first `eval_freq` updates.
+
+        Without `eval_freq`, evaluations take a share of the env steps.
+        The cost of the next evaluation is that of the last one; before the first one, as many
+        episodes as long as those collected.
+
+        Args:
+            train_iter: Gradient updates so far.
+            env_step: Env steps collected so far; 0: there is only a dataset.
+            env_episode: Episodes collected so far.
+            beside: Training goes on meanwhile, so that evaluations cost it nothing.
+        """
+        cfg, first = self._cfg, self._last_eval_iter < 0
+        if cfg.eval_env_step is not None:
+            if env_step - self._last_step < cfg.eval_env_step and not (first and cfg.eval_at_start):
+                return False
+            self._eval_iter_before, self._last_eval_iter = self._last_eval_iter, train_iter
+        else:
+            asked = cfg.eval_freq is not None or (first and cfg.eval_at_start)
+            if env_step and not asked and not beside:
+                cost = self._cost or cfg.n_episode * env_step / max(env_episode, 1)
+                if self._spent + cost > cfg.eval_share * env_step:
+                    return self._postponed(train_iter)
+            waits = first and not cfg.eval_at_start and train_iter < (cfg.eval_freq or EVAL_FREQ)
+            if waits or not self.should_eval(train_iter):
+                return False
+        self._step_before, self._last_step = self._last_step, env_step
+        return True
+
     def _evaluate(self, asked: Asked) -> EvalResult:
         """Runs episodes; if interrupted, closes the environments, and repeats them next time."""
-        start = time.perf_counter()
+        start, self._told = time.perf_counter(), time.monotonic()
         monitor = VectorEvalMonitor(self._env.env_num, asked.n_episode or self._cfg.n_episode)
         try:
             steps, complete = self._run_episodes(monitor, asked.should_stop, asked.policy_kwargs)
@@ -106,12 +145,13 @@ class InteractionEvaluator(ScheduledEvaluator):
         statistics = self._statistics(monitor, steps, time.perf_counter() - start)
         if not complete:
             return self._interrupted(monitor, statistics)
+        self._cost, self._spent = steps, self._spent + steps
         value = self.measure(monitor.get_episode_reward(), monitor.get_episode_info())
         if self._cfg.measure != "return":
             statistics[self._cfg.measure] = value
         reached = value >= self._cfg.stop_value and asked.train_iter != 0
         self._consecutive = self._consecutive + 1 if reached else 0
-        self._eval_iter_before = self._last_eval_iter
+        self._eval_iter_before, self._step_before = self._last_eval_iter, self._last_step
         mean = statistics["return_mean"]
         facts = {"train_iter": asked.train_iter, "return_mean": mean, "starts": self._starts}
         self._measured = facts
@@ -182,7 +222,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         """Returns the episodes so far; the next evaluation repeats them."""
         self._repeat, self._fresh = self._starts, False
         self._env.close()
-        self._last_eval_iter = self._eval_iter_before
+        self._last_eval_iter, self._last_step = self._eval_iter_before, self._step_before
         returns, infos = monitor.get_episode_reward(), monitor.get_episode_info()
         return EvalResult(False, returns, statistics, infos, interrupted=True)
 
@@ -233,9 +273,30 @@ class InteractionEvaluator(ScheduledEvaluator):
                 if cut_in <= 0:
                     self._cut_endless(monitor, running, lengths, total)
                     changed = True
+            self._tell(monitor, steps)
             all_run = bool(running.all())
             cut_in = self._cfg.max_episode_steps - int(lengths[running].max(initial=0))
         return steps, True
+
+    def _postponed(self, train_iter: int) -> bool:
+        """Says once that evaluations are fewer than one might expect; returns False."""
+        if train_iter >= EVAL_FREQ and not self._said and hasattr(self._log, "log_text"):
+            self._said = True
+            self._log.log_text(
+                f"evaluations take at most {self._cfg.eval_share:.0%} of the env steps;"
+                " policy.eval.evaluator.eval_freq=N evaluates every N updates"
+            )
+        return False
+
+    def _tell(self, monitor: VectorEvalMonitor, steps: int) -> None:
+        """Prints how far a long evaluation is."""
+        now = time.monotonic()
+        if now - self._told < _PATIENCE_S or monitor.is_finished():
+            return
+        self._told = now
+        if self._log is not None and hasattr(self._log, "log_text"):
+            done, of = sum(monitor.get_current_episode()), sum(monitor.quota.values())
+            self._log.log_text(f"evaluating: {done} of {of} episodes, {steps} env steps")
 
     def _count_ended(
         self,
@@ -295,6 +356,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         """Returns the results so far and the environments' counters, without running episodes."""
         return {
             "last_eval_iter": self._last_eval_iter,
+            "cost": [self._last_step, self._spent, self._cost],
             "in_a_row": self._consecutive,
             "stop_value": self._cfg.stop_value,
             "best_return": self.best_return,
@@ -311,6 +373,8 @@ class InteractionEvaluator(ScheduledEvaluator):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._last_eval_iter = self._eval_iter_before = int(state["last_eval_iter"])
+        last, spent, cost = map(int, state.get("cost", (0, 0, 0)))
+        self._last_step, self._step_before, self._spent, self._cost = last, last, spent, cost
         raised = self._cfg.stop_value > state.get("stop_value", self._cfg.stop_value)
         self._consecutive = 0 if raised else int(state["in_a_row"])
         self.best_return = float(state["best_return"])

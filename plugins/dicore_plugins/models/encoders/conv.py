@@ -13,6 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
 from dicore_plugins.models.encoders.mlp import ACTIVATIONS, initialise
+from dicore_plugins.models.shapes import channels_first
 
 _GAIN = ACTIVATIONS["relu"].gain
 
@@ -46,15 +47,27 @@ def image_encoder(name: str, obs_shape: Sequence[int]) -> tuple[nn.Module, int]:
 
     Args:
         name: `nature`, `impala` or `small`; `auto` is `nature`.
-        obs_shape: (channels, height, width).
+        obs_shape: (channels, height, width); or (height, width, channels), which is transposed.
     """
-    channels, height, width = obs_shape
+    first = channels_first(obs_shape)
+    if first != tuple(obs_shape):
+        conv, features = image_encoder(name, first)
+        return nn.Sequential(ChannelsFirst(), conv), features
+    channels, height, width = first
     if name == "impala":
         impala = ImpalaConv(channels)
         return impala, impala.output_size(height, width)
     if name == "small":
         return SmallConv(channels), _flat_size(_SMALL, height, width)
     return NatureConv(channels), output_size(height, width)
+
+
+class ChannelsFirst(nn.Module):
+    """Moves the channels of images from the last axis to the first."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps images [B, H, W, C] to [B, C, H, W]."""
+        return x.permute(0, 3, 1, 2).contiguous()
 
 
 class _Conv(nn.Module):

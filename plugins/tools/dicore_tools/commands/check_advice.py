@@ -110,7 +110,7 @@ def _observations(sample: Sample) -> Iterator[str]:
     shape: tuple[int, ...] = getattr(space, "shape", None) or ()
     if getattr(space, "dtype", None) == np.uint8 and len(shape) == _IMAGE_DIMS:
         channels_last = shape[-1] in (1, 3, 4)
-        more = "; put the channels first: env.env_wrapper=[obs_transpose]" if channels_last else ""
+        more = " (the CNN moves the channels to the front)" if channels_last else ""
         yield f"observations are images {[*shape]}: policy.model.conv=nature (or small){more}"
         if min(shape[:2] if channels_last else shape[1:]) > 100:
             yield "the images are large: env.env_wrapper=[warp_frame] makes them 84 x 84 and grey"
@@ -164,7 +164,7 @@ def _speed(sample: Sample) -> Iterator[str]:
     milliseconds = 1e3 * sample.seconds / max(sample.steps, 1)
     if milliseconds > _SLOW_MS:
         yield (
-            f"a step takes {milliseconds:.1f} ms: collect in processes, env.manager=subprocess"
+            f"a step takes {milliseconds:.1f} ms: collect in processes, env.manager=sync_subprocess"
             " env.collector_env_num=8"
         )
     else:
