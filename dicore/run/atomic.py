@@ -1,9 +1,12 @@
-"""Atomic writes of files and folders, safe against crashes; fault-injection points for tests."""
+"""Atomic writes of files and folders, reads of regular files; fault-injection points for tests."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -11,8 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = [
-    "Stamp", "Written", "backup_path", "reach", "recover", "recover_one", "replace_folder",
-    "stamp", "sync_folder", "temporary", "write_file", "write_synced",
+    "Stamp", "Written", "backup_path", "reach", "read_json", "read_regular", "recover",
+    "recover_one", "replace_folder", "stamp", "sync_folder", "temporary", "write_file",
+    "write_synced",
 ]  # fmt: skip
 
 _handler: Callable[[str], None] | None = None
@@ -25,6 +29,8 @@ def reach(point: str) -> None:
 
 
 _CHUNK_BYTES = 16 << 20
+_MOST_BYTES = 1 << 30
+_MOST_JSON_BYTES = 16 << 20  # as Python objects it takes thirty times as much
 _HASH_IN_THREAD_BYTES = 1 << 20
 
 
@@ -49,6 +55,41 @@ def write_file(target: Path, data: bytes) -> None:
         unfinished.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
+
+
+def read_regular(path: str | os.PathLike[str], *, at_most: int = _MOST_BYTES) -> bytes:
+    """Returns the content of a file of a run, which may be a stranger's.
+
+    Raises:
+        OSError: it is a link, or not a file (a pipe would be waited for); or it is too large.
+    """
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            error.strerror = "a symbolic link"
+        raise
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if status.st_size > at_most:
+            raise OSError(errno.EFBIG, f"larger than {at_most >> 20} MiB", str(path))
+        return file.read()
+
+
+def read_json(path: str | os.PathLike[str], parse: Callable[[str], Any] = json.loads) -> Any:
+    """Returns the content of a JSON file of a run, which may be a stranger's.
+
+    Raises:
+        OSError: see `read_regular`.
+        ValueError: it is not JSON, or nested too deeply.
+    """
+    try:
+        return parse(read_regular(path, at_most=_MOST_JSON_BYTES).decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 Stamp = tuple[int, ...]

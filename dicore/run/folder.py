@@ -6,7 +6,6 @@ made when something is written to them.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
@@ -238,7 +237,14 @@ class RunFolder:
 
     def read_config(self) -> bytes | None:
         """Returns the content of `config.json`; None if it does not exist."""
-        return self.config.read_bytes() if self.config.is_file() else None
+        from dicore.run.atomic import read_regular
+
+        try:
+            return read_regular(self.config)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UsageError(f"{self.config}: {error.strerror}") from None
 
     def keep_config(self) -> None:
         """Copies `config.json` to `config_1.json`, `config_2.json`, …, before it is replaced."""
@@ -286,7 +292,9 @@ def _identity(file: Path) -> tuple[int, int]:
 
 def _locked(folder: Path) -> RunLockedError:
     try:
-        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        from dicore.run.atomic import read_json
+
+        record = read_json(folder / "run.json")
         holder = f"process {record['pid']} on {record['host']}"
     except (OSError, ValueError, KeyError, TypeError):
         record, holder = {}, "another process"

@@ -29,6 +29,7 @@ import numpy as np
 
 from dicore.errors import UsageError
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms
+from dicore.run.atomic import read_regular
 
 __all__ = ["RESERVED", "LogHub", "MetricsFile", "read_metrics"]
 
@@ -276,13 +277,20 @@ def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
 
     Leaves out a last line that a crash cut off; raises `UsageError` for any other that is not JSON.
     """
-    raw = Path(path).read_bytes().split(b"\n")
+    raw = _content(Path(path)).split(b"\n")
     for number, line in enumerate(raw[:-1], start=1):
         try:
             values = json.loads(line).items()
         except (AttributeError, RecursionError, ValueError) as error:
             raise UsageError(f"{path}, line {number}: not a JSON object: {error}") from None
         yield {tag: float(v) if v in _NON_FINITE else v for tag, v in values}
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_regular(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _end_of_line(file: BinaryIO, size: int) -> int:

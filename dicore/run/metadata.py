@@ -15,7 +15,7 @@ from typing import Any, Final
 from dicore.config.convert import parse_value
 from dicore.config.redact import REDACTED, is_secret, redact_text, redacted
 from dicore.errors import MissingPackageError
-from dicore.run.atomic import write_file
+from dicore.run.atomic import read_json, write_file
 from dicore.run.folder import process_info
 from dicore_registry.public_names import public_name
 
@@ -70,7 +70,7 @@ class RunMetadata:
         """Takes over start time and command line of the existing file, and adds a resumption."""
         now, argv = self._started, self.values["argv"]
         try:
-            old = json.loads(self._path.read_text(encoding="utf-8"))
+            old = read_json(self._path)
         except (OSError, ValueError):
             old = {}
         old = old if isinstance(old, dict) else {}
@@ -119,7 +119,7 @@ class RunMetadata:
 def saved_member(path: Path, name: str) -> Any:
     """Returns `status`, or the dict `result` or `limits`, of a `run.json`; {} if there is none."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))[name]
+        value = read_json(path)[name]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return value if isinstance(value, dict) or name == "status" else {}

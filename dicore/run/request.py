@@ -313,9 +313,12 @@ def _saved_config(request: TrainRequest, folder: RunFolder, *overrides: Any) -> 
 
 def _given_again(compiled: Compiled, folder: RunFolder) -> dict[str, Any]:
     """Returns the present values of the options whose secrets the saved config does not have."""
-    text = (folder.read_config() or b"").decode()
-    saved = loads(text) if REDACTED in text else {}
-    paths = {path.partition("[")[0] for path in redacted_paths(saved.get("config", {}), "")}
+    text = (folder.read_config() or b"").decode(errors="replace")
+    try:
+        saved = loads(text)["config"] if REDACTED in text else {}
+    except (LookupError, RecursionError, TypeError, ValueError):
+        saved = {}  # which is said when it is compiled
+    paths = {path.partition("[")[0] for path in redacted_paths(saved, "")}
     now = saved_tree(compiled, redact=False)
     return {path[1:]: reduce(getitem, path[1:].split("."), now) for path in paths}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +24,7 @@ from dicore_plugins.distributed.runtime import check_address
 from dicore_registry import CodePathError, code_paths, default
 from dicore_tools.agent import Agent
 from dicore_tools.sessions import Session
+from tests.tools.conftest import SMALL
 
 PATHS = (
     "trap_package.trap:Trap",
@@ -41,10 +41,6 @@ CODE = """import sys
 sys.sprung.append(__name__)
 def Trap(*args, **kwargs): sys.sprung.append('Trap')
 """
-SMALL = [
-    "env.collector_env_num=1", "env.evaluator_env_num=1", "env.n_evaluator_episode=1",
-    "policy.learn.batch_size=4", "policy.collect.n_sample=8", "pipeline.max_env_step=16",
-]  # fmt: skip
 SPAWN = {"distutils.spawn:spawn": {"ext_args": {"cmd": [sys.executable, "-c", "open('out', 'w')"]}}}
 
 Plant = tuple[tuple[Any, ...], Any]
@@ -76,19 +72,6 @@ def sprung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("trap_package", "trap_package.trap", "trap_file"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return sys.sprung  # type: ignore[attr-defined, no-any-return]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a checkpoint."""
-    folder = tmp_path_factory.mktemp("foreign") / "run"
-    launch(env="cartpole", policy="dqn", exp_name=str(folder), overrides=SMALL)
-    return folder
-
-
-@pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(trained, tmp_path / "run")
 
 
 def plants(node: Any, at: tuple[Any, ...] = ()) -> Iterator[Plant]:

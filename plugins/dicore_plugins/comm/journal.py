@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dicore.errors import CheckpointWriteError, UsageError
+from dicore.run.atomic import read_regular
 from dicore_plugins.comm.private import opener, private_folder
 
 __all__ = ["Journal", "is_finished"]
@@ -101,7 +102,7 @@ class Journal:
     def _read(self) -> bool:
         """Reads an earlier file; returns whether it is of an unfinished training."""
         try:
-            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = read_regular(self._path).decode(errors="replace").splitlines()
         except FileNotFoundError:
             return False
         found = [entry for line in lines if (entry := _parsed(line)) is not None]
@@ -144,6 +145,6 @@ def is_finished(path: Path) -> bool:
 def _parsed(line: str) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (RecursionError, ValueError):
         return None
     return entry if isinstance(entry, dict) and "event" in entry else None

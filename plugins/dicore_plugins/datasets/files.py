@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.errors import UsageError
+from dicore.errors import DicoreError, SchemaError, UsageError
 from dicore.run.atomic import sync_folder, temporary
+from dicore_plugins.buffers.memory import available_bytes
+from dicore_registry.explain import brief
 
-__all__ = ["SPACES", "existing", "fingerprint_of", "mapped", "replaced"]
+__all__ = ["SPACES", "check_fits", "existing", "fingerprint_of", "mapped", "reading", "replaced"]
 
 SPACES = ("observation_space", "action_space")
 """Names of the spaces in files."""
@@ -37,6 +39,38 @@ def existing(path: str, *, folder: bool = False) -> Path:
         hint="name a data set; dicore collect RUN --episodes 10 -o demo.npz makes one of a trained"
         " policy",
     )
+
+
+@contextmanager
+def reading(path: str, hint: str) -> Iterator[None]:
+    """Makes any error of what a file holds a SchemaError: it may be a stranger's."""
+    try:
+        yield
+    except DicoreError:
+        raise
+    except Exception as error:
+        text = f"{path}: cannot be read: {brief(error)}"
+        raise SchemaError(text, hint=hint, context={"file": path}) from error
+
+
+def check_fits(path: object, size: int) -> None:
+    """Raises an error if arrays that cannot be memory-mapped do not fit into memory.
+
+    Args:
+        path: Their file, which may claim far more than it holds.
+        size: Bytes that the file says they have.
+
+    Raises:
+        SchemaError: they do not fit.
+    """
+    available = available_bytes()
+    if available is not None and size > available:
+        raise SchemaError(
+            f"{path}: its compressed columns say that they have {size / 2**30:.1f} GiB, but"
+            f" {available / 2**30:.1f} GiB of memory are available",
+            hint="store them without compression, which is memory-mapped",
+            context={"file": str(path)},
+        )
 
 
 def mapped(path: Path, dtype: Any, shape: tuple[int, ...], offset: int) -> npt.NDArray[Any]:

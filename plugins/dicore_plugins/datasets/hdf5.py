@@ -7,7 +7,7 @@ timeouts`, perhaps `next_observations`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,14 +16,21 @@ import numpy as np
 
 from dicore.data import tree_paths
 from dicore.errors import MissingDependencyError, SchemaError
-from dicore_plugins.buffers.memory import check_memory
 from dicore_plugins.datasets.config import HDF5Config
 from dicore_plugins.datasets.dataset import TransitionDataset
-from dicore_plugins.datasets.files import SPACES, existing, fingerprint_of, mapped, replaced
+from dicore_plugins.datasets.files import (
+    SPACES,
+    check_fits,
+    existing,
+    fingerprint_of,
+    mapped,
+    reading,
+    replaced,
+)
 from dicore_plugins.datasets.recording import Recording, Stored, recording_of
 from dicore_plugins.datasets.spaces import space_from, space_text
 
-__all__ = ["HDF5Dataset", "write_hdf5"]
+__all__ = ["HDF5Dataset", "check_contained", "write_hdf5"]
 
 _D4RL = {
     "obs": "observations", "action": "actions", "reward": "rewards", "terminated": "terminals",
@@ -39,7 +46,8 @@ class HDF5Dataset(TransitionDataset):
     def _read(self, path: str) -> tuple[Recording, str]:
         file, h5py, cfg = existing(path), _h5py(), self._cfg
         stored: dict[str, Stored] = {}
-        try:
+        with reading(path, "the file is cut off, or not an HDF5 file"):
+            check_contained([file])
             with h5py.File(file, "r") as content:
 
                 def add(name: str, item: Any) -> None:
@@ -49,14 +57,39 @@ class HDF5Dataset(TransitionDataset):
                 content.visititems(add)
                 texts = [content.attrs.get(name) for name in SPACES]
             spaces = [None if text is None else space_from(str(text)) for text in texts]
-        except (OSError, ValueError, RuntimeError, KeyError) as error:  # h5py raises all of them
-            raise SchemaError(
-                f"{path}: cannot be read: {error}",
-                hint="the file is cut off, or not an HDF5 file",
-                context={"file": path},
-            ) from error
-        recording = recording_of(path, stored, cfg.columns, cfg.extra, (spaces[0], spaces[1]))
+            parts = [each.load for each in stored.values()]
+            check_fits(path, sum(load.args[2] for load in parts if load.func is _read_all))
+            recording = recording_of(path, stored, cfg.columns, cfg.extra, (spaces[0], spaces[1]))
         return recording, fingerprint_of([file])
+
+
+def check_contained(files: Iterable[Path]) -> None:
+    """Raises an error if HDF5 files take data from elsewhere: any file of this machine.
+
+    Raises:
+        SchemaError: one has links, external storage or virtual columns.
+    """
+    h5py = _h5py()
+    for file in files:
+        found: list[str] = []
+
+        def note(name: str, link: Any, found: list[str] = found) -> None:
+            if isinstance(link, h5py.SoftLink | h5py.ExternalLink):
+                found.append(f"'{name}' is a link")
+
+        def visit(name: str, item: Any, found: list[str] = found) -> None:
+            if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+                found.append(f"'{name}' is stored elsewhere")
+
+        with h5py.File(file, "r") as content:
+            content.visititems_links(note)
+            content.visititems(visit)
+        if found:
+            raise SchemaError(
+                f"{file}: {found[0]}; its columns must lie in the file",
+                hint="copy them into one file: h5repack, or a new h5py.File",
+                context={"file": str(file)},
+            )
 
 
 def _h5py() -> Any:
@@ -80,7 +113,6 @@ def _stored(path: Path, item: Any) -> Stored:
 
 def _read_all(path: Path, name: str, size: int) -> Any:
     """Reads a column that is compressed or in chunks."""
-    check_memory(size, size)
     with _h5py().File(path, "r") as content:
         return np.asarray(content[name][()])
 

@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dicore.data import Tree, tree_map
-from dicore.errors import MissingDependencyError, SchemaError, UsageError
+from dicore.errors import MissingDependencyError, UsageError
 from dicore_plugins.buffers.memory import check_memory
 from dicore_plugins.datasets.config import MinariConfig
 from dicore_plugins.datasets.dataset import TransitionDataset
-from dicore_plugins.datasets.files import fingerprint_of
+from dicore_plugins.datasets.files import fingerprint_of, reading
+from dicore_plugins.datasets.hdf5 import check_contained
 from dicore_plugins.datasets.recording import Recording, fail
 
 __all__ = ["MinariDataset"]
@@ -30,15 +31,11 @@ class MinariDataset(TransitionDataset):
         folder = _folder(path)
         files = sorted(each for each in folder.rglob("*") if each.is_file())
         check_memory(2 * sum(each.stat().st_size for each in files), 1)
-        try:
+        with reading(path, "delete it and record it again"):
+            check_contained(each for each in files if each.suffix in (".hdf5", ".h5"))
             data = minari.MinariDataset(folder)
             spaces = data.observation_space, data.action_space
             recording = _recording(path, list(_episodes(path, data)), spaces)
-        except (OSError, ValueError, KeyError, AssertionError) as error:
-            raise SchemaError(
-                f"{path}: cannot be read: {error}", hint="delete it and record it again",
-                context={"file": path},
-            ) from error  # fmt: skip
         return recording, fingerprint_of(files)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
 from collections.abc import Mapping
@@ -13,15 +14,23 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.data import tree_paths
-from dicore.errors import SchemaError
 from dicore_plugins.datasets.config import NpzConfig
 from dicore_plugins.datasets.dataset import TransitionDataset
-from dicore_plugins.datasets.files import SPACES, existing, fingerprint_of, mapped, replaced
+from dicore_plugins.datasets.files import (
+    SPACES,
+    check_fits,
+    existing,
+    fingerprint_of,
+    mapped,
+    reading,
+    replaced,
+)
 from dicore_plugins.datasets.recording import Recording, Stored, recording_of
 from dicore_plugins.datasets.spaces import space_from, space_text
 
 __all__ = ["NpzDataset", "write_npz"]
 
+_MOST_COLUMNS = 10_000
 _LOCAL = struct.Struct("<26x2H")
 """Lengths of name and extra field in the header of a member (PKWARE APPNOTE 4.3.7)."""
 
@@ -32,41 +41,42 @@ class NpzDataset(TransitionDataset):
     config_class: ClassVar[type[Any]] = NpzConfig
 
     def _read(self, path: str) -> tuple[Recording, str]:
-        file = existing(path)
-        try:
+        file, cfg = existing(path), self._cfg
+        with reading(path, "the file is cut off, or not what np.savez writes"):
             stored = columns_of(file)
             spaces = [_space(stored.pop(name, None)) for name in SPACES]
-        except (zipfile.BadZipFile, ValueError, EOFError, OSError, struct.error) as error:
-            raise SchemaError(
-                f"{path}: cannot be read: {error}",
-                hint="the file is cut off, or not what np.savez writes",
-                context={"file": path},
-            ) from error
-        cfg = self._cfg
-        recording = recording_of(path, stored, cfg.columns, cfg.extra, (spaces[0], spaces[1]))
+            recording = recording_of(path, stored, cfg.columns, cfg.extra, (spaces[0], spaces[1]))
         return recording, fingerprint_of([file])
 
 
 def columns_of(path: Path) -> dict[str, Stored]:
     """Returns the arrays of an archive by name."""
     stored: dict[str, Stored] = {}
+    in_memory = 0
     with zipfile.ZipFile(path) as archive, path.open("rb") as file:
-        for member in archive.infolist():
+        members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
+        if len(members) > _MOST_COLUMNS:
+            raise ValueError(f"{len(members)} columns; expected at most {_MOST_COLUMNS}")
+        for member in members:
             name = member.filename.removesuffix(".npy")
-            if name == member.filename:
-                continue
             with archive.open(member) as content:
                 shape, fortran, dtype = _header(content)
                 length = content.tell()
             if dtype.hasobject:
                 raise ValueError(f"{name} contains Python objects")
+            size = math.prod(shape) * dtype.itemsize
+            if min(shape, default=0) < 0 or size != member.file_size - length:
+                raise ValueError(f"{name} has {member.file_size - length} bytes, expected {size}")
             load: Any = partial(_loaded, path, member.filename)
             if member.compress_type == zipfile.ZIP_STORED and not fortran:
                 file.seek(member.header_offset)
                 sizes = _LOCAL.unpack(file.read(_LOCAL.size))
                 start = member.header_offset + _LOCAL.size + sum(sizes) + length
                 load = partial(mapped, path, dtype, shape, start)
+            else:
+                in_memory += size
             stored[name] = Stored(shape, dtype, load)
+    check_fits(path, in_memory)
     return stored
 
 

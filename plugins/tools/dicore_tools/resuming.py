@@ -14,6 +14,7 @@ from typing import Any
 
 from dicore.data.json_codec import loads
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UsageError
+from dicore.run.atomic import read_json
 from dicore.run.launch import TrainRequest
 from dicore_registry import default
 
@@ -91,7 +92,7 @@ def without_missing(config: Path) -> dict[str, Any]:
         ConfigError: the file is not a run's config.
     """
     try:
-        record = loads(config.read_text(encoding="utf-8"))
+        record = read_json(config, loads)
         tree, components = record["config"], record["components"]
         loggers, hooks = tree["pipeline"]["logger"], tree["policy"]["learn"]["learner"]["hook"]
         missing = [

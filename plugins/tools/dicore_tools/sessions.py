@@ -6,13 +6,12 @@ run, whose attributes are those of `Session`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.errors import UsageError
-from dicore.run.atomic import write_file
+from dicore.run.atomic import read_json, write_file
 from dicore.run.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -72,10 +71,9 @@ class Session:
     def result(self) -> dict[str, Any]:
         """How the training ended, from `run.json`; {} before its end."""
         try:
-            record = json.loads(self._run.metadata.read_bytes())
-        except (OSError, ValueError):
+            return dict(read_json(self._run.metadata)["result"] or {})
+        except (LookupError, OSError, TypeError, ValueError):
             return {}
-        return dict(record.get("result") or {})
 
     @property
     def agent(self) -> Agent:

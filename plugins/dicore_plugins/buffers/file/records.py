@@ -105,7 +105,7 @@ def _body(payload: bytes, path: Path) -> dict[str, Any]:
             blocks[name] = (code, bytearray(payload[start : start + size]))
             start += size
         body: dict[str, Any] = decode_state(described["body"], blocks)
-    except (DicoreError, ValueError, KeyError, TypeError, struct.error) as error:
+    except (DicoreError, LookupError, RecursionError, TypeError, ValueError, struct.error) as error:
         raise ReplayError(f"{path}: a record does not describe its data: {error}") from error
     return body
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from dicore.config import Compiled, bind
 from dicore.config.paths import replace
 from dicore.data import Batch
 from dicore.errors import UsageError
+from dicore.run.atomic import read_json
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest, compile_request, launch
@@ -374,8 +374,8 @@ def _names(folder: Path) -> list[str]:
 def _result(folder: RunFolder) -> TrainResult:
     """Reads the result from `run.json`."""
     try:
-        result = json.loads(folder.metadata.read_bytes()).get("result") or {}
-    except (OSError, ValueError) as error:
+        result = read_json(folder.metadata).get("result") or {}
+    except (AttributeError, OSError, ValueError) as error:
         raise UsageError(f"cannot read {folder.metadata}: {error}") from None
     return TrainResult(
         stop=bool(result.get("stop")),

@@ -13,6 +13,7 @@ from dicore.config.convert import parse_value
 from dicore.config.paths import join
 from dicore.config.reader import is_config, read_file
 from dicore.config.sections import Compiled
+from dicore.config.writer import recorded_components
 from dicore.errors import UnknownComponentError, UsageError
 
 if TYPE_CHECKING:
@@ -93,8 +94,9 @@ def _record(source: str) -> ConfigView | None:
     record = read_file(source).record
     if record is None:
         return None
-    parts = [record.get(name) for name in ("config", "origin", "components")]
-    tree, origin, components = (part if isinstance(part, Mapping) else {} for part in parts)
+    parts = [record.get(name) for name in ("config", "origin")]
+    tree, origin = (part if isinstance(part, Mapping) else {} for part in parts)
+    components = recorded_components(record)
     return ConfigView(tree, origin, components, recorded=True)
 
 

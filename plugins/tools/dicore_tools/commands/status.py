@@ -13,6 +13,7 @@ import click
 
 from dicore.console import say, verbosity
 from dicore.errors import UsageError
+from dicore.run.atomic import read_json
 
 __all__ = ["command", "read_status", "table"]
 
@@ -45,7 +46,12 @@ def command(run: str, *, every: float | None, as_json: bool, collectors: int | N
     try:
         while True:
             facts = read_status(folder)
-            say(json.dumps(facts) if as_json else "\n".join(table(facts)), result=True)
+            try:
+                text = json.dumps(facts) if as_json else "\n".join(table(facts))
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                problem = f"{folder / 'status.json'}: cannot be read: {error!r}"
+                raise UsageError(problem, hint="the run writes it anew at its next step") from None
+            say(text, result=True)
             if every is None or facts["ended"]:
                 return
             time.sleep(every)
@@ -85,7 +91,7 @@ def read_status(folder: Path) -> dict[str, Any]:
     """
     file = folder / "status.json"
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = read_json(file)
     except FileNotFoundError:
         what = "has no status" if folder.parent.is_dir() else "is not a folder"
         hint = "runs of -m parallel and -m dist have one, from their first step on"

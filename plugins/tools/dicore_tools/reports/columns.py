@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.errors import UsageError
+from dicore.run.atomic import read_regular
 from dicore.run.log import RESERVED, read_metrics
 
 __all__ = ["AT", "read_columns"]
@@ -73,7 +74,10 @@ def _columns(path: Path) -> dict[str, Floats]:
 
 def _lines(path: Path) -> Iterable[dict[str, Any]]:
     """Returns the lines of a metrics file; all are parsed at once, unless one is damaged."""
-    raw = path.read_bytes()
+    try:
+        raw = read_regular(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
     raw = raw[: raw.rfind(b"\n") + 1]
     with suppress(RecursionError, ValueError):
         lines: list[dict[str, Any]] = json.loads(b"[" + raw[:-1].replace(b"\n", b",") + b"]")

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dicore.data.json_codec import loads
 from dicore.errors import UsageError
+from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.reports.columns import AT, read_columns
 
@@ -336,7 +337,7 @@ def _value(tree: Any, path: str) -> Any:
 
 def _json(file: Path) -> dict[str, Any]:
     try:
-        content = loads(file.read_text(encoding="utf-8"))
+        content = read_json(file, loads)
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {file}: {error}") from None
     return content if isinstance(content, dict) else {}

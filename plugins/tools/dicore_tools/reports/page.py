@@ -12,6 +12,7 @@ from statistics import mean, median
 from typing import Final
 
 from dicore.console import plural
+from dicore.run.atomic import read_regular
 from dicore_tools.reports.chart import COLORS, SIZE, SMALL, chart
 from dicore_tools.reports.curves import AXES, TAG, Axis, Group, goal_of, group_runs
 from dicore_tools.reports.run_data import NONE, RunData, differing
@@ -304,8 +305,10 @@ def _videos(runs: Sequence[RunData]) -> Iterator[str]:
     yield "<h2>Videos</h2><div class='grid2'>"
     for run, file in files:
         caption = escape(f"{run.folder.path.name}: {file.name}")
+        if file.is_symlink() or not file.is_file():
+            continue  # the page would hold what a stranger's link leads to
         if file.stat().st_size <= _MOST_VIDEO_BYTES:
-            data = base64.b64encode(file.read_bytes()).decode("ascii")
+            data = base64.b64encode(read_regular(file)).decode("ascii")
             source = f"data:video/mp4;base64,{data}"
             yield f'<figure><video controls src="{source}"></video>'
             yield f"<figcaption>{caption}</figcaption></figure>"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dicore.errors import UsageError
+from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.reports.picture import COLORS, new_figure
 
@@ -42,7 +42,7 @@ def read_profile(run: RunFolder) -> Profile:
     """
     path = run.log / "profile.json"
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = read_json(path)
         rows = [row for row in document["rows"] if len(row["path"]) == 1]
         seconds = {str(row["path"][0]): float(row["seconds"]) for row in rows}
         return Profile(run.path, seconds, int(document["train_iter"]))

@@ -17,6 +17,7 @@ import psutil
 
 from dicore.data.json_codec import loads
 from dicore.errors import UsageError
+from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.reports.columns import read_columns
 from dicore_tools.reports.curves import TAG, Axis, Curve, along
@@ -181,7 +182,7 @@ def _leaves(tree: Mapping[str, Any], path: str = "") -> list[tuple[str, str]]:
 def _json(folder: RunFolder, name: str) -> dict[str, Any]:
     file = getattr(folder, name)
     try:
-        content = loads(file.read_text(encoding="utf-8"))
+        content = read_json(file, loads)
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {file}: {error}") from None
     return content if isinstance(content, dict) else {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.errors import UsageError
-from dicore.run.atomic import write_file
+from dicore.run.atomic import read_json, write_file
 from dicore.run.folder import RunFolder
 from dicore.run.log import read_metrics
 from dicore_tools.evaluation.evaluate import evaluate
@@ -148,7 +148,7 @@ def measure(folder: Path, **names: Any) -> Record:
         DicoreError: the run has no valid checkpoint, or its files cannot be read.
     """
     run, n_episode = RunFolder(folder), names.pop("n_episode")
-    saved = json.loads(run.metadata.read_text(encoding="utf-8"))
+    saved = read_json(run.metadata)
     result = saved["result"]
     evaluation = evaluate(folder, n_episode=n_episode, seed=names["seed"] + _FRESH)
     curve = [(line["step"], line[TAG]) for line in read_metrics(run.metrics) if TAG in line]
