@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
+    import logging
+
     import click
 
 __all__ = [
@@ -34,6 +36,11 @@ _STATUS_STYLES = {
     "broken": "red",
 }
 
+HIDDEN = "<redacted>"
+"""Replaces a secret."""
+
+_SHORTEST_SECRET = 5  # shorter ones are parts of other words
+_secrets: set[str] = set()
 _CONTROLS = {
     **{code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))},
     **{code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
@@ -57,8 +64,21 @@ def say(text: str, *, result: bool = False) -> None:
 
 
 def printable(text: str) -> str:
-    """Returns a text with its control characters escaped: they could rewrite the terminal."""
-    return text.translate(_CONTROLS)
+    """Returns a text with control characters escaped, which could rewrite the terminal."""
+    return without_secrets(text).translate(_CONTROLS)
+
+
+def hide(text: str) -> None:
+    """Leaves a secret out of all that this process prints from now on, and of errors."""
+    if len(text) >= _SHORTEST_SECRET:
+        _secrets.add(text)
+
+
+def without_secrets(text: str) -> str:
+    """Returns a text without the secrets that `hide` was told."""
+    for secret in _secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 def number(value: float) -> str:
@@ -130,6 +150,17 @@ def is_terminal() -> bool:
     return ours and isatty() and os.environ.get("TERM", "") != "dumb"
 
 
+def formatter(form: str) -> logging.Formatter:
+    """Returns a formatter of log records that leaves out secrets."""
+    import logging
+
+    class Clean(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return without_secrets(super().format(record))
+
+    return Clean(form)
+
+
 def own_process() -> None:
     """Writes log records that nobody handles to stderr as `warning: …`, like a command."""
     import logging
@@ -156,7 +187,7 @@ def chatter(level: Level, label: str = "") -> Iterator[None]:
     loggers = [logging.getLogger(name) for name in (_packages() if level != "normal" else ())]
     levels = {each: each.level for each in loggers}
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)-7s %(name)s: %(message)s"))
+    handler.setFormatter(formatter("%(levelname)-7s %(name)s: %(message)s"))
     root = logging.getLogger()
     with warnings.catch_warnings():
         if level == "quiet":

@@ -71,9 +71,10 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def may_import_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forgets which code paths earlier tests gave, and that they read a saved config."""
+    """Forgets the code paths and secrets of earlier tests, and that they read a saved config."""
     monkeypatch.setattr(code_paths, "_given", set())
     monkeypatch.setattr(code_paths, "_closed", False)
+    monkeypatch.setattr("dicore.console._secrets", set())
 
 
 def _children() -> set[int]:

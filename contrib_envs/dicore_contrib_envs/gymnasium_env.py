@@ -16,6 +16,7 @@ import attrs
 
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
+from dicore.console import without_secrets
 from dicore.errors import ConfigError, MissingDependencyError
 from dicore_registry import code_paths
 
@@ -113,7 +114,8 @@ class GymnasiumConfig(EnvConfig):
                 hint=_how_to_install(self.env_id),
             ) from error
         except (Error, TypeError) as error:
-            raise ConfigError(f"env.make_kwargs: '{self.env_id}': {error}") from error
+            why = without_secrets(str(error))  # gymnasium shows all arguments
+            raise ConfigError(f"env.make_kwargs: '{self.env_id}': {why}") from error
         return self.adapt(made)
 
 

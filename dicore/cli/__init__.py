@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from dicore.console import discard_stdout, printable
+from dicore.console import discard_stdout, printable, without_secrets
 
 if TYPE_CHECKING:
     import click
@@ -210,7 +210,7 @@ def _option_path(option: str) -> str:
 def _print_traceback(error: Exception) -> None:
     import traceback
 
-    traceback.print_exception(error)
+    sys.stderr.write(without_secrets("".join(traceback.format_exception(error))))
 
 
 def _stdout_fails() -> bool:

@@ -11,6 +11,7 @@ import attrs
 from dicore.config.convert import Mismatch, convert
 from dicore.config.layers import Problems, is_place
 from dicore.config.paths import dotted, join, leaves, lookup, replace, sections
+from dicore.config.redact import hide_secrets
 from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fields_of, range_problem
 from dicore.config.sections import Compiled, EnvConfig, RunConfig
 from dicore.errors import ConfigError
@@ -200,6 +201,8 @@ def _empty_groups(section: Section) -> Iterator[tuple[str, str]]:
 def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
     """Runs each section's own `check`, parts before the whole, if its values are valid."""
     start = tuple(prefix.split(".")) if prefix else ()
+    for keys, field, value in leaves(cfg, start):  # errors may show values, also later ones
+        hide_secrets(value, dotted(keys), field.metadata.get("secret"))
     for keys, section in sections(cfg, start):
         check, path = getattr(section, "check", None), dotted(keys)
         if check is None or problems.below(path):

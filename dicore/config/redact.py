@@ -16,7 +16,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-REDACTED: Final = "<redacted>"
+from dicore.console import HIDDEN, hide
+
+REDACTED: Final = HIDDEN
 """Replaces a secret."""
 
 ENV = re.compile(r"(\$+)\{env:([A-Za-z_]\w*)\}")
@@ -87,6 +89,19 @@ def texts_in(value: Any, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
             yield from texts_in(item, f"{path}[{index}]")
+
+
+def hide_secrets(value: Any, path: str, secret: bool | None = None) -> None:
+    """Leaves the texts of a secret option, and under secret keys of a dict, out of errors.
+
+    Args:
+        value: The option's value.
+        path: Its path.
+        secret: What it is declared as; None: its name tells.
+    """
+    for at, text in texts_in(value, path):
+        if is_secret(at) if secret is None or at != path else secret:
+            hide(text)
 
 
 def words_in(value: Any) -> Iterator[str]:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dicore.config import Compiled, bind, write_config
+from dicore.console import without_secrets
 from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, DicoreError, PluginLoadError, UsageError
 from dicore.hookspecs.manager import Plugins, load_plugins
@@ -208,7 +209,7 @@ def described(error: BaseException) -> str:
         text = error.message if isinstance(error, DicoreError) else str(error)
     except Exception:
         return brief(error)
-    return f"{type(error).__name__}: {text}"
+    return without_secrets(f"{type(error).__name__}: {text}")
 
 
 def _compile(

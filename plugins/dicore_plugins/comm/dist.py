@@ -25,6 +25,7 @@ from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore.run.request import folder_name
 from dicore_plugins.comm.channel import TOKEN_VARIABLE, token_of
 from dicore_plugins.comm.journal import is_finished
+from dicore_plugins.comm.private import opener
 
 __all__ = ["command"]
 
@@ -264,9 +265,15 @@ def _write_config(file: str | None, overrides: Sequence[str], given: Mapping[str
     token = token_of() or secrets.token_hex(16)
     target = Path(f"{file or compiled.policy.type + '_config'}.pkl")
     content = dumps({"format": _FORMAT, "token": token, "config": tree})
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(content + "\n")
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with open(part, "x", encoding="utf-8", opener=opener) as stream:
+            stream.write(content + "\n")
+        part.replace(target)  # a file or link that was there, whoever could read it, is gone
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
     names = ["learner0", *(f"collector{index}" for index in range(system["collector_num"]))]
     say(f"{target}: written; start {', '.join(names)} and the coordinator with -c {target}")
 

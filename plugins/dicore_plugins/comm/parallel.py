@@ -195,7 +195,7 @@ def _token(attach_to: Sequence[str] | None, *, opened: bool) -> str:
         )
     token = secrets.token_hex(16)
     if opened:
-        say(f"other runners join with {TOKEN_VARIABLE}={token}")
+        say(f"other runners cannot join: set {TOKEN_VARIABLE} to the same text for all of them")
     return token
 
 

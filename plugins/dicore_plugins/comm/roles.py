@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from dicore.console import formatter
 from dicore_plugins.comm.journal import is_finished
 from dicore_plugins.comm.private import opener, private_folder
 from dicore_plugins.comm.slurm import hosts_of
@@ -206,7 +207,7 @@ class _Log:
         file = Path(folder) / "log" / self._name / "output.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
         self._handler = logging.FileHandler(file, encoding="utf-8")
-        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self._handler.setFormatter(formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger("dicore")
         logger.addHandler(self._handler)
         if not logger.isEnabledFor(logging.INFO):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dicore import errors
+from dicore.console import without_secrets
 from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteError
 
 __all__ = [
@@ -221,9 +222,13 @@ class RemoteError(Exception):
     def __init__(
         self, kind: str, message: str, origin: str = "", trace: str = "", hint: str = ""
     ) -> None:
+        message, trace = without_secrets(message), without_secrets(trace)
         super().__init__(kind, message, origin, trace, hint)
         self.kind, self.message, self.origin, self.trace = kind, message, origin, trace
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:  # it is made anew where the secrets are known
+        return RemoteError, self.args
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
@@ -261,9 +266,9 @@ def _message(error: BaseException) -> str:
     """Returns the text of an exception, shortened if it is long, also if its `str` fails."""
     message = getattr(error, "message", None)
     if isinstance(message, str) and (message or isinstance(error, RemoteError)):
-        return _cut(message)
+        return _cut(without_secrets(message))
     try:
-        return _cut(str(error))
+        return _cut(without_secrets(str(error)))
     except Exception as failed:
         return f"(no text: its str() raises {type(failed).__name__})"
 

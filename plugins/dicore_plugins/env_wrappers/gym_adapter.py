@@ -22,6 +22,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from dicore.console import without_secrets
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
 from dicore_registry import code_paths
 
@@ -296,4 +297,5 @@ def make_gym(env_id: str, **kwargs: Any) -> Any:
             f"env.env_id: '{env_id}' of gym needs a package that is not installed: {error}"
         ) from error
     except gym.error.Error as error:
-        raise ConfigError(f"env.make_kwargs: '{env_id}': {error}") from error
+        why = without_secrets(str(error))
+        raise ConfigError(f"env.make_kwargs: '{env_id}': {why}") from error

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from dicore.console import without_secrets
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
 from dicore_registry import code_paths
 
@@ -242,7 +243,8 @@ def make_parallel(env_id: str, **kwargs: Any) -> Any:
             )
         return _module_of(env_id, pettingzoo.parallel_registry).parallel_env(**kwargs)
     except TypeError as error:
-        raise ConfigError(f"env.make_kwargs: '{env_id}': {error}") from error
+        why = without_secrets(str(error))
+        raise ConfigError(f"env.make_kwargs: '{env_id}': {why}") from error
     except (ImportError, FailedToImport) as error:
         why = error.__cause__ or error
         raise MissingDependencyError(

@@ -68,6 +68,23 @@ def written(*words: str) -> dict[str, Any]:
     return found
 
 
+def test_the_token_of_a_job_is_for_its_user_alone(here: Path) -> None:
+    """A file or a link that was there is replaced, and what it led to stays as it was."""
+    target, elsewhere = here / "cartpole_dqn_config.py.pkl", here / "elsewhere"
+    target.write_text("old")
+    target.chmod(0o644)
+    written()
+    assert target.stat().st_mode & 0o777 == 0o600
+    elsewhere.write_text("mine")
+    target.unlink()
+    target.symlink_to(elsewhere)
+    written()
+    assert not target.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert elsewhere.read_text() == "mine"
+    assert [each.name for each in here.iterdir() if each.name.endswith(".part")] == []
+
+
 def test_options_of_a_system_config_are_not_dropped_silently(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 from dicore.errors import UsageError
 from dicore_plugins.comm import Parallel, TcpQueue
 from dicore_plugins.comm.errors import WorkerError
-from dicore_plugins.comm.parallel import _check_peers, _Node
+from dicore_plugins.comm.parallel import _check_peers, _Node, _token
 from dicore_plugins.comm.slurm import hosts_of
 from dicore_plugins.comm.supervisor import Job, Supervisor
 from tests.plugins.comm import programs
@@ -90,6 +90,17 @@ def test_wrong_arguments_are_refused_before_a_process_starts(
         monkeypatch.setenv("DICORE_TOKEN", token)
     with pytest.raises(UsageError, match=text):
         Parallel.runner(**{"n_parallel_workers": 2, **options})
+
+
+def test_a_token_is_not_printed(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DICORE_TOKEN", raising=False)
+    token = _token(None, opened=True)
+    said = capfd.readouterr()
+    assert len(token) == 32
+    assert token not in said.out + said.err
+    assert "set DICORE_TOKEN" in said.out
 
 
 def test_two_commands_make_one_job(tmp_path: Path) -> None:
