@@ -51,7 +51,7 @@ class RemoteEvaluator(ScheduledEvaluator):
         self._process: RoleProcess | None = None
         self._pending: Any = None
         self._on_best: Callable[[], Any] = _nothing
-        self._begun = 0.0
+        self._begun, self._asked = 0.0, -1
         self.missing = 0
 
     @property
@@ -80,8 +80,16 @@ class RemoteEvaluator(ScheduledEvaluator):
         return self._pending is not None
 
     def should_eval(self, train_iter: int) -> bool:
-        """Returns whether an evaluation is due; never while one is under way."""
-        return not self.busy and bool(self._local.should_eval(train_iter))
+        """Returns whether an evaluation is due; never while one is under way.
+
+        A checkpoint that is saved meanwhile has it as due: a resumed run makes it.
+        """
+        if self.busy or not self._local.should_eval(train_iter):
+            return False
+        self._asked = train_iter
+        if isinstance(self._local, ScheduledEvaluator):
+            self._local.put_off()
+        return True
 
     def prepare(self) -> None:
         """Starts the process, so that the first evaluation need not wait for it."""
@@ -144,6 +152,7 @@ class RemoteEvaluator(ScheduledEvaluator):
 
     def _lost(self, reason: str) -> None:
         self._pending = None
+        self._local.should_eval(self._asked)  # it is left out
         self.missing += 1
         if self._process is not None:
             self._process.kill()

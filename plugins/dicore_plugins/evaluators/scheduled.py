@@ -80,6 +80,10 @@ class ScheduledEvaluator:
         """
         return self.should_eval(train_iter)
 
+    def put_off(self) -> None:
+        """Makes the evaluation that was due last due again, until its result is there."""
+        self._last_eval_iter = self._eval_iter_before
+
     def eval(
         self,
         save_ckpt_fn: Callable[[str], Any] | None = None,

@@ -36,14 +36,18 @@ class IExecutor(Contract, Protocol):
         The first exception of a middleware is raised, once no other is running.
         """
 
-    def at_rest(self, fn: Callable[[], None]) -> None:
+    def at_rest(self, fn: Callable[[], None] | None) -> None:
         """Calls a function as soon as all steps begun are complete; no middleware runs meanwhile.
 
-        `task.ctx` is that of the last complete step then. A middleware calls it to save a state.
+        `task.ctx` is that of the last complete step then. A middleware calls it to save a state;
+        what runs in the background has ended. None: only the functions of `on_rest` are called.
         """
 
     def on_rest(self, fn: Callable[[Context], None]) -> None:
-        """Calls a function with the context each time the task is at rest, also at the end."""
+        """Calls a function with the context each time the task is at rest, also at the end.
+
+        What it begins in the background ends before the functions of `at_rest` are called.
+        """
 
     def background(self, name: str, fn: Callable[[], None]) -> None:
         """Runs a function beside the middleware; the next rest waits for it."""

@@ -77,28 +77,33 @@ class ThreadExecutor:
 
     # ---- for middleware
 
-    def at_rest(self, fn: Callable[[], None]) -> None:
+    def at_rest(self, fn: Callable[[], None] | None) -> None:
         """Calls a function as soon as all steps begun are complete; see `IExecutor`."""
         node: Node | None = self.here.node
         if node is None or self._schedule is None:
-            fn()
+            if fn is not None:
+                fn()
             return
         with self._lock:
             self._pause(node, fn)
 
-    def _pause(self, node: Node, fn: Callable[[], None]) -> None:
+    def _pause(self, node: Node, fn: Callable[[], None] | None) -> None:
         """Calls a function at the end of the last step that may have begun by now."""
         schedule, plan, number = self._schedule, self._plan, node.step.number
         assert schedule is not None
         assert plan is not None
-        request = (number, node.index, plan.stages[node.stage].spec.name, fn)
-        if request not in self._requests:
-            self._requests.append(request)
-        pause = schedule.pause
-        schedule.pause = number + self.max_lag if pause is None else pause
+        if fn is not None:
+            request = (number, node.index, plan.stages[node.stage].spec.name, fn)
+            if request not in self._requests:
+                self._requests.append(request)
+        end = number + self.max_lag  # no step after it has begun, whichever thread came first
+        schedule.pause = end if schedule.pause is None else min(schedule.pause, end)
 
     def on_rest(self, fn: Callable[[Context], None]) -> None:
-        """Calls a function with the context each time the task is at rest, also at the end."""
+        """Calls a function with the context each time the task is at rest, also at the end.
+
+        What it begins in the background has ended before the functions of `at_rest` are called.
+        """
         self._listeners.append(fn)
 
     def background(self, name: str, fn: Callable[[], None]) -> None:
@@ -247,21 +252,16 @@ class ThreadExecutor:
         """Waits for what runs in the background; calls the functions that wait for a rest."""
         schedule = self._schedule
         assert schedule is not None
-        told_at = monotonic() + TOLD_S
-        while self._error is None and (running := [job for job in self._jobs if job.is_alive()]):
-            running[0].join(LOOK_S)
-            if monotonic() > told_at:
-                told_at = monotonic() + TOLD_S
-                _LOG.warning("the task waits for %s, in the background", running[0].name)
-        self._jobs.clear()
-        if self._error is not None:
-            self.cancelled = True
-            raise self._error
+        self._end_jobs()
         self._ctx = schedule.context()
         self._task.spent = schedule.cut is None
         for each in self._listeners:
             each(self._ctx)
         requests, self._requests = sorted(self._requests, key=lambda each: each[:2]), []
+        if requests and self._jobs:  # a state that is saved has no work that is under way
+            self._end_jobs()
+            for each in self._listeners:
+                each(self._ctx)
         for _, _, name, fn in requests:
             try:
                 fn()
@@ -275,6 +275,19 @@ class ThreadExecutor:
             for acting in self._acting:
                 acting.restart(newest.number)
             self._work.notify_all()
+
+    def _end_jobs(self) -> None:
+        """Waits for what runs in the background."""
+        told_at = monotonic() + TOLD_S
+        while self._error is None and (running := [job for job in self._jobs if job.is_alive()]):
+            running[0].join(LOOK_S)
+            if monotonic() > told_at:
+                told_at = monotonic() + TOLD_S
+                _LOG.warning("the task waits for %s, in the background", running[0].name)
+        self._jobs.clear()
+        if self._error is not None:
+            self.cancelled = True
+            raise self._error
 
     def _close(self, error: BaseException | None) -> None:
         """Closes the middleware of steps that were not completed, as the task does."""
@@ -366,7 +379,7 @@ class ThreadExecutor:
             return
         schedule.ended(node, suspended)
         if self._task.parts is not self._parts:
-            self._pause(node, _nothing)
+            self._pause(node, None)
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
@@ -428,10 +441,6 @@ class ThreadHere(threading.local):
 
 def _lives(thread: threading.Thread) -> bool:
     return thread.is_alive()
-
-
-def _nothing() -> None:
-    """What is called at a rest that only lets new middleware begin."""
 
 
 def _after(ctx: Context) -> str:

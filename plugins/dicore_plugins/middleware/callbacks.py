@@ -141,20 +141,22 @@ class Evaluation:
         self._executor: Any = None
         self._acting: Any = None
         self._done: tuple[Any, int] | None = None
+        self._waits = False
 
     def join_task(self, task: Any) -> None:
         """In async mode, evaluates a copy of the policy, if it can be copied."""
         self._task, self._executor = task, task.executor
         if self._executor is not None:
             self._acting = self._executor.acting(self._policy, "eval")
-            self._executor.on_rest(self._report)
+            self._executor.on_rest(self._at_rest)
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         self._report(ctx)
         if not self._due(ctx):
             return
         if self._executor is not None:
-            self._executor.at_rest(self._begin)
+            self._waits = True
+            self._executor.at_rest(None)
             return
         self._evaluate(ctx, None)
         stops = self._done is not None and self._done[0].stop
@@ -168,6 +170,13 @@ class Evaluation:
             return bool(self._evaluator.should_eval(ctx.train_iter))
         counts = (getattr(ctx, name, 0) for name in ("train_iter", "env_step", "env_episode"))
         return bool(due(*counts, beside=self._executor is not None))
+
+    def _at_rest(self, ctx: OnlineRLContext) -> None:
+        """Reports, and begins an evaluation that is due, before a state is saved at this rest."""
+        self._report(ctx)
+        if self._waits:
+            self._waits = False
+            self._begin()
 
     def _begin(self) -> None:
         """Copies what is evaluated and saved, and evaluates it while training goes on."""

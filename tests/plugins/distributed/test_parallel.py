@@ -35,8 +35,10 @@ from dicore.run.log import read_metrics
 from dicore_plugins.distributed import ParallelParts, RayRuntime, parallel_pipeline, runtime
 from dicore_plugins.distributed.collectors import CollectorGroup
 from dicore_plugins.distributed.crew import StalledError, Worker
+from dicore_plugins.distributed.evaluation import RemoteEvaluator
 from dicore_plugins.distributed.runtime import _remove_abandoned
 from dicore_plugins.distributed.status import StatusFile
+from dicore_plugins.evaluators import InteractionEvaluator
 from dicore_plugins.policies import DQNPolicy
 
 SMALL = {
@@ -459,3 +461,19 @@ def test_a_resumed_run_says_what_it_lacks(caplog: pytest.LogCaptureFixture) -> N
         group._first = 0
         CollectorGroup._tell_lost(group)
     assert not caplog.records
+
+
+def test_an_evaluation_under_way_is_due_in_a_checkpoint() -> None:
+    """RELIABILITY C16: a resumed run makes it; one that is lost with its process is left out."""
+    local = InteractionEvaluator({"eval_freq": 10, "n_episode": 1, "stop_value": 1e9})
+    remote = RemoteEvaluator(
+        local, SimpleNamespace(), None, lambda state: None, log=None, system=None
+    )  # type: ignore[arg-type]
+    assert remote.should_eval(0)
+    remote._pending = object()
+    assert local.state_dict()["last_eval_iter"] == -1
+    assert not remote.should_eval(5)
+    remote._lost("its process ended")
+    assert local.state_dict()["last_eval_iter"] == 0
+    assert not remote.should_eval(5)
+    assert remote.should_eval(10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from dicore.run.env_factory import make_env_manager
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
 from dicore.run.random import seed_everything
+from dicore.run.run import Run
 from dicore.task import OnlineRLContext, Task, task
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.executors.versions import ActingPolicy
@@ -205,3 +207,51 @@ def test_a_run_logs_its_lag_and_is_resumed(folder: Path) -> None:
     outcome = launch(exp_name=str(folder), exist="resume", **{**WISHES, "max_env_step": 800})
     assert outcome is not None
     assert learnt(folder)["collector"]["envstep"] > first["collector"]["envstep"] >= 400
+
+
+def evaluated(folder: Path) -> list[tuple[Any, ...]]:
+    """Returns what evaluations logged, and what was trained, without times."""
+    return sorted(
+        (name, line["train_iter"], line["step"], value)
+        for line in read_metrics(folder / "log" / "metrics.jsonl")
+        for name, value in line.items()
+        if name.startswith(("evaluator/return", "learner/"))
+    )
+
+
+def best_of(folder: Path) -> Any:
+    found = read_state(folder / "ckpt" / "best")
+    return found["evaluator"]["best_return"], found["learner"]["last_iter"]
+
+
+def test_a_run_that_is_killed_after_a_checkpoint_evaluates_as_if_it_were_not(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RELIABILITY C16: no evaluation is under way in a checkpoint of the same moment."""
+    copies: list[Path] = []
+    save = Run.save_checkpoint
+
+    def copying(run: Run, name: str, state: Any = None) -> Any:
+        made = save(run, name, state)
+        if (
+            made is not None and name.startswith("iteration_") and len(copies) < 4
+        ):  # what a process that is killed now leaves behind
+            copies.append(tmp_path / f"{name}_{len(copies)}")
+            shutil.copytree(run.folder.path, copies[-1])
+        return made
+
+    monkeypatch.setattr(Run, "save_checkpoint", copying)
+    wishes = {**WISHES, "max_env_step": 256, "overrides": [
+        *WISHES["overrides"], "env.stop_value=1000", "policy.eval.evaluator.eval_freq=20",
+        "policy.learn.learner.hook.save_ckpt_after_iter=20", "env.n_evaluator_episode=4",
+        "policy.collect.n_sample=16", "policy.learn.update_per_collect=10",
+    ]}  # fmt: skip
+    launch(exp_name=str(folder), **wishes)
+    monkeypatch.setattr(Run, "save_checkpoint", save)
+    whole = evaluated(folder)
+    assert len({each[1] for each in whole if each[0] == "evaluator/return_mean"}) >= 3
+    for copy in copies[-2:]:
+        (copy / "run.lock").unlink(missing_ok=True)
+        launch(resume=str(copy))
+        assert evaluated(copy) == whole
+        assert best_of(copy) == best_of(folder)
