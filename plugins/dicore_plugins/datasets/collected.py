@@ -20,12 +20,13 @@ from dicore.run.checkpoint_io import TENSORS, read_state, verify
 from dicore_plugins.buffers.frame_store import restored
 from dicore_plugins.datasets.config import CollectedConfig
 from dicore_plugins.datasets.dataset import TransitionDataset
-from dicore_plugins.datasets.files import existing, mapped
+from dicore_plugins.datasets.files import existing, mapped, reading
 from dicore_plugins.datasets.recording import Recording, Stored, fail, leaves, recording_of
 
 __all__ = ["CollectedDataset"]
 
 _KNOWN = {"obs", "action", "reward", "done", "next_obs", "end", "env_id", "value_gamma"}
+_MOST_HEADER_BYTES = 64 << 20
 _PAST = {"collect_iter"}
 """Facts about the training that collected them."""
 
@@ -45,15 +46,16 @@ class CollectedDataset(TransitionDataset):
                 f"{path}: no samples in this folder",
                 hint="name a folder that dicore collect, or save_data of a buffer, wrote",
             )
-        tree = _with_stacks(folder) if "frames" in state else _mapped(folder / TENSORS, columns)
-        stored = dict(leaf for name, each in tree.items() for leaf in leaves(each, name))
-        count = min(each.shape[0] for each in stored.values())
-        if not {"end", "env_id"} <= tree.keys() or 0 < int(state["cursor"]) < count:
-            self._check_single(path, tree)
-            stored = {key: each for key, each in stored.items() if key not in ("end", "env_id")}
-            stored["end"] = _in_memory(np.ones(count, np.bool_))
-        extra = tuple(name for name in tree if name not in _KNOWN | _PAST)
-        recording = recording_of(path, stored, {"terminated": "done"}, extra)
+        with reading(path, "collect it again: its files are not of one collection"):
+            tree = _with_stacks(folder) if "frames" in state else _mapped(folder / TENSORS, columns)
+            stored = dict(leaf for name, each in tree.items() for leaf in leaves(each, name))
+            count = min(each.shape[0] for each in stored.values())
+            if not {"end", "env_id"} <= tree.keys() or 0 < int(state["cursor"]) < count:
+                self._check_single(path, tree)
+                stored = {key: each for key, each in stored.items() if key not in ("end", "env_id")}
+                stored["end"] = _in_memory(np.ones(count, np.bool_))
+            extra = tuple(name for name in tree if name not in _KNOWN | _PAST)
+            recording = recording_of(path, stored, {"terminated": "done"}, extra)
         return recording, f"sha256:{manifest.sha256}"
 
     def _check_single(self, path: str, tree: Mapping[str, Any]) -> None:
@@ -97,6 +99,8 @@ def _mapped(file: Path, skeleton: Mapping[str, Any]) -> dict[str, Any]:
     """
     with file.open("rb") as content:
         (length,) = struct.unpack("<Q", content.read(8))
+        if length > _MOST_HEADER_BYTES:
+            raise ValueError(f"the header of {TENSORS} has {length} bytes")
         header = json.loads(content.read(length))
 
     def describe(node: Any) -> Any:

@@ -22,6 +22,7 @@ from dicore.run.checkpoint_store import CheckpointStore, checkpoint_name
 from dicore.run.env_factory import BuildContext, spaces_of
 from dicore.run.folder import RunFolder
 from dicore.run.random import seeded
+from dicore_plugins.buffers.memory import available_bytes
 from dicore_registry import nearest
 
 __all__ = ["Imported", "import_weights", "read_tensors", "suggested_table"]
@@ -181,6 +182,8 @@ def read_tensors(file: str | Path) -> Tensors:
             " run code, because it holds more than tensors",
             hint="save only its state dict (torch.save(model.state_dict(), FILE)), or safetensors",
         ) from error
+    except UsageError:
+        raise
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # of a broken file: whatever the reader raises
@@ -196,9 +199,17 @@ def read_tensors(file: str | Path) -> Tensors:
 
 def _opened(path: Path) -> Any:
     """Returns what torch.load reads: the file, or the weights in an archive."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path}: not a file")
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             if _SB3 in archive.namelist():
+                size, free = archive.getinfo(_SB3).file_size, available_bytes()
+                if free is not None and size > free:
+                    raise UsageError(
+                        f"{path}: {_SB3} says that it has {size >> 20} MiB; {free >> 20} MiB of"
+                        " memory are available"
+                    )
                 return io.BytesIO(archive.read(_SB3))
     path.stat()
     return path

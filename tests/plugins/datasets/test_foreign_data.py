@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
 import zipfile
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import numpy as np
 import pytest
 
 from dicore.errors import SchemaError
-from dicore_plugins.datasets import HDF5Dataset, NpzDataset
+from dicore.run.checkpoint_io import write_state
+from dicore_plugins.datasets import CollectedDataset, HDF5Dataset, NpzDataset
 from dicore_plugins.datasets.npz import write_npz
 
 COLUMNS = {
@@ -164,3 +167,42 @@ def test_an_hdf5_column_of_another_kind(dtype: Any, tmp_path: Path) -> None:
         file.create_dataset("rewards", (4,), dtype)
     with pytest.raises(SchemaError):
         HDF5Dataset({"path": str(path)})
+
+
+def forged(folder: Path, change: Callable[[bytes], bytes]) -> Path:
+    """Writes collected samples whose tensor file was changed, with the checksums of a forger."""
+    columns = {**COLUMNS, "done": COLUMNS["terminated"], "end": COLUMNS["terminated"]}
+    columns["env_id"] = np.zeros(4, np.int64)
+    del columns["terminated"]
+    write_state(folder, {"columns": columns, "cursor": 0})
+    tensors, manifest = folder / "tensors.safetensors", folder / "manifest.json"
+    raw = change(tensors.read_bytes())
+    tensors.write_bytes(raw)
+    body = json.loads(manifest.read_text())
+    body["files"][tensors.name] = {"size": len(raw), "sha256": sha256(raw).hexdigest()}
+    del body["sha256"]
+    text = json.dumps(body, separators=(",", ":"))[:-1].encode()
+    manifest.write_bytes(text + b',"sha256":"%s"}' % sha256(text).hexdigest().encode())
+    return folder
+
+
+def headed(length: int, header: bytes = b"") -> Callable[[bytes], bytes]:
+    return lambda raw: struct.pack("<Q", length) + header + raw[8:]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        headed(2**63), headed(2**62), headed(3), headed(200_000, b"[" * 200_000),
+        lambda raw: raw[:4], lambda raw: raw.replace(b"data_offsets", b"data_offsetz"),
+        lambda raw: raw.replace(b'"data_offsets":[0,', b'"data_offsets":[9999,'),
+        lambda raw: raw[:-40],
+    ],
+)  # fmt: skip
+def test_a_tensor_file_that_lies(change: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="cannot be read"):
+        CollectedDataset({"path": str(forged(tmp_path / "x", change))})
+
+
+def test_collected_samples_that_do_not_lie(tmp_path: Path) -> None:
+    assert len(CollectedDataset({"path": str(forged(tmp_path / "x", lambda raw: raw))})) == 4

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.errors import UsageError
-from dicore.run.atomic import read_json, write_file
+from dicore.run.atomic import read_json, read_regular, write_file
 from dicore.run.folder import RunFolder
 from dicore.run.log import read_metrics
 from dicore_tools.evaluation.evaluate import evaluate
@@ -90,7 +90,7 @@ class RecordFile:
     def read(self) -> dict[tuple[str, str, int], Record]:
         """Returns the records by row, settings and seed."""
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
+            lines = read_regular(self.path).decode("utf-8").splitlines()
         except FileNotFoundError:
             return {}
         except (OSError, UnicodeDecodeError) as error:
@@ -104,7 +104,7 @@ class RecordFile:
             values["returns"] = tuple(map(float, values["returns"]))
             values["curve"] = tuple((int(step), float(mean)) for step, mean in values["curve"])
             return Record(**values)
-        except (ValueError, KeyError, TypeError) as error:
+        except (LookupError, RecursionError, TypeError, ValueError) as error:
             raise UsageError(
                 f"{self.path}:{number}: not a record of results: {error}",
                 hint="remove the line; its run is then measured again",
