@@ -170,6 +170,9 @@ class Announcer:
             say("no checkpoint to resume from: training starts from scratch")
         if not run.limits.ends:
             say("no budget and no env.stop_value: training runs until Ctrl-C, then saves")
+        elif run.limits.max_env_step is run.limits.max_train_iter is None:
+            stop = number(run.limits.stop_value)
+            say(f"no budget: training runs until a mean return of {stop}, or Ctrl-C, which saves")
         for line in [*_about_preset(request, compiled), *header]:
             say(line)
 

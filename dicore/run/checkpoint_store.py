@@ -10,8 +10,10 @@ import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -37,6 +39,10 @@ _MAX_READS: Final = 5
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SUFFIX: Final = ".pth.tar"
+SAVE_EVERY_S = 60.0
+"""Seconds of training that a killed run loses at most, unless saving is slow."""
+LATEST: Final = "latest"
+"""Name of the checkpoint that is written every minute."""
 _PERIODIC: Final = re.compile(r"iteration_(\d+)")
 
 
@@ -66,6 +72,7 @@ class CheckpointStore:
         self.failures = 0
         self._metadata = dict(metadata or {})
         self._recovered = False
+        self._next = inf
         self._written: dict[str, list[Stamp | None]] = {}
 
     def save(
@@ -96,13 +103,31 @@ class CheckpointStore:
         if complete:
             metadata["complete"] = True
         try:
+            began = time.monotonic()
             self._written[path.name] = write_state(path, state, metadata)
         except CheckpointWriteError:
             self.failures += 1
             raise
         self.failures = 0
+        if complete:
+            self.start_clock(time.monotonic() - began)
         self._prune()
+        if path.name == "final":
+            self.delete(LATEST)
         return path
+
+    def start_clock(self, cost: float = 0.0) -> None:
+        """Begins the time after which the next checkpoint is late.
+
+        Args:
+            cost: Seconds that saving takes; training becomes at most 2 % slower by it.
+        """
+        self._next = time.monotonic() + max(SAVE_EVERY_S, 50 * cost)
+
+    @property
+    def is_late(self) -> bool:
+        """The last complete checkpoint is a minute old, or fifty times what saving one takes."""
+        return time.monotonic() >= self._next
 
     def may_retry(self, error: CheckpointWriteError) -> bool:
         """Returns whether a later save may succeed after `error`, and too few have failed yet."""
@@ -141,7 +166,10 @@ class CheckpointStore:
         return self.newest_state()[0]
 
     def newest_state(self) -> tuple[str | None, Any]:
-        """Returns name and state of the checkpoint of `resumable`; None and None: there is none."""
+        """Returns name and state of the checkpoint of `resumable`; None and None: there is none.
+
+        `best`, which lacks bulky parts, is better than none.
+        """
         broken: list[str] = []
         name, state = self._first_valid(
             lambda: [name for name in self.names()[::-1] if self._may_resume(name)],
@@ -154,6 +182,9 @@ class CheckpointStore:
                 hint="use --exist new to start a new run in another folder",
                 context={"broken": tuple(broken)},
             )
+        if name is None and "best" in self.names():
+            with suppress(CheckpointError):
+                return "best", self.load("best")
         return name, state
 
     def _may_resume(self, name: str) -> bool:
@@ -250,12 +281,16 @@ class CheckpointStore:
             valid = next((name for name in surplus if self._is_valid(name)), None)
             surplus = [name for name in surplus if name != valid]
         for name in surplus:
-            path = self.folder / name
-            unnamed = temporary(path)  # so that no reader finds a half-deleted folder
-            with suppress(OSError):
-                path.rename(unnamed)
-            shutil.rmtree(unnamed, ignore_errors=True)
-            self._written.pop(name, None)
+            self.delete(name)
+
+    def delete(self, name: str) -> None:
+        """Deletes a checkpoint, if it is there."""
+        path = self.folder / name
+        unnamed = temporary(path)  # so that no reader finds a half-deleted folder
+        with suppress(OSError):
+            path.rename(unnamed)
+        shutil.rmtree(unnamed, ignore_errors=True)
+        self._written.pop(name, None)
 
     def _is_valid(self, name: str) -> bool:
         """Verifies a checkpoint; skips reading files that are unchanged since they were saved."""

@@ -19,7 +19,7 @@ from dicore.errors import (
     UsageError,
 )
 from dicore.interfaces.logger import ILogger, LogTarget
-from dicore.run.checkpoint_store import CheckpointStore
+from dicore.run.checkpoint_store import LATEST, CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.log import LogHub
 from dicore.run.metadata import RunMetadata, RunResult
@@ -253,6 +253,7 @@ class Run:
         while self._at_first_step:
             self._at_first_step.pop(0)()
         self.clock.start()
+        self.store.start_clock()
 
     def stop_clock(self) -> None:
         """Stops the clock, before the final save; later calls do nothing."""
@@ -347,6 +348,11 @@ class Run:
             )
             return None
         state, self._state = self._state, None
+        if self.resumed_from == "best":  # it has all but the bulky parts
+            lost = ["later updates", *sorted(set(self.parts) - set(state))]
+            text = "%s: no complete checkpoint: resumes from 'best', at update %d; lost: %s"
+            _log.warning(text, self.folder, self.reached["train_iter"], ", ".join(lost))
+            self.ignore_missing = True
         self.load_state_dict(state)
         return self.resumed_from
 
@@ -378,13 +384,18 @@ class Run:
             return None
 
     def save_due(self, train_iter: int) -> None:
-        """Writes the periodic checkpoint that was deferred since the last call, if any."""
+        """Writes the periodic checkpoint that was deferred since the last call, if any.
+
+        Otherwise, if the last one is old (see `CheckpointStore.is_late`), replaces `latest`.
+        """
         if self.due:
             self.due, self.deferring = False, False
             try:
                 self.save_checkpoint(f"iteration_{train_iter}")
             finally:
                 self.deferring = True
+        elif self.store.is_late:
+            self.save_checkpoint(LATEST)
 
     def save_best(self, best_return: float) -> Path | None:
         """Records a new best return and saves `best`: all parts that are not bulky."""

@@ -443,3 +443,56 @@ def test_options_of_resuming_are_not_ignored(option: list[str], tmp_path: Path) 
     done = here("train", "-e", "cartpole", "-p", "dqn", *option, cwd=tmp_path, code=2)
     assert "have no effect without --resume RUN" in done.stderr
     assert not any(tmp_path.iterdir())
+
+
+LATE = """
+import os, signal
+from dicore.run import checkpoint_store
+from dicore.run.run import Run
+
+checkpoint_store.SAVE_EVERY_S = float(os.environ["SAVE_EVERY"])
+save = Run.save_due
+
+def save_due(run, train_iter):
+    save(run, train_iter)
+    if train_iter >= int(os.environ["KILL_AT"]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Run.save_due = save_due
+checkpoint_store.CheckpointStore.is_late = property(lambda self: True)
+"""
+"""Saves after every step, as if each took a minute, and dies at an update."""
+
+
+def test_a_killed_run_goes_on_from_its_last_minute(whole: Path, tmp_path: Path) -> None:
+    """Saving by the clock changes no number, and the end deletes what it saved."""
+    (tmp_path / "late.py").write_text(LATE)
+    words = [word for word in RUN if "save_ckpt" not in word]
+    words += ['policy.learn.learner.hook={"log_show_after_iter": 50}', "--exp-name", "run"]
+    command = [*DICORE, "--plugin", "late.py", *words, "--max-env-step", str(BUDGET)]
+    env = {**environ(), "KILL_AT": "150", "SAVE_EVERY": "0"}
+    killed = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run = tmp_path / "run"
+    at = CheckpointStore(run / "ckpt").metadata("latest")["train_iter"]
+    assert 0 < at < 1000
+    here("train", "--resume", "run", cwd=tmp_path)
+    assert json.loads((run / "run.json").read_text())["resumed"][0]["checkpoint"] == "latest"
+    assert_equal(run, whole)
+    assert not (run / "ckpt/latest").exists()
+
+
+def test_a_run_without_a_complete_checkpoint_goes_on_from_the_best_and_says_what_is_lost(
+    tmp_path: Path,
+) -> None:
+    words = [word for word in RUN if "save_ckpt" not in word]
+    words += ["policy.eval.evaluator.eval_freq=100", "env.n_evaluator_episode=10"]
+    here(*words, "--exp-name", "run", "--max-env-step", "1000", cwd=tmp_path)
+    for name in ("final", "latest"):
+        CheckpointStore(tmp_path / "run/ckpt").delete(name)
+    said = here("train", "--resume", "run", "--max-env-step", "1500", cwd=tmp_path)
+    assert "no complete checkpoint: resumes from 'best', at update " in said.stderr
+    assert "; lost: later updates, buffer" in said.stderr
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    assert (record["status"], record["resumed"][0]["checkpoint"]) == ("done", "best")
+    assert record["result"]["env_step"] >= 1500

@@ -32,11 +32,22 @@ class ConsoleLogger:
     Args:
         interval: Seconds between progress lines if stdout is neither a terminal nor a notebook.
         return_tag: Metric to print as the return.
+        train_tag: Metric to print as the return while training; "": none.
+        loss_tag: Metric to print as the loss; "": none.
     """
 
-    def __init__(self, *, interval: float = 2.0, return_tag: str = "evaluator/return_mean") -> None:
+    def __init__(
+        self,
+        *,
+        interval: float = 2.0,
+        return_tag: str = "evaluator/return_mean",
+        train_tag: str = "collector/reward_mean",
+        loss_tag: str = "learner/total_loss",
+    ) -> None:
         self._interval = interval
         self._return_tag = return_tag
+        self._training = {train_tag: "train", loss_tag: "loss"}
+        self._shown_training: dict[str, float] = {}
         self._target = LogTarget(Path())
         self._shown = 0.0
         self._recent = RecentRate()
@@ -71,6 +82,9 @@ class ConsoleLogger:
         if value is not None:
             self._last = value
             self._best = value if math.isnan(self._best) else max(self._best, value)
+        for tag, name in self._training.items():
+            if tag in scalars:
+                self._shown_training[name] = scalars[tag]
         self._stale = True
         if time.monotonic() - self._shown >= self._pause:
             self._show()
@@ -132,11 +146,18 @@ class ConsoleLogger:
         parts.append(f"{self._updates} updates")
         if not math.isnan(self._last):
             parts.append(f"return {number(self._last)} (best {number(self._best)})")
+        parts += self._training_parts()
         if rate > 0:
             parts.append(f"{rate:.0f} {unit}/s")
         if left is not None and left > 0:
             parts.append(f"at most {_duration(left)} left")
         return "  ".join(parts)
+
+    def _training_parts(self) -> list[str]:
+        """Returns return and loss of the training, which change between evaluations."""
+        shown = self._shown_training
+        train = [f"train {number(shown['train'])}"] if "train" in shown else []
+        return [*train, f"loss {shown['loss']:.3g}"] if "loss" in shown else train
 
     def _draw(self) -> None:
         done, total, unit = self._progress
@@ -150,13 +171,14 @@ class ConsoleLogger:
         texts = [
             ("amount", amount),
             ("returns", returns),
+            ("training", "  ".join(self._training_parts())),
             ("rate", f"{rate:.0f}/s" if rate > 0 else ""),
             ("left", f"{_duration(left)} left" if left else ""),
             ("best", best),
             ("title", self._target.title),
         ]
         room = self._bar.console.width - _BAR_WIDTH
-        fields = dict.fromkeys(("title", "amount", "returns", "best", "rate", "left"), "")
+        fields = {name: "" for name, _ in texts}
         for name, text in texts:  # by importance: what does not fit is left out
             room -= len(text) + 1 if text else 0
             fields[name] = text if room >= 0 else ""
@@ -223,12 +245,13 @@ def _make_bar() -> Any:
         text("amount"),
         text("returns", "[bold]{}"),
         text("best"),
+        text("training"),
         text("rate"),
         text("left"),
         console=Console(highlight=False),
         auto_refresh=False,
     )
-    bar.add_task("", title="", amount="", returns="", best="", rate="", left="")
+    bar.add_task("", title="", amount="", returns="", best="", training="", rate="", left="")
     bar.start()
     return bar
 

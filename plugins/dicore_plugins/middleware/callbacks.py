@@ -295,7 +295,8 @@ class CkptSaver:
         yield
         if self._interval is not None and self._interval.due(ctx.train_iter):
             self._save(f"iteration_{ctx.train_iter}", ctx)
-        if self._run is not None and self._run.due:
+        late = self._executor is None and self._store.is_late
+        if self._run is not None and (self._run.due or late):
             self._at_rest(lambda: self._run.save_due(self._task.ctx.train_iter))
         if self._save_finish and self._task.finish:
             self._save("final", ctx)

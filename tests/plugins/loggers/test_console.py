@@ -252,3 +252,18 @@ def test_the_time_left_of_a_budget_of_updates_leaves_out_what_was_before_the_fir
         logger.log_scalars({"x": 0.0}, env_step=second, train_iter=max(0, second - 10))
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.endswith("10/60 updates  10 updates  1 updates/s  at most 50 s left")
+
+
+def test_return_and_loss_of_the_training_change_between_evaluations(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logger = ConsoleLogger(interval=0.0)
+    logger.open(LogTarget(Path("log")))
+    steps = ({RETURN: 5}, {"collector/reward_mean": 12.25}, {"learner/total_loss": 0.00123})
+    for step, scalars in enumerate(steps):
+        logger.log_scalars(scalars, env_step=step, train_iter=0)
+    logger.close()
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(
+        "2 env steps  0 updates  return 5.0 (best 5.0)  train 12.2  loss 0.00123"
+    )
