@@ -168,6 +168,10 @@ class Announcer:
         say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
         if request.exist == "resume" and run.resumed_from is None:
             say("no checkpoint to resume from: training starts from scratch")
+        if run.resumed_from == "best":
+            at = run.reached["train_iter"]
+            say(f"no complete checkpoint: resumes from 'best', at update {at};"
+                " later updates and bulky parts, such as the replay buffer, are lost")  # fmt: skip
         if not run.limits.ends:
             say("no budget and no env.stop_value: training runs until Ctrl-C, then saves")
         elif run.limits.max_env_step is run.limits.max_train_iter is None:

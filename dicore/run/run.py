@@ -348,11 +348,8 @@ class Run:
             )
             return None
         state, self._state = self._state, None
-        if self.resumed_from == "best":  # it has all but the bulky parts
-            lost = ["later updates", *sorted(set(self.parts) - set(state))]
-            text = "%s: no complete checkpoint: resumes from 'best', at update %d; lost: %s"
-            _log.warning(text, self.folder, self.reached["train_iter"], ", ".join(lost))
-            self.ignore_missing = True
+        if self.resumed_from == "best":
+            self.ignore_missing = True  # it has all but the bulky parts
         self.load_state_dict(state)
         return self.resumed_from
 

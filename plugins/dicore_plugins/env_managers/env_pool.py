@@ -398,4 +398,4 @@ def advice(error: BaseException) -> str:
         return "install what the message names"
     if isinstance(error, TypeError) and "required" in str(error) and "argument" in str(error):
         return "give the parameter a type or a default; then it is an option of the config: env.…"
-    return "see the exception above; make one env by hand to reproduce it"
+    return "--debug shows the traceback; make one env by hand to reproduce it"

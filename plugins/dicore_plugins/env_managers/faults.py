@@ -75,7 +75,7 @@ def step_error(
         )
     return EnvStepError(
         f"env {env_id}: {where} failed on action {action}: {described(error)}",
-        hint="see the exception above; call reset({env_id: None}) to start a new episode",
+        hint="--debug shows the traceback; call reset({env_id: None}) to start a new episode",
         context=context,
     )
 
@@ -93,7 +93,7 @@ def reset_error(env_id: int, seed: int, tries: int, error: BaseException) -> Env
     times = f"{tries} times" if tries > 1 else "once"
     failed = EnvResetError(
         f"env {env_id}: reset failed {times} (seed {seed}): {described(error)}",
-        hint=getattr(error, "hint", "") or "see the exception above",
+        hint=getattr(error, "hint", "") or "--debug shows the traceback",
         context={"env_id": env_id, "seed": seed, "tries": tries},
     )
     failed.__cause__ = error

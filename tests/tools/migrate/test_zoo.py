@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dicore.cli import main
 from dicore.config import compile_config
 from dicore.errors import ConfigError, UsageError
 from dicore_tools.migrate.convert import Migrated, migrate
@@ -131,9 +132,9 @@ def test_bad_files_are_one_error(
 @pytest.mark.parametrize(
     ("text", "observations", "told"),
     [
-        ("true", True, "observations only"),
-        ('"dict(norm_obs=True, norm_reward=False)"', True, "observations only"),
-        ("\"{'norm_obs': False, 'norm_reward': True}\"", None, "rewards are not normalised"),
+        ("true", True, "obs_norm"),
+        ('"dict(norm_obs=True, norm_reward=False)"', True, "obs_norm"),
+        ("\"{'norm_obs': False, 'norm_reward': True}\"", None, "reward_norm: each env"),
         ("false", None, ""),
     ],
 )
@@ -167,3 +168,64 @@ def test_values_of_other_forms_are_named(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         made(tmp_path, f"{name}.yml", f"Pendulum-v1: {{{value}}}", "Pendulum-v1")
+
+
+HER = """
+FetchReach-v4:
+  n_timesteps: 20000
+  buffer_size: 1000000
+  replay_buffer_class: HerReplayBuffer
+  replay_buffer_kwargs: "dict(goal_selection_strategy='final', n_sampled_goal=3)"
+"""
+
+
+def test_hindsight_is_the_reward_model_that_draws_from_whole_episodes(tmp_path: Path) -> None:
+    result = made(tmp_path, "tqc.yml", HER, "FetchReach-v4")
+    assert not result.problems
+    assert result.tree["policy"]["reward_model"] == {
+        "type": "her", "strategy": "final", "replay_k": 3,
+    }  # fmt: skip
+    assert result.tree["policy"]["other"]["replay_buffer"]["type"] == "episode"
+    assert "replay_buffer_class: policy.reward_model=her; " in "\n".join(map(str, result.changes))
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".yml", ".json", ".py"])
+def test_the_suffix_names_the_format_that_is_written(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ppo.yml").write_text(PPO)
+    out = tmp_path / f"c{suffix}"
+    words = ["migrate", str(tmp_path / "ppo.yml"), "--env", "CartPole-v1", "-o", str(out)]
+    assert main(words) == 0
+    assert f"train it: dicore train {out}" in capsys.readouterr().out
+    cfg = compile_config(str(out))
+    assert cfg.cfg == compile_config(made(tmp_path, "ppo.yml", PPO, "CartPole-v1").tree).cfg
+
+
+def test_what_cannot_be_written_or_trained_is_not_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tqc.yml").write_text(HER.replace("FetchReach-v4", "NoSuch-v4"))
+    words = ["migrate", str(tmp_path / "tqc.yml"), "--env", "NoSuch-v4", "-o"]
+    for name in ("c.toml", "c"):
+        assert main([*words, str(tmp_path / name)]) == 2
+        assert "hint: name a file that ends in .yaml, .yml, .json or .py" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()
+    assert main([*words, str(tmp_path / "c.yaml")]) == 1
+    out = capsys.readouterr().out
+    assert "it cannot be trained here: env.env_id: gymnasium has no 'NoSuch-v4'" in out
+    assert "train it" not in out
+
+
+def test_a_folder_of_hyper_parameter_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "hyperparams"
+    folder.mkdir()
+    (folder / "ppo.yml").write_text(PPO)
+    (folder / "tqc.yml").write_text(HER)
+    (folder / "notes.yml").write_text("hello: 1")
+    assert main(["migrate", str(folder), "-o", str(tmp_path / "made")]) == 0
+    assert "3 of 3 configs converted" in capsys.readouterr().out
+    names = ["ppo_CartPole-v1.yaml", "ppo_Pendulum-v1.yaml", "tqc_FetchReach-v4.yaml"]
+    assert sorted(file.name for file in (tmp_path / "made").iterdir()) == names

@@ -257,7 +257,7 @@ class WorkerLostError(EnvError):
         """Returns the error for a question `name` that was not answered."""
         return cls(
             f"env {env_id} gave no answer to {name}: {described(error)}",
-            hint="see the exception above; call reset({env_id: None}) to start a new episode",
+            hint="--debug shows the traceback; call reset({env_id: None}) to start a new episode",
             context={"env_id": env_id},
         )
 

@@ -151,7 +151,7 @@ class Columns:
         if not isinstance(error, FailedEnvError):
             return EnvStepError(
                 f"the step of {self._name} failed: {described(error)}",
-                hint="see the exception above; call reset() to start new episodes",
+                hint="--debug shows the traceback; call reset() to start new episodes",
             )
         env_id, cause = error.env_id, error.cause
         if isinstance(cause, Fault):
@@ -188,7 +188,7 @@ def _reset_error(
         return EnvResetError(
             f"the reset of the vector env failed (seed {seeds[0]}, try {tries}):"
             f" {described(error)}",
-            hint="see the exception above",
+            hint="--debug shows the traceback",
             context={"seed": seeds[0]},
         )
     env_id, cause = error.env_id, error.cause

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ _EPILOG = """\b
 Examples:
   dicore migrate cartpole_dqn_config.py                  print what changes
   dicore migrate cartpole_dqn_config.py -o cartpole.yaml
-  dicore migrate dizoo/classic_control -o configs        a whole folder
+  dicore migrate dizoo/classic_control -o configs        a whole folder, also of rl-zoo3
   dicore migrate hyperparams/ppo.yml --env CartPole-v1 -o cartpole_ppo.yaml
   dicore train cartpole.yaml
 
@@ -31,7 +33,7 @@ dropped because it has no effect, and lost because dicore has nothing that does 
 
 @click.command(name="migrate", epilog=_EPILOG)
 @click.argument("source", metavar="FILE|FOLDER")
-@click.option("-o", "--out", metavar="FILE|FOLDER", help="YAML file, or a folder for a folder.")
+@click.option("-o", "--out", metavar="FILE|FOLDER", help="File (.yaml .json .py), or a folder.")
 @click.option("-e", "--env", "env_id", metavar="ID", help="Entry of a YAML file of rl-zoo3.")
 @click.option("-p", "--policy", "algorithm", metavar="NAME", help="Its algorithm.  [default: FILE]")
 @click.option("--force", is_flag=True, help="Write over existing files.")
@@ -67,25 +69,44 @@ def command(
     lost = plural(made.losses, "option") + " lost"
     if out is None:
         say(f"{made.source} can be converted, {lost}: dicore migrate {source} -o config.yaml")
-    else:
-        say(f"{out}: made of {made.source}, {lost}; train it: dicore train {out}", result=True)
+        return
+    trust = " (it names code by path)" if "py:" in str(made.tree) else ""
+    told = f"{out}: made of {made.source}, {lost}"
+    if problem := _cannot_train(Path(out)):
+        say(f"{told}; it cannot be trained here: {problem}", result=True)
+        ctx.exit(1)
+    say(f"{told}; train it: dicore train {out}{trust}", result=True)
+
+
+def _cannot_train(file: Path) -> str:
+    """Returns why a training by a config fails before it makes a folder; "" if it does not."""
+    from dicore.run.request import TrainRequest
+    from dicore_tools.commands.config import check_request
+
+    try:
+        check_request(TrainRequest(config=str(file), argv=()))
+    except DicoreError as error:
+        return str(error).replace("\n", " ")
+    return ""
 
 
 def _folder(source: Path, out: Path | None, *, force: bool) -> int:
     """Converts all configs below a folder, and prints a table; returns the exit code."""
     from dicore_tools.migrate.convert import migrate
 
-    files = [file for file in sorted(source.rglob("*.py")) if _is_config(file)]
-    if not files:
+    found = [*_configs(source)]
+    if not found:
         raise UsageError(
-            f"{source}: no config of DI-engine below it",
-            hint="its configs are Python files that define create_config",
+            f"{source}: no config of DI-engine or rl-zoo3 below it",
+            hint="the former are Python files that define create_config, the latter YAML files"
+            " named after an algorithm, such as ppo.yml",
         )
     rows, failed = [], 0
-    for file in files:
-        name = str(file.relative_to(source))
+    for file, entry in found:
+        name = str(file.relative_to(source).with_suffix("")) + f"_{entry}" * bool(entry)
+        name = name.replace(":", "_") + (".yaml" if entry else ".py")
         try:
-            made = migrate(file)
+            made = migrate(file, entry)
             if made.problems:
                 raise ConfigError(made.problems)
             if out is not None:
@@ -96,8 +117,21 @@ def _folder(source: Path, out: Path | None, *, force: bool) -> int:
             rows.append((name, "not", str(error).replace("\n", "; ")))
     write_table(("file", "", "remarks"), rows)
     where = "" if out is None else f" to {out}"
-    say(f"{len(files) - failed} of {plural(len(files), 'config')} converted{where}", result=True)
+    say(f"{len(found) - failed} of {plural(len(found), 'config')} converted{where}", result=True)
     return 1 if failed else 0
+
+
+def _configs(source: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yields the configs below a folder: Python files, and YAML files with each entry."""
+    from dicore_tools.migrate.zoo import DEFAULTS, entries
+
+    for file in sorted(source.rglob("*.py")):
+        if _is_config(file):
+            yield file, None
+    for file in sorted([*source.rglob("*.yml"), *source.rglob("*.yaml")]):
+        if file.stem in DEFAULTS:
+            with suppress(ConfigError):
+                yield from ((file, entry) for entry in entries(file) if entry != "default")
 
 
 def _is_config(file: Path) -> bool:
@@ -110,5 +144,6 @@ def _write(file: Path, made: Migrated, *, force: bool) -> None:
 
     if file.exists() and not force:
         raise UsageError(f"{file} exists", hint="name another file, or add --force")
+    text = migrated_text(made, file.suffix)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(migrated_text(made), encoding="utf-8")
+    file.write_text(text, encoding="utf-8")

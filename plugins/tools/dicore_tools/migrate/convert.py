@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dicore.config import compile_config
+from dicore.data.json_codec import dumps
 from dicore.errors import ConfigError, DicoreError, UsageError
+from dicore_tools.config_formats.python_form import python_source
 from dicore_tools.config_formats.yaml_form import yaml_source
 from dicore_tools.migrate.changes import Change, Tree
 from dicore_tools.migrate.di_engine import convert
@@ -17,6 +19,7 @@ from dicore_tools.migrate.zoo import convert_entry
 
 __all__ = ["Migrated", "migrate", "migrated_text"]
 
+_FORMATS = "name a file that ends in .yaml, .yml, .json or .py"
 _UNKNOWN = "has no option"
 _ROUNDS = 4
 """An option can become unknown when another one is left out."""
@@ -77,8 +80,26 @@ def migrate(file: str | Path, env_id: str | None = None, algorithm: str | None =
     return _fitted(str(path), tree, changes)
 
 
-def migrated_text(made: Migrated) -> str:
-    """Returns a YAML config whose first lines say what differs from its source."""
+def migrated_text(made: Migrated, suffix: str = ".yaml") -> str:
+    """Returns a config whose first lines say what differs from its source.
+
+    Args:
+        made: The converted config.
+        suffix: `.yaml`, `.yml`, `.py`, or `.json`, which has no such lines.
+
+    Raises:
+        UsageError: another suffix.
+    """
+    if suffix == ".json":
+        return dumps(made.tree) + "\n"
+    if suffix == ".py":
+        doc = "\n".join([f"Made by `dicore migrate {made.source}`.", "", *map(str, made.changes)])
+        halves = {"main_config": made.tree, "create_config": {}}
+        return python_source(halves, doc.replace("\\", "/"), formatted=True)
+    if suffix not in (".yaml", ".yml"):
+        raise UsageError(
+            f"--out: cannot write a file {suffix or 'without a suffix'}", hint=_FORMATS
+        )
     lines = [f"Made by `dicore migrate {made.source}`."]
     lines += [str(each) for each in made.changes]
     comment = "\n".join(

@@ -57,6 +57,8 @@ _HANDLED = frozenset(
         "use_rms_prop",
         "normalize",
         "ent_coef",
+        "replay_buffer_class",
+        "replay_buffer_kwargs",
     ]
 )
 """Options that take more than a new name."""
@@ -64,7 +66,6 @@ _HANDLED = frozenset(
 _IGNORED = {
     "policy": "the model is chosen by the observations",
     "optimize_memory_usage": "next observations are never stored twice",
-    "replay_buffer_class": "named by the algorithm",
     "device": "set policy.cuda",
 }
 
@@ -291,9 +292,12 @@ class _Entry:
         obs, rewards = self._normalized()
         if obs:
             self.tree.put("policy.model.obs_norm", True)
-            self.tree.note("normalize", "changed", "policy.model.obs_norm: observations only")
-        elif rewards:
-            self.tree.note("normalize", "lost", "rewards are not normalised")
+            self.tree.note("normalize", "changed", "policy.model.obs_norm")
+        if rewards:
+            norm = {"type": "reward_norm", "reward_discount": self.entry["gamma"]}
+            self.tree.put("env.env_wrapper", [norm])
+            text = "env.env_wrapper reward_norm: each env by statistics of its own, not clipped"
+            self.tree.note("normalize", "changed", text)
         if self.entry.get("use_sde"):
             self.tree.note("use_sde", "lost", "noise of each step; gSDE is for sac and tqc")
             self.tree.pop("policy.collect.sde_sample_freq")
@@ -331,10 +335,31 @@ class _Entry:
             self.tree.note("use_sde", "lost", "noise of each step: no gSDE with crossq")
         elif self.entry.get("use_sde"):
             self.tree.put("policy.model.gsde", True)
+        if "Her" in str(self.entry.get("replay_buffer_class", "")):
+            self._hindsight()
+        elif "replay_buffer_class" in self.entry:
+            self.tree.note("replay_buffer_class", "dropped", "named by the algorithm")
         names = ("observations", "rewards")
         if off := [each for each, on in zip(names, self._normalized(), strict=True) if on]:
             text = f"{' and '.join(off)} are not normalised"
             self.tree.note("normalize", "lost", text)
+
+    def _hindsight(self) -> None:
+        """Hindsight experience replay: a reward model here, which draws from whole episodes."""
+        given = self.entry.get("replay_buffer_kwargs", {})
+        if isinstance(given, str):
+            try:
+                given = _value(ast.parse(given.strip(), mode="eval").body)
+            except (SyntaxError, ValueError) as error:
+                raise ConfigError(f"replay_buffer_kwargs: not a call of dict: {given}") from error
+        strategy = str(given.get("goal_selection_strategy", "future")).lower()
+        her = {"type": "her", "strategy": strategy, "replay_k": given.get("n_sampled_goal", 4)}
+        self.tree.put("policy.reward_model", her)
+        self.tree.put("policy.other.replay_buffer.type", "episode")
+        steps = int(self.tree.get("policy.other.replay_buffer.replay_buffer_size", 1_000_000))
+        self.tree.put("policy.other.replay_buffer.replay_buffer_size", max(1, steps // 100))
+        text = f"policy.reward_model=her; {max(1, steps // 100)} episodes, not {steps} env steps"
+        self.tree.note("replay_buffer_class", "changed", text)
 
     def _exploration(self) -> None:
         if "exploration_fraction" in self.entry:
