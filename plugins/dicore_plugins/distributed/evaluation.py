@@ -65,6 +65,11 @@ class RemoteEvaluator(ScheduledEvaluator):
         result: EvalResult | None = self._local.last_result
         return result
 
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the last evaluations reached the stop value."""
+        return bool(getattr(self._local, "has_stopped", False))
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the state of the configured evaluator."""
         return dict(self._local.state_dict())

@@ -362,7 +362,7 @@ class TrainingPipeline:
                 run.deferring = True
                 run.first_step()
                 parts.learner.call_hook("before_run")
-                if not _is_spent(run):
+                if not _is_spent(run) and not _has_stopped(parts):
                     task.run()
                 run.deferring = False
                 self._finish(parts, run)
@@ -423,8 +423,12 @@ class TrainingPipeline:
         """Evaluates if a budget ended the training, stops the clock and saves `final`."""
         train_iter, env_step = parts.learner.train_iter, _env_step(parts)
         evaluator = parts.evaluator if evaluates(parts.cfg) else None
-        stopped = evaluator is not None and getattr(evaluator.last_result, "stop", False)
-        final_eval = self._cfg.final_eval and not run.stop_requested
+        stopped = _has_stopped(parts)
+        is_made = run.resumed_from == "final" and run.reached == {  # it was killed after its end
+            "env_step": env_step,
+            "train_iter": train_iter,
+        }
+        final_eval = self._cfg.final_eval and not run.stop_requested and not is_made
         if evaluator is not None and not stopped and final_eval:
             save = lambda name: run.save_best(evaluator.best_return)  # noqa: E731
             annealed = eval_kwargs(parts.policy.command_mode.get_setting_eval, train_iter, env_step)
@@ -462,6 +466,15 @@ def _is_spent(run: Any) -> bool:
     """Returns whether the checkpoint to resume from has reached a budget: only the end is left."""
     budget = {"env_step": run.limits.max_env_step, "train_iter": run.limits.max_train_iter}
     return any(most is not None and run.reached[name] >= most for name, most in budget.items())
+
+
+def _has_stopped(parts: Parts) -> bool:
+    """Returns whether an evaluation has reached the stop value, also before the run was resumed."""
+    if not evaluates(parts.cfg):
+        return False
+    evaluator = parts.evaluator
+    found = getattr(evaluator.last_result, "stop", False)
+    return bool(found or getattr(evaluator, "has_stopped", False))
 
 
 def _log(run: Any, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import shutil
 import time
@@ -219,9 +220,47 @@ def evaluated(folder: Path) -> list[tuple[Any, ...]]:
     )
 
 
+def result_of(folder: Path) -> Any:
+    return json.loads((folder / "run.json").read_text())["result"]
+
+
 def best_of(folder: Path) -> Any:
     found = read_state(folder / "ckpt" / "best")
     return found["evaluator"]["best_return"], found["learner"]["last_iter"]
+
+
+@pytest.mark.parametrize("async_mode", [True, False])
+def test_a_stop_value_that_was_reached_before_a_kill_is_not_missed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, async_mode: bool
+) -> None:
+    """RELIABILITY C16: the run ends as it would have, and once more ends at once."""
+    copies: list[Path] = []
+    save = Run.save_checkpoint
+
+    def copying(run: Run, name: str, state: Any = None) -> Any:
+        made = save(run, name, state)
+        if made is not None and (name == "final" or name.startswith("iteration_")):
+            copies.append(tmp_path / f"{name}_{len(copies)}")
+            shutil.copytree(run.folder.path, copies[-1])
+        return made
+
+    monkeypatch.setattr(Run, "save_checkpoint", copying)
+    wishes = {**WISHES, "max_env_step": 512, "overrides": [
+        *WISHES["overrides"], "env.stop_value=8.5", "policy.eval.evaluator.eval_freq=20",
+        "policy.learn.learner.hook.save_ckpt_after_iter=20", "policy.collect.n_sample=16",
+        "policy.learn.update_per_collect=10", f"pipeline.async_mode={str(async_mode).lower()}",
+    ]}  # fmt: skip
+    launch(exp_name=str(folder), **wishes)
+    monkeypatch.setattr(Run, "save_checkpoint", save)
+    whole = result_of(folder)
+    assert whole["stop"]
+    assert len(copies) >= 2
+    for copy in copies[-2:]:
+        launch(resume=str(copy))
+        found = result_of(copy)
+        assert (found["stop"], found["best_return"]) == (True, whole["best_return"])
+        assert found["train_iter"] == whole["train_iter"]
+        assert evaluated(copy) == evaluated(folder)
 
 
 def test_a_run_that_is_killed_after_a_checkpoint_evaluates_as_if_it_were_not(

@@ -352,6 +352,11 @@ class InteractionEvaluator(ScheduledEvaluator):
 
     # ---- state
 
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the last evaluations reached the stop value, also those before a resume."""
+        return self._consecutive >= self._cfg.consecutive
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the results so far and the environments' counters, without running episodes."""
         return {
