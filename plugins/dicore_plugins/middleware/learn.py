@@ -33,7 +33,7 @@ def data_pusher(
 
     Args:
         cfg: The whole compiled config.
-        buffer_: Replay buffer (`IBuffer`).
+        buffer_: Replay buffer (`IBuffer`), or a `DequeBuffer`.
         group_by_env: True: one push per trajectory segment, cut at `ctx.trajectory_end_idx`; False
             or None: one push for all samples.
 
@@ -61,17 +61,35 @@ def data_pusher(
                 put(episode, ctx.env_step)
             ctx.episodes = None
 
-    warned = False
+    warned, storage = False, _replay(buffer_)
     prepared = _whole if getattr(buffer_, "keeps_origin", False) else without_origin
 
     def put(samples: Any, env_step: int) -> None:
         nonlocal warned
-        answer = buffer_.push(samples, cur_collector_envstep=env_step)
+        answer = storage.push(samples, cur_collector_envstep=env_step)
         if not answer and hasattr(answer, "reason") and not warned:
             warned = True
             _DATA_LOG.warning("the buffer drops samples that it refuses: %s", answer.reason)
 
     return push
+
+
+def _replay(buffer_: Any) -> Any:
+    """Returns a replay buffer as it is, and a `DequeBuffer` as one."""
+    if hasattr(buffer_, "sample_batch") or not hasattr(buffer_, "export_data"):
+        return buffer_
+    from dicore_plugins.buffers.deque.samples import DequeSamples
+
+    return DequeSamples(buffer_)
+
+
+def _replays(source: Source) -> Source:
+    """Returns one or several buffers as `_replay` does each."""
+    if isinstance(source, Mapping):
+        return {name: _replay(each) for name, each in source.items()}
+    if isinstance(source, list | tuple):
+        return [(_replay(each), share) for each, share in source]
+    return _replay(source)
 
 
 def _whole(data: Any) -> Any:
@@ -134,8 +152,8 @@ def offpolicy_data_fetcher(
     Returns:
         A middleware: -> train_data; afterwards train_output's priorities -> the buffer.
     """
-    size = cfg.policy.learn.batch_size
-    shares, with_priority = _shares(buffer_, size), cfg.policy.priority
+    size, storage = cfg.policy.learn.batch_size, _replays(buffer_)
+    shares, with_priority = _shares(storage, size), cfg.policy.priority
     warned, refused, reuse = not data_shortage_warning, False, True
 
     def join_task(task: Any) -> None:
@@ -150,7 +168,7 @@ def offpolicy_data_fetcher(
                 _warn_of_shortage(_DATA_LOG.warning, *short)
                 warned = True
             return
-        drawn = _sample(buffer_, shares, ctx.train_iter, reuse=reuse)
+        drawn = _sample(storage, shares, ctx.train_iter, reuse=reuse)
         refused = refused or warn_of_refusal(drawn)
         ctx.train_data = drawn or None
 
@@ -161,7 +179,7 @@ def offpolicy_data_fetcher(
             return
         output = ctx.train_output[-1] if isinstance(ctx.train_output, list) else ctx.train_output
         if output and "priority" in output:
-            _update_priorities(buffer_, shares, ctx.train_data, output["priority"])
+            _update_priorities(storage, shares, ctx.train_data, output["priority"])
 
     made: Any = fetch if with_priority else draw
     made.__qualname__ = offpolicy_data_fetcher.__qualname__
@@ -405,7 +423,7 @@ class OffPolicyLearner:
         settings: Settings | None = None,
     ) -> None:
         self.learner = as_learner(cfg, policy, run)
-        self._buffer = buffer_
+        self._buffer = _replay(buffer_)
         self._reward_model = reward_model
         self._settings = settings
         self._last_env_step = 0

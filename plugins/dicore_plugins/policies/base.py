@@ -18,7 +18,7 @@ from dicore.config.compiler import as_config
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch, TimestepBatch, Tree, tree_map, tree_paths
 from dicore.data.tree import is_tensor
-from dicore.errors import ModeError, SchemaError, UsageError
+from dicore.errors import DicoreError, ModeError, SchemaError, UsageError
 from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode, Tail
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
 
@@ -29,6 +29,8 @@ def _nothing() -> None:
     """Prepares a mode that needs no preparation."""
 
 
+_RAW = (TypeError, ValueError, RuntimeError, LookupError, StopIteration)
+"""What networks raise for arrays that they cannot compute with."""
 _COMPILED = "_orig_mod."
 """What `torch.compile` puts into the names of parameters."""
 
@@ -142,9 +144,8 @@ class Policy:
     @property
     def command_mode(self) -> CommandMode:
         """Functions that compute annealed settings; see `CommandMode`."""
-        return CommandMode(
-            self._get_setting_learn, self._get_setting_collect, self._get_setting_eval
-        )
+        settings = self._get_setting_learn, self._get_setting_collect, self._get_setting_eval
+        return CommandMode(*map(_with_counters, settings))
 
     def mode(self, field: str, make: Callable[[], Any]) -> Any:
         """Returns a mode, which is created when it is first asked for.
@@ -167,7 +168,7 @@ class Policy:
 
     def _make_learn_mode(self) -> LearnMode:
         return LearnMode(
-            forward=self._forward_learn,
+            forward=self._guarded_learn,
             reset=self._reset_learn,
             info=self.__repr__,
             monitor_vars=self._monitor_vars_learn,
@@ -179,7 +180,7 @@ class Policy:
 
     def _make_collect_mode(self) -> CollectMode:
         return CollectMode(
-            forward=self._forward_collect,
+            forward=self._guarded_collect,
             process_transition=self._process_transition,
             get_train_sample=self._samples_of_block,
             reset=self._reset_collect,
@@ -191,13 +192,44 @@ class Policy:
 
     def _make_eval_mode(self) -> EvalMode:
         return EvalMode(
-            forward=self._forward_eval,
+            forward=self._guarded_eval,
             reset=self._reset_eval,
             get_attribute=self.get_attribute,
             set_attribute=self.set_attribute,
             state_dict=self._state_dict_model,
             load_state_dict=self._load_state_dict_model,
         )
+
+    def _guarded_learn(self, data: Any, **kwargs: Any) -> Any:
+        try:
+            return self._forward_learn(data, **kwargs)
+        except _RAW as error:
+            self._diagnose(error, "problem_of_samples", data)
+            raise
+
+    def _guarded_collect(self, obs: Any, **kwargs: Any) -> Any:
+        try:
+            return self._forward_collect(obs, **kwargs)
+        except _RAW as error:
+            self._diagnose(error, "problem_of_obs", obs)
+            raise
+
+    def _guarded_eval(self, obs: Any, **kwargs: Any) -> Any:
+        try:
+            return self._forward_eval(obs, **kwargs)
+        except _RAW as error:
+            self._diagnose(error, "problem_of_obs", obs)
+            raise
+
+    def _diagnose(self, error: Exception, finder: str, given: Any) -> None:
+        """Raises the error that says what is wrong with the arguments, if that is found."""
+        from dicore_plugins.policies import diagnosis
+
+        if isinstance(error, DicoreError):
+            return
+        problem: DicoreError | None = getattr(diagnosis, finder)(self, given)
+        if problem is not None:
+            raise problem from error
 
     # ---- overridden by policies
 
@@ -399,6 +431,22 @@ class Actor:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._model, name)
+
+
+def _with_counters(setting: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Returns the function, with an error that names a counter that is not given to it."""
+
+    def computed(command_info: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return setting(command_info)
+        except KeyError as error:
+            raise UsageError(
+                f"{setting.__name__.lstrip('_')}: the counter {error} is missing; got"
+                f" {', '.join(map(str, command_info)) or 'none'}",
+                hint="pass {'envstep': env steps, 'learner_step': updates}",
+            ) from error
+
+    return computed
 
 
 def action_bounds(cfg: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:

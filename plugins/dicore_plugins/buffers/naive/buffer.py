@@ -17,6 +17,7 @@ import numpy as np
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
 from dicore.errors import (
+    ConfigError,
     ReplayCapacityError,
     ReplayUnderflowError,
     SchemaError,
@@ -24,7 +25,7 @@ from dicore.errors import (
 )
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
-from dicore_plugins.buffers.naive.config import NaiveConfig
+from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.ring import MUCH, IntArray, Ring
 
 _LOG = logging.getLogger("dicore.buffer")
@@ -64,6 +65,11 @@ class NaiveReplayBuffer:
         folder: str | Path | None = None,
     ) -> None:
         self._cfg = cfg = as_config(cfg, NaiveConfig)
+        if missing := set(RingConfig().keys()) - set(cfg.keys()):
+            raise ConfigError(
+                f"the section is of '{cfg.type or type(cfg).__name__}' and lacks {min(missing)}",
+                hint="build the buffer that it names: cfg.policy.other.replay_buffer.build(None)",
+            )
         self._lock = threading.RLock()
         if cfg.replay_buffer_size * self.slot_bytes >= MUCH:
             from dicore_plugins.buffers.memory import check_memory

@@ -38,6 +38,7 @@ class DQN(nn.Module):
         noisy: Use noisy linear layers in the heads, for exploration; see `NoisyMLP`.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
         conv: Name of the CNN for images; see `image_encoder`.
+        type: No effect; with it, `DQN(**cfg.policy.model)` takes a whole section.
         **form: Arguments of `MLP` for the hidden layers: activation, layer_norm, initial_bias.
 
     Raises:
@@ -58,6 +59,7 @@ class DQN(nn.Module):
         head: Callable[..., QHead] | None = None,
         noisy: bool = False,
         conv: str = "auto",
+        type: str | None = None,  # noqa: A002 - the key of a config
         **form: Any,
     ) -> None:
         super().__init__()

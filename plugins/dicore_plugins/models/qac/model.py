@@ -45,6 +45,7 @@ class QAC(nn.Module):
         num_outputs: N, outputs of each Q network; a subclass with N > 1 implements `expected`.
         renorm: Normalise the inputs of all layers by `BatchRenorm` with this many batches of
             warm-up; None: do not. The network is then in evaluation mode at first.
+        type: No effect; with it, `QAC(**cfg.policy.model)` takes a whole section.
 
     Attributes:
         obs_norm: The running statistics of the observations, or None.
@@ -72,6 +73,7 @@ class QAC(nn.Module):
         obs_norm: bool = False,
         num_outputs: int = 1,
         renorm: int | None = None,
+        type: str | None = None,  # noqa: A002 - the key of a config
     ) -> None:
         super().__init__()
         width = count_of(action_shape, "action_shape", "action values")

@@ -63,6 +63,7 @@ class VAC(nn.Module):
         log_std_init: Initial log standard deviation of continuous actions.
         obs_norm: Normalise observations by running statistics.
         initial_weights: `orthogonal` with gain 0.01 for the actions, or `uniform`; see `MLP`.
+        type: No effect; with it, `VAC(**cfg.policy.model)` takes a whole section.
         value_norm: The critic learns normalised values; `value` is in units of the reward.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
         conv: Name of the CNN for images; see `image_encoder`.
@@ -100,6 +101,7 @@ class VAC(nn.Module):
         obs_parts: Sequence[Part] | None = None,
         conv: str = "auto",
         initial_weights: InitialWeights = "orthogonal",
+        type: str | None = None,  # noqa: A002 - the key of a config
     ) -> None:
         super().__init__()
         problem = action_shape_problem(action_shape)
