@@ -37,6 +37,8 @@ SPACES: dict[str, gym.Space[Any]] = {
         (spaces.Dict({"grey": spaces.Box(0, 2, (2, 2), np.uint8)}), spaces.MultiBinary(2))
     ),
 }
+WHOLE_WARM_UP = ["policy.collect.random_collect_size=128"]
+"""Presets of these environments warm up for longer than the runs here last."""
 VECTOR, TWO = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2)
 BEST: dict[str, tuple[gym.Space[Any], gym.Space[Any], Any]] = {
     **{f"obs_{name}": (space, TWO, 1) for name, space in SPACES.items()},
@@ -209,7 +211,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(env: str, tmp_path: Path) -> 
     def train(name: str, steps: int, *, resume: bool = False) -> Any:
         given: dict[str, Any] = {
             "exp_name": str(tmp_path / name), "env": env, "policy": "dqn", "seed": 0,
-            "overrides": ["pipeline.logger=[]", "env.stop_value=2"],
+            "overrides": ["pipeline.logger=[]", "env.stop_value=2"] + WHOLE_WARM_UP,
         }  # fmt: skip
         given = {"resume": str(tmp_path / name)} if resume else given
         return launch(**given, max_env_step=steps)
