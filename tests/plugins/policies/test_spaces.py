@@ -211,14 +211,14 @@ def test_a_resumed_run_equals_an_uninterrupted_one(env: str, tmp_path: Path) -> 
     def train(name: str, steps: int, *, resume: bool = False) -> Any:
         given: dict[str, Any] = {
             "exp_name": str(tmp_path / name), "env": env, "policy": "dqn", "seed": 0,
-            "overrides": ["pipeline.logger=[]", "env.stop_value=2"] + WHOLE_WARM_UP,
+            "overrides": ["pipeline.logger=[]", "env.stop_value=2", *WHOLE_WARM_UP],
         }  # fmt: skip
         given = {"resume": str(tmp_path / name)} if resume else given
         return launch(**given, max_env_step=steps)
 
-    whole, _ = train("whole", 1200), train("half", 600)
-    rest = train("half", 1200, resume=True)
-    assert rest.run.result.env_step == whole.run.result.env_step == 1200
+    whole, _ = train("whole", 1280), train("half", 640)  # whole collects of 64 samples
+    rest = train("half", 1280, resume=True)
+    assert rest.run.result.env_step == whole.run.result.env_step == 1280
     one, two = (each.policy.get_attribute("model").state_dict() for each in (whole, rest))
     assert all(torch.equal(one[key], two[key]) for key in one)
     assert len(evaluate(tmp_path / "half", n_episode=5, seed=1).returns) == 5
