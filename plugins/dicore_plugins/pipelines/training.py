@@ -424,11 +424,8 @@ class TrainingPipeline:
         train_iter, env_step = parts.learner.train_iter, _env_step(parts)
         evaluator = parts.evaluator if evaluates(parts.cfg) else None
         stopped = _has_stopped(parts)
-        is_made = run.resumed_from == "final" and run.reached == {  # it was killed after its end
-            "env_step": env_step,
-            "train_iter": train_iter,
-        }
-        final_eval = self._cfg.final_eval and not run.stop_requested and not is_made
+        final_eval = self._cfg.final_eval and not run.stop_requested
+        final_eval = final_eval and not _was_finished(evaluator, run, train_iter, env_step)
         if evaluator is not None and not stopped and final_eval:
             save = lambda name: run.save_best(evaluator.best_return)  # noqa: E731
             annealed = eval_kwargs(parts.policy.command_mode.get_setting_eval, train_iter, env_step)
@@ -466,6 +463,14 @@ def _is_spent(run: Any) -> bool:
     """Returns whether the checkpoint to resume from has reached a budget: only the end is left."""
     budget = {"env_step": run.limits.max_env_step, "train_iter": run.limits.max_train_iter}
     return any(most is not None and run.reached[name] >= most for name, most in budget.items())
+
+
+def _was_finished(evaluator: Any, run: Any, train_iter: int, env_step: int) -> bool:
+    """Returns whether a run was killed after its last evaluation, just before it said so."""
+    here = {"env_step": env_step, "train_iter": train_iter}
+    if evaluator is None or run.resumed_from != "final" or run.reached != here:
+        return False
+    return bool(evaluator.state_dict().get("last_eval_iter") == train_iter)
 
 
 def _has_stopped(parts: Parts) -> bool:
