@@ -308,9 +308,10 @@ class _Peer:
     def put(self, message: Any) -> bool:
         """Adds a message; blocks while the queue is full; returns False if the peer is lost."""
         with self._state:
-            if not self._state.wait_for(self._has_room, 10.0):
+            limit = 10.0
+            while not self._state.wait_for(self._has_room, limit):
                 _LOG.warning("waiting for node %d, which does not read its messages", self.node)
-                self._state.wait_for(self._has_room)
+                limit = 60.0
             if not self._open:
                 return False
             self._waiting.append(message)

@@ -78,7 +78,8 @@ class Coordinator:
         self._lock = threading.Lock()
         self._ended, self._learner_done = threading.Event(), threading.Event()
         self._error: BaseException | None = None
-        self._in_a_row = 0
+        self._in_a_row = self._evaluations = 0
+        self._counts, self._moved_at = (-1, -1, -1), 0.0
         self.doing = Doing()
         self._threads: dict[str, threading.Thread] = {}
         self._lost: dict[str, float] = {}
@@ -107,12 +108,13 @@ class Coordinator:
         self._start(_LEARNER)
         for index in range(self._system.collector_num):
             self._start(f"collector{index}")
-        looked_at = time.monotonic()
+        looked_at = self._moved_at = time.monotonic()
         try:
             while not self._ended.wait(_POLL_S) and not stopped():
                 if time.monotonic() - looked_at > _LOOK_S:
                     looked_at = time.monotonic()
                     self.on_look()
+                    self._check_progress(looked_at)
                     for name in self._others():
                         self._start(name)
         finally:
@@ -126,6 +128,17 @@ class Coordinator:
             self._journal.close()
         if self._error is not None:
             raise self._error
+
+    def _check_progress(self, now: float) -> None:
+        """Ends a training in which nothing has been counted for longer than any task may take."""
+        counts = self.env_step, self.train_iter, self._evaluations
+        if counts != self._counts:
+            self._counts, self._moved_at = counts, now
+        limit = 2 * self._timeout + float(self._system.start_timeout)
+        if now - self._moved_at > limit:
+            states = (f"{name} {each['state']}" for name, each in sorted(self.doing.all().items()))
+            text = f"no env step, update or evaluation for {limit:g} s: {', '.join(states)}"
+            self._fail("the coordinator", DicoreError(text))
 
     def _start(self, name: str) -> None:
         """Starts the thread of a process, unless it has one."""
@@ -380,6 +393,7 @@ class Coordinator:
     def _evaluated(self, meta: Mapping[str, Any]) -> Mapping[str, Any]:
         """Notes the result of an evaluation; returns it with whether training may stop."""
         with self._lock:
+            self._evaluations += 1
             self._in_a_row = self._in_a_row + 1 if meta["stop"] else 0
             needed = int(self._cfg.policy.eval.evaluator.get("consecutive") or 1)
             result = {**meta, "stop": self._in_a_row >= needed}

@@ -73,6 +73,8 @@ class ThreadExecutor:
         self._over = False
         self._idle = 0
         self._costs: dict[int, float] = {}
+        self._present: dict[int, str] = {}
+        self._moved_at = 0.0
         self.here: Any = ThreadHere(self)
 
     # ---- for middleware
@@ -240,13 +242,22 @@ class ThreadExecutor:
         schedule = self._schedule
         assert schedule is not None
         with self._lock:
+            self._moved_at = monotonic()
             while self._error is None and not schedule.resting():
                 self._main.wait(LOOK_S)
                 self._wake(schedule)  # a stage that is quick else may be waiting for another
+                self._tell_stall(monotonic())
         if self._error is not None:
             self.cancelled = True
             raise self._error
         return schedule.over
+
+    def _tell_stall(self, now: float) -> None:
+        """Names the middleware that run, if none has ended for long."""
+        if now - self._moved_at > TOLD_S:
+            names = ", ".join(sorted(self._present.values())) or "none"
+            _LOG.warning("no middleware has ended for %.0f s; running: %s", TOLD_S, names)
+            self._moved_at = now
 
     def _rest(self) -> None:
         """Waits for what runs in the background; calls the functions that wait for a rest."""
@@ -348,6 +359,7 @@ class ThreadExecutor:
         step, forward = node.step, node.index < plan.count
         suspended = [] if forward else step.suspended.pop(node.stage, [])
         here.enter(node, suspended, schedule.last is not None and step.number >= schedule.last)
+        self._present[id(node)] = plan.stages[node.stage].spec.name
         begin = perf_counter()
         try:
             if forward:
@@ -369,6 +381,8 @@ class ThreadExecutor:
             return here.suspended if forward else []
         finally:
             self._costs[node.index] = perf_counter() - begin
+            self._moved_at = monotonic()
+            self._present.pop(id(node), None)
             here.leave()
         return None
 

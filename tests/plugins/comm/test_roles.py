@@ -19,7 +19,7 @@ import pytest
 from dicore.config import bind, compile_config
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import dumps
-from dicore.errors import CheckpointWriteError, UsageError
+from dicore.errors import CheckpointWriteError, DicoreError, UsageError
 from dicore.run.env_factory import spaces_of
 from dicore_plugins.comm import BaseCommCollector, BaseCommLearner
 from dicore_plugins.comm.collector import FlaskFileSystemCollector
@@ -503,6 +503,18 @@ def test_a_full_disk_is_an_error_with_the_file(tmp_path: Path) -> None:
         journal.write("updates", train_iter=1)
     journal.close()
     assert not (tmp_path / "journal.jsonl.lock").exists()
+
+
+def test_a_training_in_which_nothing_happens_ends_with_what_all_do(
+    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
+) -> None:
+    """A commander that assigns nothing; no wait is without an end."""
+    limits = "pipeline.system.task_timeout=0.3", "pipeline.system.start_timeout=0.6"
+    coordinator = coordinated(compiled(*limits), learner, collectors, places)
+    for name in ("get_learner_task", "get_collector_task"):
+        setattr(coordinator._commander, name, lambda: None)
+    with pytest.raises(DicoreError, match=r"no env step, update or evaluation for 1\.2 s"):
+        coordinator.run(lambda: False)
 
 
 def test_a_full_disk_of_another_process_has_the_exit_code_of_a_serial_run(

@@ -13,7 +13,7 @@ import pytest
 
 from dicore.errors import TaskError
 from dicore.task import OnlineRLContext, Task, events, middleware
-from dicore_plugins.executors import ThreadExecutor
+from dicore_plugins.executors import ThreadExecutor, threads
 from dicore_plugins.middleware import StepTimer
 
 
@@ -377,6 +377,24 @@ def test_background_work_is_waited_for_and_its_errors_surface() -> None:
     with pytest.raises(ZeroDivisionError) as raised, task:
         task.run()
     assert raised.value.__notes__ == ["raised in 'count', in the background"]
+
+
+def test_a_middleware_that_runs_for_long_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(threads, "TOLD_S", 0.1)
+
+    @middleware(uses=[])
+    def slow(ctx: OnlineRLContext) -> None:
+        time.sleep(0.4)
+
+    with (
+        caplog.at_level("WARNING", "dicore.task"),
+        Task().start(True, ctx=OnlineRLContext()) as own,
+    ):
+        own.use(slow).run(max_step=1)
+    assert "no middleware has ended for 0 s; running: " in caplog.text
+    assert "slow" in caplog.text
 
 
 def test_a_wait_that_nothing_can_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
