@@ -17,10 +17,12 @@ import pytest
 from dicore.cli import main
 from dicore.config import bind, compile_config, write_config
 from dicore.errors import ConfigError, DicoreError
+from dicore.interfaces.logger import LogTarget
 from dicore.run.env_factory import BuildContext, spaces_of
 from dicore.run.launch import launch
 from dicore_plugins.comm.worker_config import WorkerConfig
 from dicore_plugins.distributed.runtime import check_address
+from dicore_plugins.loggers import AlertLogger
 from dicore_registry import CodePathError, code_paths, default
 from dicore_tools.agent import Agent
 from dicore_tools.sessions import Session
@@ -314,6 +316,16 @@ def test_a_compiled_config_remembers_where_it_came_from(run: Path) -> None:
     assert compiled.saved
     assert compile_config(compiled).saved
     assert not compile_config(str(run), names_only=False).saved
+
+
+def test_a_saved_config_chooses_no_command_of_an_alert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", "touch ran")
+    alert = AlertLogger(variable="PAGER")
+    code_paths.close()
+    with pytest.raises(CodePathError, match="'PAGER' is a code path"):
+        alert.open(LogTarget(tmp_path))
 
 
 def test_a_ray_cluster_of_a_saved_config_is_not_joined() -> None:

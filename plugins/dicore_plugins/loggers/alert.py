@@ -15,11 +15,13 @@ from typing import Any, Final
 
 from dicore.interfaces.logger import LogTarget
 from dicore_plugins.loggers.child import ChildLogger
+from dicore_registry import code_paths
 
 _LOG = logging.getLogger("dicore.alert")
 _LONGEST_END_S: Final = 120.0
 """Time that a run may take to write its result after it closed its log."""
 _COMMAND_S: Final = 300
+_VARIABLE: Final = "DICORE_ON_FINISH"
 _POLL_S: Final = 0.05
 _FIELDS: Final = ("best_return", "env_step", "train_iter", "wall_s", "stop")
 
@@ -39,12 +41,14 @@ class AlertLogger(ChildLogger):
 
     writer = "dicore_plugins.loggers.alert:AlertWriter"
 
-    def __init__(self, *, variable: str = "DICORE_ON_FINISH") -> None:
+    def __init__(self, *, variable: str = _VARIABLE) -> None:
         super().__init__()
         self._variable = variable
 
     def open(self, target: LogTarget) -> None:
         """Starts the process that waits for the end."""
+        if self._variable != _VARIABLE:  # a saved config does not choose what is run
+            code_paths.check(self._variable, "pipeline.logger.variable")
         super().open(target)
         command = os.environ.get(self._variable, "").strip()
         if not command:
