@@ -136,10 +136,19 @@ def make_env_manager(
     return manager
 
 
-def spaces_of(env: Any, seed: int) -> tuple[Any, Any]:
-    """Returns observation and action space of a temporary environment."""
+def spaces_of(env: Any, seed: int, policy: Any = None) -> tuple[Any, Any]:
+    """Returns observation and action space of a temporary environment.
+
+    Args:
+        env: The compiled `env` section.
+        seed: Seed of the run.
+        policy: The compiled `policy` section; its `check_reward(reward_space)`, if it has one, may
+            refuse the rewards that the environment declares.
+    """
     manager = make_env_manager(env, "collector", seed, at_most=1)
     try:
+        if policy is not None and hasattr(policy, "check_reward"):
+            policy.check_reward(manager.reward_space)
         return manager.observation_space, manager.action_space
     finally:
         manager.close()

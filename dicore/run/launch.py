@@ -222,7 +222,7 @@ def _compile(
         compiled = compile_request(request, plugins)
     from dicore.run.env_factory import spaces_of  # building an environment imports numpy and more
 
-    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed, compiled.policy))
     return compiled, {} if folder is None else changes_of(compiled, request, folder)
 
 

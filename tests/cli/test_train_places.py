@@ -408,3 +408,16 @@ assert not {"torch", "dicore_plugins"} & set(sys.modules)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_several_rewards_are_refused_before_there_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "vec.py").write_text(
+        "import gymnasium, numpy as np\n\n\nclass Vec(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)\n"
+        "    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    reward_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)\n"
+    )
+    for policy in ("dqn", "ppo", "r2d2"):
+        said = here("train", "-e", "./vec.py:Vec", "-p", policy, code=2, cwd=tmp_path).stderr
+        assert f"policy {policy} learns from one reward per step, but the env" in said
+    assert not (tmp_path / "runs").exists()

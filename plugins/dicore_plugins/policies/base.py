@@ -278,12 +278,9 @@ class Policy:
     def _need_one_reward(self, block: Batch) -> None:
         """Raises UsageError if rewards are vectors, which losses take for those of n steps."""
         if (reward := block.get("reward")) is not None and reward.ndim > 2:
-            raise UsageError(
-                f"policy {self._cfg.type} learns from one reward per step, but the environment"
-                f" returns rewards {list(reward.shape[2:])} (per agent or objective)",
-                hint="add them up in the environment or in a wrapper (PettingZoo:"
-                " env.team_reward=true), or choose another policy",
-            )
+            from dicore_plugins.policies.fitting import refuse_rewards
+
+            refuse_rewards(self._cfg.type, reward.shape[2:])
 
     def _get_unroll_steps(self) -> int:
         return int(self._cfg.collect.unroll_len + self._cfg.nstep - 1)

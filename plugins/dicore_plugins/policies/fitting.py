@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NoReturn
 
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, UsageError
 from dicore_registry import default
 
 _asking: ContextVar[bool] = ContextVar("policies are being asked whether they fit", default=False)
@@ -44,3 +45,13 @@ def fitting(space: Any) -> list[str]:
     finally:
         _asking.reset(token)
     return sorted(found)
+
+
+def refuse_rewards(policy: str, shape: Sequence[int]) -> NoReturn:
+    """Raises UsageError for rewards of a shape, which losses take for those of n steps."""
+    raise UsageError(
+        f"policy {policy} learns from one reward per step, but the environment returns rewards"
+        f" {[*shape]} (per agent or objective)",
+        hint="add them up in the environment or in a wrapper (PettingZoo: env.team_reward=true), or"
+        " choose another policy",
+    )

@@ -119,6 +119,13 @@ class ContinuousQPolicyConfig(ActorQPolicyConfig):
         None, "shape of an action; None: a vector; read from the env"
     )
 
+    def check_reward(self, space: Any) -> None:
+        """Refuses an environment with several rewards per step."""
+        if space.shape:
+            from dicore_plugins.policies.fitting import refuse_rewards
+
+            refuse_rewards(self.type, space.shape)
+
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model and the range of actions from the spaces.
 

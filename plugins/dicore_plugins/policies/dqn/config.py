@@ -136,6 +136,13 @@ class DQNConfig(PolicyConfig):
 
     build = builds("dicore_plugins.policies.dqn.policy:DQNPolicy")
 
+    def check_reward(self, space: Any) -> None:
+        """Refuses an environment with several rewards per step."""
+        if space.shape:
+            from dicore_plugins.policies.fitting import refuse_rewards
+
+            refuse_rewards(self.type, space.shape)
+
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.
 

@@ -12,6 +12,8 @@ import numpy as np
 __all__ = ["Sample", "advice", "sampled"]
 
 _STEPS: Final = 500
+_SECONDS: Final = 10.0
+"""Time of all steps at most."""
 _LARGE_OBS, _LARGE_REWARD, _SLOW_MS = 10.0, 10.0, 1.0
 _IMAGE_DIMS: Final = 3
 
@@ -62,7 +64,10 @@ def sampled(env: Any, steps: int = _STEPS) -> Sample:
     found = Sample(env)
     env.action_space.seed(0)
     obs, info = env.reset(seed=0)
+    ends = time.monotonic() + _SECONDS
     for _ in range(steps):
+        if time.monotonic() > ends:
+            break
         found.largest = max(found.largest, _largest(obs))
         action = _allowed(env, info)
         began = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +19,7 @@ __all__ = [
     "package_of", "section_of",
 ]  # fmt: skip
 
+_MOST_STEPS, _FEWEST_STEPS = 200, 3
 _PACKAGES = ("gymnasium", "gym", "pettingzoo")
 """Packages that define an API of environments."""
 
@@ -84,8 +86,24 @@ def checks_of_id(env: str) -> list[EnvCheck]:
             hint="make one by hand to see where it fails",
         ) from error
     with contextlib.suppress(Exception):  # which a check reports
+        vars(make)["steps"] = steps_within(made)
+    with contextlib.suppress(Exception):  # which a check reports
         made.close()
     return [EnvCheck(_Label(env), check, make) for check in CHECKS]
+
+
+def steps_within(env: Any, seconds: float = 1.0) -> int:
+    """Returns how many steps of an environment a check may play: 200, or fewer if they are slow."""
+    began = time.perf_counter()
+    env.action_space.seed(0)
+    env.reset(seed=0)
+    count = 0
+    while count < _MOST_STEPS and time.perf_counter() - began < seconds:
+        *_, terminated, truncated, _ = env.step(env.action_space.sample())
+        count += 1
+        if terminated or truncated:
+            env.reset()
+    return max(count, _FEWEST_STEPS)
 
 
 def described(env: str) -> str:

@@ -178,7 +178,8 @@ def _check(name: str | None, request: TrainRequest, *, quick: bool) -> str:
         from dicore.interfaces.pipeline import SupportsCheck
         from dicore.run.env_factory import BuildContext, spaces_of
 
-        compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+        spaces = spaces_of(compiled.env, compiled.seed, compiled.policy)
+        compiled = bind(compiled, *spaces)
         if folder is not None:
             changes_of(compiled, request, folder)
         pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))

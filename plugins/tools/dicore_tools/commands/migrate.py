@@ -123,7 +123,8 @@ def _folder(source: Path, out: Path | None, *, force: bool) -> int:
 
 def _configs(source: Path) -> Iterator[tuple[Path, str | None]]:
     """Yields the configs below a folder: Python files, and YAML files with each entry."""
-    from dicore_tools.migrate.zoo import DEFAULTS, entries
+    from dicore_tools.migrate.sb3_defaults import DEFAULTS
+    from dicore_tools.migrate.zoo import entries
 
     for file in sorted(source.rglob("*.py")):
         if _is_config(file):
