@@ -293,8 +293,9 @@ def test_a_process_of_its_own_says_where_things_are(capsys: pytest.CaptureFixtur
         own_process=True,
         observer=Announcer(),
     )
-    first, *between, last = capsys.readouterr().out.splitlines()
+    first, until, *between, last = capsys.readouterr().out.splitlines()
     assert first == "training launch_policy on launch_env, seed 0, in x-1"
+    assert until.startswith("no budget: training runs until a mean return of 1.0, or Ctrl-C")
     assert last == "folder:     x-1"
     assert "stop value reached: best mean return 5.0 after 9 env steps, 7 updates" in between[0]
     assert between[1].startswith("curve:      tensorboard --logdir x-1")
