@@ -20,6 +20,8 @@ __all__ = ["Door", "Head"]
 
 _POLL_S: Final = 0.2
 _REFUSED_S: Final = 0.5
+_REPLY_S: Final = 0.25
+"""Delay of a refusal: strangers who come again and again come less often."""
 _REFUSED_BYTES: Final = 1 << 16
 
 
@@ -41,6 +43,8 @@ class _Guest:
     deadline: float
     data: bytearray = field(default_factory=bytearray)
     refused: bool = False
+    reply: bytes = b""
+    reply_at: float = 0.0
 
 
 class Door:
@@ -102,6 +106,8 @@ class Door:
                     else:
                         self._hear(key.data)
                 now = time.monotonic()
+                for guest in [each for each in self._guests if each.reply and each.reply_at < now]:
+                    self._say(guest)
                 for guest in [each for each in self._guests if each.deadline < now]:
                     self._end(guest, None if guest.refused else PeerError("the peer is too slow"))
         finally:
@@ -132,6 +138,7 @@ class Door:
         except OSError:
             piece = b""
         if not piece:
+            self._say(guest)
             self._end(guest, None if guest.refused else PeerError("the peer closed the connection"))
             return
         guest.data += piece
@@ -175,12 +182,17 @@ class Door:
     def _refuse(self, guest: _Guest, error: DicoreError) -> None:
         """Tells why; what the peer has not sent yet is read for a moment, or the text is lost."""
         self.lobby.refused(guest.address, error)
-        guest.refused, guest.deadline = True, time.monotonic() + _REFUSED_S
-        try:
-            guest.sock.send(self._refusal(error))
-            guest.sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            self._end(guest)
+        guest.refused, guest.reply = True, self._refusal(error)
+        guest.reply_at = time.monotonic() + _REPLY_S
+        guest.deadline = guest.reply_at + _REFUSED_S
+
+    def _say(self, guest: _Guest) -> None:
+        """Sends a refusal, if it has not been sent."""
+        reply, guest.reply = guest.reply, b""
+        if reply:
+            with contextlib.suppress(OSError):
+                guest.sock.send(reply)
+                guest.sock.shutdown(socket.SHUT_WR)
 
     def _end(self, guest: _Guest, reason: PeerError | None = None) -> None:
         if reason is not None and not self._closed.is_set():
