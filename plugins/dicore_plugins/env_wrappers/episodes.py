@@ -131,7 +131,7 @@ class MaxAndSkipConfig(ComponentConfig):
 class StickyActionConfig(ComponentConfig):
     """Repeats the previous action with a given probability (Gymnasium `StickyAction`)."""
 
-    probability: float = option(0.25, "probability of repeating the previous action", ge=0, le=1)
+    probability: float = option(0.25, "probability of repeating the previous action", ge=0, lt=1)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
