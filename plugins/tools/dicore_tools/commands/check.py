@@ -57,7 +57,7 @@ class _Result:
 
 
 @click.command(name="check", epilog=_EPILOG)
-@click.argument("what", metavar="PACKAGE|KIND/NAME|ENV")
+@click.argument("what", metavar="PACKAGE|KIND/NAME|ENV_ID")
 @click.option("-v", "--verbose", is_flag=True, help="Print every test, and tracebacks.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.pass_context
