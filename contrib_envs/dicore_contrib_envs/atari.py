@@ -15,7 +15,7 @@ PREPROCESSING = (
     "eval_episode_return",
     "warp_frame",
     "clip_reward",
-    "frame_stack",
+    "lazy_frame_stack",
 )
 """Innermost first: 1 to 30 no-op steps, an action per four frames and the maximum of the last two,
 gray 84 x 84, the sign of the reward, the last four frames. The return is of the unclipped rewards.
