@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dicore_registry.errors import (
+    CodePathError,
     DicoreError,
     MissingDependencyError,
     MissingPackageError,
@@ -18,13 +19,14 @@ from dicore_registry.errors import (
 
 __all__ = [
     "ActionError", "CheckpointCorruptError", "CheckpointError", "CheckpointUnsafeError",
-    "CheckpointVersionError", "CheckpointWriteError", "ClosedError", "ConfigError", "ConfigWarning",
-    "ContextError", "ContractError", "DicoreError", "EnvCreateError", "EnvError", "EnvResetError",
-    "EnvSpaceError", "EnvStateError", "EnvStepError", "HookError", "MissingDependencyError",
-    "MissingPackageError", "ModeError", "NonFiniteError", "PluginConflictError", "PluginHookError",
-    "PluginLoadError", "PluginVersionError", "RegistryError", "ReplayCapacityError", "ReplayError",
-    "ReplayPriorityError", "ReplayUnderflowError", "RunLockedError", "SchemaError", "TaskError",
-    "UnknownComponentError", "UsageError",
+    "CheckpointVersionError", "CheckpointWriteError", "ClosedError", "CodePathError", "ConfigError",
+    "ConfigWarning", "ContextError", "ContractError", "DicoreError", "EnvCreateError", "EnvError",
+    "EnvResetError", "EnvSpaceError", "EnvStateError", "EnvStepError", "HookError",
+    "MissingDependencyError", "MissingPackageError", "ModeError", "NonFiniteError",
+    "PluginConflictError", "PluginHookError", "PluginLoadError", "PluginVersionError",
+    "RegistryError", "ReplayCapacityError", "ReplayError", "ReplayPriorityError",
+    "ReplayUnderflowError", "RunLockedError", "SchemaError", "TaskError", "UnknownComponentError",
+    "UsageError",
 ]  # fmt: skip
 
 

@@ -78,7 +78,11 @@ CAR_RACING_DQN: dict[str, Any] = {
     "env": {
         "type": "car_racing",
         "continuous": False,
-        "env_wrapper": [{"type": "action_repeat", "action_repeat": 2}, "warp_frame", "lazy_frame_stack"],
+        "env_wrapper": [
+            {"type": "action_repeat", "action_repeat": 2},
+            "warp_frame",
+            "lazy_frame_stack",
+        ],
         "collector_env_num": 4,
         "evaluator_env_num": 5,
     },
@@ -108,7 +112,11 @@ CAR_RACING_DQN: dict[str, Any] = {
 CAR_RACING_PPO: dict[str, Any] = {
     "env": {
         "type": "car_racing",
-        "env_wrapper": [{"type": "action_repeat", "action_repeat": 2}, "warp_frame", "lazy_frame_stack"],
+        "env_wrapper": [
+            {"type": "action_repeat", "action_repeat": 2},
+            "warp_frame",
+            "lazy_frame_stack",
+        ],
         "collector_env_num": 8,
         "evaluator_env_num": 5,
     },

@@ -159,6 +159,8 @@ def _options_of(target: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
         hint = _hint(target, parameter)
         if parameter.name.startswith("_") or hint is None or not is_leaf_type(hint):
             continue
+        if parameter.name == "type" and parameter.default is None:
+            continue  # takes the key of a whole section, as networks do
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         hint = Optional[hint] if default is None else hint  # noqa: UP045 - `hint` is a value
         options[parameter.name] = (hint, option(default, helps.get(parameter.name, "")))

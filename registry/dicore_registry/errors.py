@@ -50,6 +50,10 @@ class RegistryError(DicoreError):
     exit_code = 2
 
 
+class CodePathError(RegistryError):
+    """A saved config names code by path, and nobody said that it may."""
+
+
 class UnknownComponentError(RegistryError, LookupError):
     """A config names a component that no installed package provides."""
 

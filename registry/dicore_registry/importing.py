@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dicore_registry import explain
 from dicore_registry.entry import Resolved
-from dicore_registry.errors import RegistryError, UnknownComponentError
+from dicore_registry.errors import CodePathError, UnknownComponentError
 from dicore_registry.explain import nearest
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 _PRIVATE: Final = "_dicore_file_"
 _OBJECT: Final = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
 _MOST_PARTS: Final = 4
-
-
-class CodePathError(RegistryError):
-    """A saved config names code by path, and nobody said that it may."""
 
 
 class CodePaths:

@@ -263,7 +263,8 @@ def train_offline(env: str, policy: str, folder: Path, *options: str) -> None:
 def test_any_gymnasium_id_is_an_environment(form: str | None) -> None:
     chosen = {"type": form} if form else {"type": "gymnasium", "env_id": "CartPole-v1"}
     env = compiled({**chosen, "n_evaluator_episode": 3}).env
-    assert (env.type, env.env_id, env.stop_value) == ("gymnasium", "CartPole-v1", 475.0)
+    registered = "cartpole" if form == "CartPole-v1" else "gymnasium"
+    assert (env.type, env.env_id, env.stop_value) == (registered, "CartPole-v1", 475.0)
     made = env.build(None)
     assert made.spec.id == "CartPole-v1"
     made.close()
@@ -302,14 +303,16 @@ def test_retired_and_misspelt_ids_name_the_nearest(env_id: str, nearest: str) ->
 @pytest.mark.parametrize(
     ("env_id", "component"),
     [
-        ("ALE/Pong-v5", "atari"),
+        ("ALE/Seaquest-v5", "atari"),
+        ("ALE/Pong-v5", "pong"),
         ("MiniGrid-DoorKey-5x5-v0", "minigrid"),
         ("dm_control/walker-walk-v0", "dm_control"),
-        ("HalfCheetah-v5", "gymnasium"),
+        ("HalfCheetah-v5", "halfcheetah"),
+        ("HumanoidStandup-v5", "gymnasium"),
     ],
 )
 def test_ids_of_other_packages_are_registered_on_demand(env_id: str, component: str) -> None:
-    needs("hopper" if component == "gymnasium" else component)
+    needs("hopper" if component == "gymnasium" else component)  # both need mujoco
     env = compiled({"type": env_id, "n_evaluator_episode": 1, "stop_value": 1}).env
     assert (env.type, env.env_id) == (component, env_id)
     made = env.build(None)

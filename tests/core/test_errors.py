@@ -21,7 +21,7 @@ CODES = {
     " ReplayUnderflowError ReplayPriorityError ReplayCapacityError TaskError ContextError"
     " ContractError",
     2: "UsageError ConfigError HookError RunLockedError RegistryError UnknownComponentError"
-    " MissingPackageError",
+    " MissingPackageError CodePathError",
     3: "PluginConflictError PluginVersionError PluginLoadError PluginHookError"
     " MissingDependencyError",
     4: "CheckpointError CheckpointWriteError CheckpointCorruptError CheckpointVersionError"

@@ -68,7 +68,6 @@ class ConsoleLogger:
             self._interval *= _SHARED_FACTOR
         if target.resumed_at is not None:
             self._best = _best_before(target, self._return_tag)
-        self._shown = time.monotonic()
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
         """Updates counters and return; prints them if enough time has passed."""
@@ -86,6 +85,7 @@ class ConsoleLogger:
             if tag in scalars:
                 self._shown_training[name] = scalars[tag]
         self._stale = True
+        self._shown = self._shown or time.monotonic()  # intervals begin with the first metric
         if time.monotonic() - self._shown >= self._pause:
             self._show()
 

@@ -48,6 +48,8 @@ class TensorBoardLogger:
 
     def open(self, target: LogTarget) -> None:
         """Stores the target; the first metric creates the event files."""
+        import tensorboardX.proto.event_pb2  # noqa: F401 - slow: not between two steps
+
         self._target = target
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
