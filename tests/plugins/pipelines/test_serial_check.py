@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from dicore import register
 from dicore.config import bind, compile_config, frozen, option
-from dicore.errors import ConfigError, UsageError
+from dicore.errors import ConfigError, ConfigWarning, UsageError
 from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.pipelines import serial_pipeline
@@ -184,3 +185,45 @@ def test_every_pipeline_refuses_a_logger_that_is_named_twice(pipeline: str) -> N
 def test_a_logger_may_be_there_twice_with_other_options() -> None:
     loggers = "pipeline.logger=[csv,{type: csv, name: other.csv}]"
     assert len(compile_config(None, overrides=[*CARTPOLE, loggers]).pipeline.logger) == 2
+
+
+def test_arguments_by_position_are_those_of_the_documents(tmp_path: Path) -> None:
+    """serial_pipeline(cfg, seed, env_setting, model, max_train_iter, max_env_step)."""
+    config = {
+        "exp_name": str(tmp_path / "run"),
+        "env": {"type": "cartpole", "evaluator_env_num": 1, "n_evaluator_episode": 1},
+        "policy": {"type": "dqn"}, "pipeline": {"logger": []},
+    }  # fmt: skip
+    serial_pipeline(config, 0, None, None, 3.0, 400)
+    result = json.loads((tmp_path / "run/run.json").read_text())["result"]
+    assert result["train_iter"] == 3
+    with pytest.raises(UsageError, match=r"max_train_iter must be a whole number, got 1\.5"):
+        serial_pipeline(config, 0, None, None, 1.5)
+
+
+DING_MAIN = {
+    "exp_name": "cartpole_dqn_seed0",
+    "env": {"collector_env_num": 2, "evaluator_env_num": 1, "n_evaluator_episode": 1,
+            "stop_value": 195},
+    "policy": {
+        "cuda": False, "nstep": 1, "discount_factor": 0.97,
+        "model": {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [16]},
+        "learn": {"batch_size": 8, "learning_rate": 0.001, "update_per_collect": 2},
+        "collect": {"n_sample": 8},
+        "other": {"eps": {"type": "exp", "start": 0.95, "end": 0.1, "decay": 10000},
+                  "replay_buffer": {"replay_buffer_size": 100}},
+    },
+}  # fmt: skip
+DING_CREATE = {
+    "env": {"type": "cartpole", "import_names": ["dizoo.classic_control.cartpole.envs"]},
+    "env_manager": {"type": "base"},
+    "policy": {"type": "dqn"},
+}
+
+
+def test_configs_of_di_engine_are_converted_as_on_the_command_line(tmp_path: Path) -> None:
+    target = str(tmp_path / "run")
+    with pytest.warns(ConfigWarning, match="a config of DI-engine, read as"):
+        serial_pipeline([DING_MAIN, DING_CREATE], 0, max_env_step=50, exp_name=target)
+    assert compile_config(tmp_path / "run/config.json").policy.discount_factor == 0.97
+    assert DING_CREATE["env"]["import_names"], "what was passed is not changed"

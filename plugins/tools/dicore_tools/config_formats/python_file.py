@@ -100,21 +100,44 @@ def _of_di_engine(file: Path, label: str, absent: list[str]) -> ConfigFile:
     Raises:
         ConfigError: some of it would be lost.
     """
-    from dicore_tools.migrate.di_engine import convert
     from dicore_tools.migrate.process import config_dicts, entry, pair
 
-    tree, changes = convert(*pair(file, config_dicts(file)), entry(file))
+    what = f"{label}: a config of DI-engine ({', '.join(absent)} not installed)"
+    hint = f"to leave these out: dicore migrate {label} -o config.yaml"
+    tree = config_of_di_engine(*pair(file, config_dicts(file)), entry(file), what, hint)
+    return ConfigFile(tree, {}, Lines({}), None)
+
+
+def config_of_di_engine(
+    main: Mapping[str, Any],
+    create: Mapping[str, Any],
+    entry: str = "",
+    what: str = "a config of DI-engine",
+    hint: str = "leave these options out",
+) -> dict[str, Any]:
+    """Converts a main and a create config of DI-engine; warns of what differs.
+
+    Args:
+        main: DI-engine's main config.
+        create: Its create config.
+        entry: Entry function that is called with them: `serial_pipeline_sqil`.
+        what: Name of the config in messages.
+        hint: What to do if something would be lost.
+
+    Raises:
+        ConfigError: some of it would be lost.
+    """
+    from dicore_tools.migrate.di_engine import convert
+
+    tree, changes = convert(main, create, entry)
     lost = [f"{each.path}: {each.text}" for each in changes if each.verdict == "lost"]
     if lost:
-        raise ConfigError(
-            [f"{label}: a config of DI-engine ({', '.join(absent)} not installed)", *lost],
-            hint=f"to leave these out: dicore migrate {label} -o config.yaml",
-        )
+        raise ConfigError([what, *lost], hint=hint)
     other = [f"  {each.path}: {each.text}" for each in changes if each.verdict != "moved"]
     if other:
-        text = "\n".join([f"{label}: a config of DI-engine, read as", *other])
+        text = "\n".join([f"{what}, read as", *other])
         warnings.warn(text, ConfigWarning, stacklevel=2)
-    return ConfigFile(tree, {}, Lines({}), None)
+    return tree
 
 
 def _text(file: Path) -> str:
