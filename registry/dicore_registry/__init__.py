@@ -14,8 +14,9 @@ from dicore_registry.entry import (
     removed,
     renamed,
 )
+from dicore_registry.errors import CodePathError
 from dicore_registry.explain import nearest
-from dicore_registry.importing import CodePathError, CodePaths, code_paths, is_import_path
+from dicore_registry.importing import CodePaths, code_paths, is_import_path
 from dicore_registry.registry import Registry, default, register, using
 from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place
