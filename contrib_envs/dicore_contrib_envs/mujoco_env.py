@@ -138,42 +138,31 @@ SWIMMER_SAC = _sac("swimmer")
 """SAC on Swimmer with the settings of Haarnoja et al. 2018; not trained to its stop value."""
 
 
-HOPPER_PPO = {
-    "env": {"type": "hopper", "collector_env_num": 1, "evaluator_env_num": 10},
-    "policy": {
-        "type": "ppo",
-        "model": {"obs_norm": True, "value_norm": True},
-        "eval": {"evaluator": {"eval_freq": 3_200}},
-    },
-}
+def _ppo(name: str) -> dict[str, Any]:
+    """Returns PPO with the settings of Schulman et al. 2017, which are alike for all bodies."""
+    return {
+        "env": {"type": name, "collector_env_num": 1, "evaluator_env_num": 10},
+        "policy": {
+            "type": "ppo",
+            "model": {"obs_norm": True, "value_norm": True},
+            "eval": {"evaluator": {"eval_freq": 3_200}},
+        },
+    }
+
+
+HOPPER_PPO = _ppo("hopper")
 """PPO on Hopper with the settings of Schulman et al. 2017, which are the defaults, and normalised
 observations and values: 3,300 to 3,510 after 500k env steps. With those of rl-zoo3 it stays near
 1000, as Stable-Baselines3 does."""
 
-HALFCHEETAH_PPO = {
-    "env": {"type": "halfcheetah", "collector_env_num": 1, "evaluator_env_num": 10},
-    "policy": {
-        "type": "ppo",
-        "discount_factor": 0.98,
-        "model": {
-            "encoder_hidden_size_list": [256, 256],
-            "activation": "relu",
-            "log_std_init": -2.0,
-            "initial_weights": "uniform",
-            "obs_norm": True,
-            "value_norm": True,
-        },
-        "learn": {
-            "batch_size": 64,
-            "epoch_per_collect": 20,
-            "learning_rate": 2.0633e-5,
-            "entropy_weight": 0.000401762,
-            "clip_ratio": 0.1,
-            "max_grad_norm": 0.8,
-            "value_weight": 0.58096,
-        },
-        "collect": {"n_sample": 512, "gae_lambda": 0.92},
-        "eval": {"evaluator": {"eval_freq": 3_200}},
-    },
-}
-"""PPO on HalfCheetah with the settings of rl-zoo3; not yet measured."""
+HALFCHEETAH_PPO = _ppo("halfcheetah")
+"""PPO on HalfCheetah with the settings of Schulman et al. 2017."""
+
+WALKER2D_PPO = _ppo("walker2d")
+"""PPO on Walker2d with the settings of Schulman et al. 2017; trains until a budget ends it."""
+
+ANT_PPO = _ppo("ant")
+"""PPO on Ant with the settings of Schulman et al. 2017."""
+
+SWIMMER_PPO = _ppo("swimmer")
+"""PPO on Swimmer with the settings of Schulman et al. 2017."""

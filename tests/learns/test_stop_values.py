@@ -122,7 +122,7 @@ UNTRAINED = {
     "ant_sac", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "dm_control_sac",
     "halfcheetah_sac", "hopper_sac", "humanoid_sac",
     "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
-    "hopper_ppo", "halfcheetah_ppo",
+    "hopper_ppo", "halfcheetah_ppo", "walker2d_ppo", "ant_ppo", "swimmer_ppo",
     # to return 400 in docs/results.md
     "cartpole_pomdp_dqn", "cartpole_pomdp_ppo", "cartpole_pomdp_r2d2",
     "walker2d_sac",
