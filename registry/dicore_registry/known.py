@@ -106,9 +106,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "mountain_car_continuous moving nim pendulum pong swimmer t_maze taxi two_step walker2d"
         ),
         "preset": (
-            "acrobot_dqn acrobot_ppo ant_ppo ant_sac bipedalwalker_sac bit_flip_dqn bit_flip_dqn_her "
-            "blackjack_dqn breakout_dqn car_racing_dqn car_racing_ppo cartpole_a2c cartpole_acer "
-            "cartpole_bc cartpole_bco cartpole_bdq cartpole_c51 cartpole_ddqn "
+            "acrobot_dqn acrobot_ppo ant_ppo ant_sac bipedalwalker_sac bit_flip_dqn "
+            "bit_flip_dqn_her blackjack_dqn breakout_dqn car_racing_dqn car_racing_ppo "
+            "cartpole_a2c cartpole_acer cartpole_bc cartpole_bco cartpole_bdq cartpole_c51 cartpole_ddqn "
             "cartpole_discrete_bcq "
             "cartpole_discrete_cql cartpole_discrete_sac cartpole_dqfd cartpole_dqn "
             "cartpole_dt cartpole_dueling cartpole_fqf cartpole_ibc cartpole_impala cartpole_iqn "
@@ -122,8 +122,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq pendulum_cql "
             "pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_edac pendulum_ibc pendulum_iql "
             "pendulum_mbpo pendulum_ppo pendulum_sac pendulum_td3 pendulum_td3_bc pendulum_tqc "
-            "pong_dqn swimmer_ppo swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq "
-            "two_step_dqn walker2d_ppo walker2d_sac"
+            "pong_dqn swimmer_ppo swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn "
+            "two_step_bdq two_step_dqn walker2d_ppo walker2d_sac"
         ),
     },
 }
