@@ -138,12 +138,13 @@ SWIMMER_SAC = _sac("swimmer")
 """SAC on Swimmer with the settings of Haarnoja et al. 2018; not trained to its stop value."""
 
 
-def _ppo(name: str) -> dict[str, Any]:
+def _ppo(name: str, discount_factor: float = 0.99) -> dict[str, Any]:
     """Returns PPO with the settings of Schulman et al. 2017, which are alike for all bodies."""
     return {
         "env": {"type": name, "collector_env_num": 1, "evaluator_env_num": 10},
         "policy": {
             "type": "ppo",
+            "discount_factor": discount_factor,
             "model": {"obs_norm": True, "value_norm": True},
             "eval": {"evaluator": {"eval_freq": 3_200}},
         },
@@ -164,5 +165,5 @@ WALKER2D_PPO = _ppo("walker2d")
 ANT_PPO = _ppo("ant")
 """PPO on Ant with the settings of Schulman et al. 2017."""
 
-SWIMMER_PPO = _ppo("swimmer")
-"""PPO on Swimmer with the settings of Schulman et al. 2017."""
+SWIMMER_PPO = _ppo("swimmer", discount_factor=0.9999)
+"""PPO on Swimmer with the settings of Schulman et al. 2017, and the far horizon that it needs."""

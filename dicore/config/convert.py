@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union
 
-from dicore.config.redact import REDACTED, is_whole, names_in, redacted_paths, resolve
+from dicore.config.redact import (
+    REDACTED,
+    is_whole,
+    names_in,
+    reads_variable,
+    redacted_paths,
+    resolve,
+    texts_in,
+)
+from dicore_registry import code_paths
 
 _FLOAT_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\.?inf", re.IGNORECASE)
 _COUNT_TEXT = re.compile(r"[-+]?\d{1,15}[eE]\+?\d{1,2}")
@@ -26,6 +35,7 @@ _FLOAT = re.compile(
     r"[-+]?([0-9][0-9_]*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
 )
 _STRUCTURED = ("[", "{", '"', "'")
+_FOREIGN = "reads an environment variable, which a saved config may do only with --trust (trust=True)"
 
 
 class Mismatch(Exception):  # noqa: N818 - a finding to collect, not an error to show
@@ -319,6 +329,9 @@ def resolve_value(value: Any, hint: Any, path: str, references: dict[str, str]) 
         raise Mismatch([(at, text) for at in paths])
     if not names_in(value):
         return convert(value, hint, path)
+    read = [(at, text) for at, text in texts_in(value, path) if reads_variable(text)]
+    if refused := [(at, _FOREIGN) for at, text in read if not code_paths.allows(text)]:
+        raise Mismatch(refused)
     missing: list[tuple[str, str]] = []
 
     def find(name: str, at: str) -> str:

@@ -5,8 +5,9 @@ errors, and so are credentials in URLs and headers. Pass a secret as `${env:NAME
 option whose name only looks like a secret with `option(…, secret=False)`.
 
 `${env:NAME}` is the text of an environment variable, read when a config is compiled; saved files
-keep the reference. Other options than texts take the value that the command line would take.
-`${cpanel.NAME}` is the value of a control-panel parameter. Double the dollar to get the text.
+keep the reference. In those of a stranger it is refused. Other options than texts take the value
+that the command line would take. `${cpanel.NAME}` is the value of a control-panel parameter.
+Double the dollar to get the text.
 """
 
 from __future__ import annotations
@@ -117,6 +118,11 @@ def words_in(value: Any) -> Iterator[str]:
 def names_in(value: Any, pattern: re.Pattern[str] = ENV) -> bool:
     """Returns whether a text, or any item of a container, contains a reference."""
     return any("${" in text and pattern.search(text) for _, text in texts_in(value, ""))
+
+
+def reads_variable(text: str) -> bool:
+    """Returns whether a text has a reference that `resolve` looks up."""
+    return any(match[1] == "$" for match in ENV.finditer(text))
 
 
 def is_whole(text: str, pattern: re.Pattern[str] = ENV) -> str | None:

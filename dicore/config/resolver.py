@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from dicore.config.layers import Layer, Problems
 from dicore.config.paths import join
-from dicore.config.redact import texts_in, words_in
+from dicore.config.redact import reads_variable, texts_in, words_in
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
@@ -74,15 +74,17 @@ class ComponentResolver:
         return self.only_names(layer) and not known
 
     def admit(self, layers: Sequence[Layer]) -> None:
-        """Allows the code paths of layers that a person gave; all others, if one is a stranger's.
+        """Allows code paths and references that a person gave; no others, if one is a stranger's.
 
         Once for the process: parts are built later, some in other threads.
         """
         for layer in layers:
-            if self.only_names(layer):
-                code_paths.close()
-            else:
+            if not self.only_names(layer):
                 code_paths.allow(words_in(layer.tree))
+                continue
+            code_paths.close()
+            if not layer.saved:  # --names-only forbids no references
+                code_paths.allow(filter(reads_variable, words_in(layer.tree)))
 
     def check_names(self, given: LayerValue, path: str) -> None:
         """Adds the code paths that an option's value, a dict or list, gives as types."""

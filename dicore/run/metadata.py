@@ -32,7 +32,8 @@ class RunResult:
     """How a run ended; `result` in `run.json`.
 
     `stop`: the stop value was reached; `best_return` is None before the first evaluation; `wall_s`
-    are the seconds from the first env step to before the final save.
+    are the seconds from the first env step to before the final save; `cpu_s` are the CPU seconds
+    from the first env step to the end, of all processes of the run.
     """
 
     stop: bool = False
@@ -40,6 +41,7 @@ class RunResult:
     env_step: int = 0
     best_return: float | None = None
     wall_s: float = 0.0
+    cpu_s: float = 0.0
 
 
 class RunMetadata:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -65,26 +67,46 @@ class Limits:
         return budget or self.stop_value < float("inf")
 
 
-class StopWatch:
-    """Measures the seconds of a training; `earlier` are those before this process."""
+def cpu_seconds() -> float:
+    """Returns the CPU seconds of this process and of all that it started."""
+    import psutil
 
-    def __init__(self) -> None:
+    ended = sum(os.times()[:4])
+    try:
+        running = psutil.Process().children(recursive=True)
+    except psutil.Error:
+        return ended
+    for child in running:
+        with contextlib.suppress(psutil.Error):
+            ended += sum(child.cpu_times()[:4])
+    return ended
+
+
+class StopWatch:
+    """Measures the seconds of a training; `earlier` are those before this process.
+
+    Args:
+        clock: Returns the seconds to measure by.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.earlier = 0.0
+        self._clock = clock
         self._ends: list[float] = []
 
     def start(self) -> None:
         """Starts the watch; further calls do nothing."""
-        self._ends = self._ends or [time.perf_counter()]
+        self._ends = self._ends or [self._clock()]
 
     def stop(self) -> None:
         """Stops the watch for good; does nothing if it is not running."""
         if len(self._ends) == 1:
-            self._ends.append(time.perf_counter())
+            self._ends.append(self._clock())
 
     @property
     def seconds(self) -> float:
         """Seconds from `start` to now, or to `stop`, and those before this process."""
-        now = time.perf_counter()
+        now = self._clock()
         begin, end = [*self._ends, now][:2] if self._ends else (now, now)
         return self.earlier + end - begin
 
@@ -168,6 +190,7 @@ class Run:
             where training can resume (`due`: one waits); set by pipelines that call `save_due`.
         metadata: What `run.json` holds; `metadata.values` takes further entries.
         clock: Measures the training from its first step to before the final save.
+        cpu: Measures its CPU seconds from its first step to the end, those of its processes too.
     """
 
     def __init__(
@@ -189,6 +212,7 @@ class Run:
         self.result = RunResult()
         self.limits = limits or Limits()
         self.clock = StopWatch()
+        self.cpu = StopWatch(cpu_seconds)
         config = self.folder.read_config()
         sha = {"config_sha256": config and sha256(config).hexdigest()}
         self.store = CheckpointStore(self.folder.checkpoints, keep=keep_checkpoints, metadata=sha)
@@ -253,6 +277,7 @@ class Run:
         while self._at_first_step:
             self._at_first_step.pop(0)()
         self.clock.start()
+        self.cpu.start()
         self.store.start_clock()
 
     def stop_clock(self) -> None:
@@ -289,6 +314,7 @@ class Run:
         self._finished = True
         self.stop_clock()
         self.result.wall_s = round(self.clock.seconds, 6)
+        self.result.cpu_s = round(self.cpu.seconds, 2)
         counts = self._counts()  # a run that fails has not set them
         self.set_result(train_iter=counts["train_iter"], env_step=counts["env_step"])
         self.log.close()
@@ -426,6 +452,7 @@ class _Progress:
         run = self._run
         return {
             "wall_s": run.clock.seconds,
+            "wall_s_cpu": run.cpu.seconds,
             "best_return": run.result.best_return,
             "log": run.log.state_dict(),
         }
@@ -433,5 +460,6 @@ class _Progress:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         run = self._run
         run.clock.earlier = float(state["wall_s"])
+        run.cpu.earlier = float(state.get("wall_s_cpu", 0.0))
         run.result.best_return = state["best_return"]
         run.log.load_state_dict(state["log"])

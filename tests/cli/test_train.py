@@ -112,12 +112,13 @@ def test_run_json_holds_what_is_promised(trained: tuple[Path, str]) -> None:
         assert {"type", "dist", "version", "target"} <= set(part)
     assert parts["policy"]["dist"] == "dicore-plugins"
     result = record["result"]
-    assert set(result) == {"stop", "train_iter", "env_step", "best_return", "wall_s"}
+    assert set(result) == {"stop", "train_iter", "env_step", "best_return", "wall_s", "cpu_s"}
     assert result["stop"] is False
     assert 1200 <= result["env_step"] < 1400
     assert result["train_iter"] > 0
     assert 5 < result["best_return"] <= 500
     assert 0 < result["wall_s"] < 60
+    assert 0 < result["cpu_s"] < 120
 
 
 def test_curves_are_the_same_in_both_forms(trained: tuple[Path, str]) -> None:
@@ -165,6 +166,7 @@ def test_the_forms_of_the_documents_mean_the_same(tmp_path: Path) -> None:
     results = [read(run / "run.json")["result"] for run in runs]
     for result in results:
         result.pop("wall_s")
+        result.pop("cpu_s")
     assert results[0] == results[1] == results[2]
     assert results[0]["train_iter"] >= 20
     digests = {

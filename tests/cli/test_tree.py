@@ -83,6 +83,7 @@ def test_the_result_is_json_that_anybody_reads(run: Path) -> None:
     result = record["result"]
     assert {name: type(value) for name, value in result.items()} == {
         "stop": bool, "train_iter": int, "env_step": int, "best_return": float, "wall_s": float,
+        "cpu_s": float,
     }  # fmt: skip
     lines = list(read_metrics(run / "log/metrics.jsonl"))
     returns = [line["evaluator/return_mean"] for line in lines if "evaluator/return_mean" in line]

@@ -156,7 +156,7 @@ def test_run_json_before_and_after(run: Run) -> None:
     }
     assert after["status"] == "done"
     result = after["result"]
-    assert {"stop", "train_iter", "env_step", "best_return", "wall_s"} == set(result)
+    assert {"stop", "train_iter", "env_step", "best_return", "wall_s", "cpu_s"} == set(result)
     assert result["stop"] is True
     assert (result["train_iter"], result["env_step"], result["best_return"]) == (5, 50, 480.0)
 

@@ -95,8 +95,9 @@ def test_rows_are_trained_once_and_shown(table: Path, capfd: pytest.CaptureFixtu
         result = json.loads((Path(folder) / "run.json").read_text())["result"]
         assert {key: each[key] for key in ("stop", "env_step", "wall_s")}.items() <= result.items()
         assert each["stop"] is (each["row"] == "easy")
-        assert len(each["returns"]) == 3
-        assert len(each["curve"]) >= 2
+        assert len(each["returns"]) == len(each["last_returns"]) == 3
+        assert each["cpu_s"] == result["cpu_s"] > 0
+        assert each["curve"][-1][0] == each["env_step"]
     page = table.with_suffix(".md").read_text()
     steps = [each["env_step"] for each in found[2:]]
     low, median, high = (f"{n:.3g}" if n < 1000 else f"{n / 1000:.3g}k"

@@ -28,9 +28,10 @@ _ABOUT = (
     "- **Env steps**, **Seconds**: median over the seeds up to the stop value (lowest to highest)."
     " Seconds include evaluations and depend on the machine and on what else it was doing. A seed"
     " that did not reach the stop value counts as more than its budget.",
-    "- **Return**: interquartile mean over the seeds with its 95 % bootstrap interval (Agarwal et"
-    " al. 2021, arXiv:2108.13264). The return of a seed is the mean of its best checkpoint over"
-    " {episodes} episodes that the training did not use.",
+    "- **Core-hours**: median CPU time of a training with its evaluations, of all its processes.",
+    "- **Best**, **Last**: interquartile mean over the seeds with its 95 % bootstrap interval"
+    " (Agarwal et al. 2021, arXiv:2108.13264). The return of a seed is the mean of its best or last"
+    " checkpoint over {episodes} episodes that the training did not use.",
 )
 _WIDTH = 120
 
@@ -59,8 +60,18 @@ class RowResult:
         return sum(record.stop for record in self.records)
 
     def returns(self) -> Estimate | None:
-        """Interquartile mean of the returns over the seeds; None without records."""
+        """Interquartile mean of the returns of the best checkpoints; None without records."""
         return iqm_interval([self.scores()]) if self.records else None
+
+    def last_returns(self) -> Estimate | None:
+        """Interquartile mean of the returns of the last checkpoints; None where not measured."""
+        found = [each.last_returns for each in self.records if each.last_returns]
+        return iqm_interval([[statistics.fmean(each) for each in found]]) if found else None
+
+    def core_hours(self) -> float | None:
+        """Median CPU hours of a training; None where not measured."""
+        found = [each.cpu_s for each in self.records if each.cpu_s]
+        return statistics.median(found) / 3600 if found else None
 
     def scores(self) -> list[float]:
         """Mean return of each seed."""
@@ -147,8 +158,8 @@ def _lines(
 def _table(results: Sequence[RowResult]) -> Iterable[str]:
     goals = {each.stop_value for each in results}
     yield f"Stop value: {', '.join(f'{goal:g}' for goal in sorted(goals))}.\n"
-    yield "| Row | Algorithm | Solved | Env steps | Seconds | Return |"
-    yield "| --- | --- | --- | ---: | ---: | ---: |"
+    yield "| Row | Algorithm | Solved | Env steps | Seconds | Core-hours | Best | Last |"
+    yield "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"
     for each in results:
         solved = f"{each.solved} of {len(each.records)}" if each.records else "not run"
         cells = [
@@ -157,7 +168,9 @@ def _table(results: Sequence[RowResult]) -> Iterable[str]:
             solved + _missing(each),
             _range(each, "solved_step"),
             _range(each, "wall_s"),
+            "" if (hours := each.core_hours()) is None else _short(hours),
             _estimate(each.returns()),
+            _estimate(each.last_returns()),
         ]
         yield f"| {' | '.join(cells)} |"
     yield ""

@@ -36,6 +36,8 @@ class Record:
         train_iter: Gradient updates.
         wall_s: Seconds of training with its evaluations.
         returns: Returns of the best checkpoint, on episodes that the training did not use.
+        last_returns: Returns of the last checkpoint on the same episodes; empty: not measured.
+        cpu_s: CPU seconds of training with its evaluations, of all processes; 0: not measured.
         curve: Env steps and mean return of each evaluation.
         git: Revision of the code, if any.
         versions: Version of each package.
@@ -52,6 +54,8 @@ class Record:
     train_iter: int
     wall_s: float
     returns: tuple[float, ...] = ()
+    last_returns: tuple[float, ...] = ()
+    cpu_s: float = 0.0
     curve: tuple[tuple[int, float], ...] = ()
     git: str | None = None
     versions: Mapping[str, str | None] = field(default_factory=dict)
@@ -101,7 +105,8 @@ class RecordFile:
     def _parsed(self, line: str, number: int) -> Record:
         try:
             values = json.loads(line)
-            values["returns"] = tuple(map(float, values["returns"]))
+            for name in ("returns", "last_returns"):
+                values[name] = tuple(map(float, values.get(name, ())))
             values["curve"] = tuple((int(step), float(mean)) for step, mean in values["curve"])
             return Record(**values)
         except (LookupError, RecursionError, TypeError, ValueError) as error:
@@ -138,7 +143,7 @@ class RecordFile:
 
 
 def measure(folder: Path, **names: Any) -> Record:
-    """Evaluates the best checkpoint of a finished run on other episodes.
+    """Evaluates the best and the last checkpoint of a finished run on other episodes.
 
     Args:
         folder: The run folder.
@@ -150,12 +155,16 @@ def measure(folder: Path, **names: Any) -> Record:
     run, n_episode = RunFolder(folder), names.pop("n_episode")
     saved = read_json(run.metadata)
     result = saved["result"]
-    evaluation = evaluate(folder, n_episode=n_episode, seed=names["seed"] + _FRESH)
+    best, last = (
+        evaluate(folder, n_episode=n_episode, seed=names["seed"] + _FRESH, load_path=each)
+        for each in (None, "final")
+    )
     curve = [(line["step"], line[TAG]) for line in read_metrics(run.metrics) if TAG in line]
     return Record(
         **names,
-        **{key: result[key] for key in ("stop", "env_step", "train_iter", "wall_s")},
-        returns=tuple(evaluation.returns),
+        **{key: result[key] for key in ("stop", "env_step", "train_iter", "wall_s", "cpu_s")},
+        returns=tuple(best.returns),
+        last_returns=tuple(last.returns),
         curve=tuple((int(step), round(float(mean), 4)) for step, mean in sorted(curve)),
         git=saved.get("git"),
         versions=saved.get("versions", {}),
