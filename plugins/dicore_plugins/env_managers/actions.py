@@ -242,8 +242,9 @@ class NestedActions:
         try:
             return [check(part, actions[key]) for key, part in self._parts.items()]
         except (KeyError, IndexError, TypeError) as error:
+            found = list(actions) if isinstance(actions, Mapping) else type(actions).__name__
             raise ActionError(
-                f"actions have no {error}; expected {list(self._parts)}",
+                f"actions have no {list(self._parts)}; they are {found}",
                 context={"env_ids": list(env_ids)},
             ) from error
 

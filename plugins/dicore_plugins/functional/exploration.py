@@ -248,7 +248,8 @@ def softmax(logit: Array, alpha: float = 1.0, mask: Array | None = None) -> Arra
         NonFiniteError: a logit is NaN or the largest one is infinite.
         ActionError: no allowed action has a logit above -inf.
     """
-    z = (logit.detach().double() if is_tensor(logit) else logit.astype(np.float64)) * alpha
+    z = logit.detach().double() if is_tensor(logit) else logit.astype(np.float64)
+    z = z * alpha if alpha else _where(abs(z) < np.inf, 0.0, z)  # 0 * -inf would be NaN
     if mask is not None:
         z = _where(mask, z, -np.inf)
     _check_largest(z)
@@ -268,26 +269,53 @@ def proportional(weight: Array, noise: Array) -> Array:
         int64 [K].
 
     Raises:
-        ActionError: all weights of a row are 0, or one is NaN.
+        ActionError: a weight is negative or NaN, or the sum of a row is 0 or infinite.
     """
     total = weight.cumsum(-1)
-    _check_some(total[..., -1])
+    _check_some(weight, total[..., -1])
     return (total <= noise[..., None] * total[..., -1:]).sum(-1)
 
 
-def _check_some(total: Array) -> None:
-    """Raises an error if a sum of weights [K] is not above 0; see `_check_largest`."""
+def _check_some(weight: Array, total: Array) -> None:
+    """Raises an error if weights [K, A] are no probabilities of some action; see `_check_largest`.
+
+    Args:
+        weight: [K, A].
+        total: Their sums [K].
+    """
     if is_tensor(total) and total.device.type != "cpu":
         return
-    some = total > 0
-    if some.all():
+    some = (total > 0) & (total < np.inf)
+    if some.all() and not (weight < 0).any():
         return
-    row = some.tolist().index(False)
+    row = (some & (weight >= 0).all(-1)).tolist().index(False)
     raise ActionError(
-        f"row {row}: the weights of all actions that are allowed sum up to {float(total[row])}",
-        hint="the network or the action_mask forbids every action",
+        f"row {row}: the weights of all actions that are allowed sum up to {float(total[row])}"
+        f" and are at least {float(weight[row].min())}",
+        hint="the network or the action_mask forbids every action, or `prob` has no probabilities",
         context={"row": row},
     )
+
+
+def finite(action: Array) -> Array:
+    """Returns continuous actions [K, ...] as they are.
+
+    Raises:
+        NonFiniteError: one is NaN or infinite; tensors are looked at on the CPU only.
+    """
+    found = action.detach() if is_tensor(action) else action
+    if is_tensor(action) and action.device.type != "cpu":
+        return action
+    if not math.isfinite(found.sum()):  # or only the sum overflows
+        bad = np.flatnonzero(~np.isfinite(np.asarray(found)).reshape(len(found), -1).all(-1))
+        if len(bad):
+            row = int(bad[0])
+            raise NonFiniteError(
+                f"row {row}: the network returned {found[row].tolist()} for an action",
+                hint="lower policy.learn.learning_rate, or resume from an earlier checkpoint",
+                context={"row": row},
+            )
+    return action
 
 
 def any_of(logit: Array, noise: Array, mask: Array | None = None) -> Array:

@@ -1,8 +1,8 @@
 """Selecting continuous actions from a Gaussian: its mean, or a reparameterized sample.
 
 The output of the model has `mean` and `log_std`, arrays or tensors [K, A]; each wrapper adds
-`action` [K, A] of the same type, which may be outside of the action space. The output of the model
-is not changed.
+`action` [K, A] of the same type, which is finite but may be outside of the action space. The output
+of the model is not changed.
 
 Shapes: K observations, A dimensions of an action.
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.run.random import stream
+from dicore_plugins.functional.exploration import finite
 from dicore_plugins.model_wrappers.base import BaseWrapper
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class DeterministicSample(BaseWrapper):
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Runs the model and selects actions."""
         output = self._model(*args, **kwargs)
-        return {**output, "action": output["mean"]}
+        return {**output, "action": finite(output["mean"])}
 
 
 class ReparamSample(BaseWrapper):
@@ -47,7 +48,8 @@ class ReparamSample(BaseWrapper):
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Runs the model and samples actions."""
         output = self._model(*args, **kwargs)
-        return {**output, "action": noisy_mean(output["mean"], output["log_std"], self._rng)}
+        action = noisy_mean(output["mean"], output["log_std"], self._rng)
+        return {**output, "action": finite(action)}
 
 
 def noisy_mean(mean: Any, log_std: Any, rng: np.random.Generator) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from dicore.errors import UsageError
 from dicore.run.random import stream
+from dicore_plugins.functional.exploration import finite
 from dicore_plugins.model_wrappers.base import BaseWrapper
 from dicore_plugins.model_wrappers.gaussian import noisy_mean
 from dicore_plugins.model_wrappers.sample import (
@@ -51,7 +52,7 @@ class HybridSample(BaseWrapper):
             UsageError: the model returns no arguments.
         """
         output = self._model(*args, **kwargs)
-        action = {"action_type": output["action"], "action_args": self._arguments(output)}
+        action = {"action_type": output["action"], "action_args": finite(self._arguments(output))}
         return {**output, "action": action}
 
     def _arguments(self, output: dict[str, Any]) -> Any:

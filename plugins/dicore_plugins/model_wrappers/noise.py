@@ -13,6 +13,7 @@ import numpy as np
 from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
 from dicore.run.random import stream
+from dicore_plugins.functional.exploration import finite
 from dicore_plugins.functional.noise import OUNoise, create_noise_generator
 from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
 from dicore_plugins.model_wrappers.by_env import EnvStates, reset_states
@@ -104,7 +105,7 @@ class ActionNoise(BaseWrapper):
 
     def _noisy(self, action: Any, sigma: float | None, env_id: Any) -> Any:
         """Returns action + noise, clipped, as an array or tensor like `action`."""
-        noise = self._drawn(tuple(action.shape), sigma, env_id)
+        noise = self._drawn(tuple(finite(action).shape), sigma, env_id)
         if self._noise_range is not None:
             noise = noise.clamp(*self._noise_range)
         if is_tensor(action):

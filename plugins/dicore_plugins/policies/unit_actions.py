@@ -5,7 +5,6 @@ Shapes: A dimensions of an action; `...` any leading ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from dicore.errors import NonFiniteError
+from dicore_plugins.functional.exploration import finite
 from dicore_plugins.policies.base import action_bounds
 
 __all__ = ["UnitActions"]
@@ -78,13 +77,7 @@ class UnitActions:
         Raises:
             NonFiniteError: an action is NaN or infinite.
         """
-        if not math.isfinite(action.sum()) and not np.isfinite(action).all():
-            row = int(np.flatnonzero(~np.isfinite(action).all(-1))[0])
-            raise NonFiniteError(
-                f"row {row}: the network returned {action[row].tolist()} for an action",
-                hint="lower policy.learn.learning_rate, or resume from an earlier checkpoint",
-                context={"row": row},
-            )
+        finite(action)
         low, high = self._bounds  # rounding may exceed them
         if self._moves:
             action = action * self.scale + self.middle

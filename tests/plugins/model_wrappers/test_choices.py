@@ -202,6 +202,8 @@ INF, NAN = np.inf, np.nan
         ({"logit": [1, INF, 0]}, None, NonFiniteError, "row 1: the network returned inf"),
         ({"prob": [1, 0, 0]}, [0, 1, 1], ActionError, "row 1: the weights of all actions"),
         ({"prob": [NAN, 0, 1]}, None, ActionError, "row 1: the weights of all actions"),
+        ({"prob": [1, INF, 0]}, None, ActionError, "row 1: the weights of all actions"),
+        ({"prob": [1, 1, -0.5]}, None, ActionError, "row 1: the weights .* at least -0.5"),
     ],
 )
 def test_no_action_is_selected_where_none_is_left(
@@ -224,5 +226,19 @@ def test_an_action_whose_logit_forbids_it_is_never_selected(name: str, like: Any
     logit = like(np.tile(np.array([-INF, 0.5, -INF, 3.0], np.float32), (400, 1)))
     mask = like(np.tile([1, 1, 1, 0], (400, 1)))
     options = {"eps": 0.0} if "eps" in name else {}
-    action = model_wrap(Given(logit=logit, action_mask=mask), name)(**options)["action"]
-    assert set(action.tolist()) == {1}
+    model = Given(logit=logit, action_mask=mask)
+    assert set(model_wrap(model, name)(**options)["action"].tolist()) == {1}
+    if "multinomial" in name:  # alpha 0: uniformly, but among what is left
+        assert set(model_wrap(model, name)(alpha=0.0, **options)["action"].tolist()) == {1}
+
+
+@LIBRARIES
+@pytest.mark.parametrize(
+    "name", [*HYBRID, "action_noise", "deterministic_sample", "reparam_sample"]
+)
+@pytest.mark.parametrize("value", [NAN, INF])
+def test_continuous_actions_are_finite(name: str, like: Any, value: float) -> None:
+    given = hybrid_output(np.asarray)
+    given["mean"][2] = given["action_args"][2] = value
+    with pytest.raises(NonFiniteError, match="row 2: the network returned"):
+        model_wrap(Given(**{key: like(each) for key, each in given.items()}), name)()
