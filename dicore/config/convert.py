@@ -35,7 +35,9 @@ _FLOAT = re.compile(
     r"[-+]?([0-9][0-9_]*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
 )
 _STRUCTURED = ("[", "{", '"', "'")
-_FOREIGN = "reads an environment variable, which a saved config may do only with --trust (trust=True)"
+_FOREIGN = (
+    "reads an environment variable, which a saved config may do only with --trust (trust=True)"
+)
 
 
 class Mismatch(Exception):  # noqa: N818 - a finding to collect, not an error to show

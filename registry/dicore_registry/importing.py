@@ -57,6 +57,10 @@ class CodePaths:
         """Returns whether a text was allowed, whatever else may be imported."""
         return text in self._given
 
+    def allows(self, text: str) -> bool:
+        """Returns whether a text may be used that a stranger must not choose."""
+        return not self._closed or text in self._given
+
     def check(self, text: str, where: str = "") -> None:
         """Raises an error if a code path may not be imported.
 
@@ -68,7 +72,7 @@ class CodePaths:
         Raises:
             CodePathError: nobody allowed it.
         """
-        if self._closed and text not in self._given:
+        if not self.allows(text):
             raise CodePathError(
                 explain.at(where, f"'{text}' is a code path, which a saved config may not name"),
                 hint="--trust (trust=True) runs code that a saved config refers to by path",

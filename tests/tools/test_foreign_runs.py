@@ -22,7 +22,7 @@ from dicore.run.env_factory import BuildContext, spaces_of
 from dicore.run.launch import launch
 from dicore_plugins.comm.worker_config import WorkerConfig
 from dicore_plugins.distributed.runtime import check_address
-from dicore_plugins.loggers import AlertLogger
+from dicore_plugins.loggers import AlertLogger, MlflowLogger
 from dicore_registry import CodePathError, code_paths, default
 from dicore_tools.agent import Agent
 from dicore_tools.sessions import Session
@@ -332,3 +332,36 @@ def test_a_ray_cluster_of_a_saved_config_is_not_joined() -> None:
     code_paths.close()
     with pytest.raises(CodePathError, match=r"pipeline\.system\.address"):
         check_address("127.0.0.1:1")
+
+
+def test_a_saved_config_reads_no_variable_that_nobody_named(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SECRET_OF_A_PERSON", "hush-hush")
+    text = "runs/${env:SECRET_OF_A_PERSON}"
+    whole = (run / "config.json").read_text()
+    for place in (("exp_name",), ("policy", "other", "eps", "type")):
+        planted(run, (place, text))
+        assert main(["config", "check", str(run)]) == 2
+        said = capfd.readouterr()
+        assert "only with --trust" in said.err
+        assert "hush" not in said.err + said.out
+        (run / "config.json").write_text(whole)
+    planted(run, (("exp_name",), text))
+    assert main(["config", "check", str(run), "--trust"]) == 0
+    planted(run, (("exp_name",), text))
+    assert main(["config", "check", str(run), f"exp_name={text}"]) == 0
+
+
+def test_a_saved_config_does_not_choose_who_hears_of_the_run() -> None:
+    code_paths.close()
+    assert MlflowLogger()
+    with pytest.raises(CodePathError, match=r"pipeline\.logger\.tracking_uri"):
+        MlflowLogger(tracking_uri="http://127.0.0.1:1")
+    system = ["pipeline.system.operator=127.0.0.1:1"]
+    compiled = compile_config(preset="cartpole_dqn", overrides=["pipeline=dist", *system])
+    pipeline = compiled.pipeline.build(BuildContext())
+    pipeline.check(compiled)  # a person typed it
+    code_paths._given.clear()
+    with pytest.raises(CodePathError, match=r"pipeline\.system\.operator"):
+        pipeline.check(compiled)

@@ -52,6 +52,8 @@ class DistPipeline(TrainingPipeline):
         """Checks the config, and that a given Ray cluster answers."""
         super().check(compiled)
         system = compiled.cfg.pipeline.system
+        if system.operator is not None:  # a saved config does not choose whom this process asks
+            code_paths.check(system.operator, "pipeline.system.operator")
         if system.comm[0] == "ray":
             from dicore_plugins.distributed.runtime import check_address, import_ray
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dicore_plugins.loggers.child import Axis, ChildLogger, settings_of
+from dicore_registry import code_paths
 
 _MAX_BATCH: Final = 500
 """Metrics of one request; the service allows 1000."""
@@ -45,6 +46,8 @@ class MlflowLogger(ChildLogger):
         axis: Axis = "env_step",
         close_s: float = 20.0,
     ) -> None:
+        if tracking_uri:  # a saved config does not choose who gets the options and metrics
+            code_paths.check(tracking_uri, "pipeline.logger.tracking_uri")
         super().__init__(
             close_s,
             axis=axis,
