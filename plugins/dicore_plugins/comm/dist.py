@@ -21,6 +21,7 @@ from dicore.config.writer import saved_tree
 from dicore.console import own_process, say, verbosity
 from dicore.data.json_codec import dumps, loads
 from dicore.errors import ConfigError, UsageError
+from dicore.run.atomic import read_json
 from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore.run.request import folder_name
 from dicore_plugins.comm.channel import TOKEN_VARIABLE, token_of
@@ -281,14 +282,14 @@ def _write_config(file: str | None, overrides: Sequence[str], given: Mapping[str
 def _read_job(file: Path) -> dict[str, Any]:
     """Reads the file that `--module config` wrote; it is JSON and never unpickled."""
     try:
-        found = loads(file.read_text(encoding="utf-8"))
+        found = read_json(file, loads)
     except FileNotFoundError:
         raise UsageError(
             f"{file}: no such file", hint="dicore -m dist --module config -c CONFIG writes it"
         ) from None
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
-            f"{file}: not a file that --module config of dicore wrote",
+            f"{file}: not a file that --module config of dicore wrote: {error}",
             hint="pickled files of other programs are not read",
         ) from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT:

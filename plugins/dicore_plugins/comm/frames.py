@@ -24,6 +24,7 @@ import numpy as np
 from dicore.data import Batch
 from dicore.data.json_codec import Block, decode_state, encode_state
 from dicore.errors import CheckpointError, CheckpointWriteError, UsageError
+from dicore.run.atomic import read_regular
 from dicore_plugins.comm.errors import FrameError
 from dicore_plugins.comm.private import opener, private_folder
 
@@ -36,6 +37,7 @@ MAX_BODY: Final = 4 << 30
 
 _BATCH: Final = "__batch__"
 _DIGEST_SIZE: Final = 32
+_MOST_BYTES: Final = PREFIX.size + MAX_HEADER + MAX_BODY + _DIGEST_SIZE
 
 
 def encode(message: Any) -> list[bytes | memoryview[Any]]:
@@ -161,7 +163,12 @@ def load_file(path: Path, key: bytes = b"") -> Any:
         FrameError: the file is cut off or was changed.
         FileNotFoundError: there is no such file.
     """
-    data = bytearray(path.read_bytes())
+    try:
+        data = bytearray(read_regular(path, at_most=_MOST_BYTES))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise FrameError(f"{path}: cannot be read: {error.strerror}") from None
     content, seal = memoryview(data)[:-_DIGEST_SIZE], bytes(data[-_DIGEST_SIZE:])
     digest = _checksum(path, key)
     digest.update(content)

@@ -116,7 +116,9 @@ class Journal:
     def _apply(self, entry: Mapping[str, Any]) -> None:
         event = entry["event"]
         if event == "job":
-            self.job_id, self.epoch = str(entry["job_id"]), int(entry.get("epoch", 1)) + 1
+            job_id, epoch = str(entry["job_id"]), int(entry.get("epoch", 1)) + 1
+            if job_id.isalnum():  # it names files
+                self.job_id, self.epoch = job_id, epoch
         elif event == "task":
             kind = str(entry["kind"])
             self.tasks[kind] = max(self.tasks[kind], int(entry["number"]))

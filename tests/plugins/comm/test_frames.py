@@ -133,3 +133,21 @@ def test_the_journal_is_for_its_user(tmp_path: Path) -> None:
     with contextlib.closing(Journal(tmp_path / "policy" / "journal.jsonl")):
         for name, mode in (("policy", 0o700), ("policy/journal.jsonl", 0o600)):
             assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+
+
+def test_files_that_are_no_files_are_refused_at_once(tmp_path: Path) -> None:
+    for make in (os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")):
+        path = tmp_path / f"{make.__name__}.frame"
+        make(path)
+        with pytest.raises(FrameError, match="cannot be read"):
+            load_file(path)
+    with pytest.raises(FileNotFoundError):
+        load_file(tmp_path / "none.frame")
+
+
+def test_a_journal_names_no_other_files_than_those_of_its_job(tmp_path: Path) -> None:
+    for job_id in ("*", "../victim", ""):
+        (tmp_path / "journal.jsonl").write_text(f'{{"event": "job", "job_id": "{job_id}"}}\n')
+        journal = Journal(tmp_path / "journal.jsonl")
+        journal.close()
+        assert journal.job_id.isalnum()

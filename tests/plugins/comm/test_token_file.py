@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,16 @@ def test_a_file_that_others_could_have_written_is_replaced(tmp_path: Path) -> No
     file.symlink_to(target)
     assert len(kept_token(tmp_path)) == 32
     assert target.read_text() == "kept as it is"
+
+
+def test_the_token_in_a_folder_that_somebody_sent_is_not_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    known = kept_token(theirs)
+    assert kept_token(theirs) == known
+    shutil.copytree(theirs, tmp_path / "mine")
+    assert kept_token(tmp_path / "mine") != known
+    assert "set DICORE_TOKEN" in caplog.text
+    assert known not in caplog.text
