@@ -194,7 +194,8 @@ class RunFolder:
 
     def refuse_links(self) -> None:
         """Raises `UsageError` if a link or a pipe is among the files that a resumed run writes."""
-        tops = [self.path / _LOCK_FILE, self.config, self.metadata, self.log, self.checkpoints]
+        names = (_LOCK_FILE, "config.json", "run.json", "log", "ckpt", "video", "data", "policy")
+        tops = [self.path / name for name in names]
         below = (path for top in tops[1:] if not top.is_symlink() for path in top.rglob("*"))
         for path in (*tops, *below):
             if os.path.lexists(path) and stat.S_IFMT(path.lstat().st_mode) not in _PLAIN:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,3 +73,16 @@ def test_mistakes_make_nothing(capfd: pytest.CaptureFixture[str]) -> None:
         Session("other").load("best")
     with pytest.raises(UsageError, match=r"metrics\.jsonl"):
         Session("other").metrics("evaluator/return_mean")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [os.mkfifo, os.mkdir, lambda file: file.write_bytes(b"\xff")],
+    ids=["pipe", "folder", "bytes"],
+)
+def test_a_module_that_is_no_text_of_dicore_is_left_alone(make: Any) -> None:
+    Path("other").mkdir()
+    Path("other/config.json").write_text("{}")
+    make(Path("other/__init__.py"))
+    with pytest.raises(UsageError, match="__init__"):
+        make_module("other")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
+from dicore.errors import UsageError
 from dicore.interfaces.logger import LogTarget
 from dicore.run.atomic import write_file
 
@@ -32,6 +33,8 @@ class CsvLogger:
     """
 
     def __init__(self, *, name: str = "progress.csv") -> None:
+        if Path(name).name != name or not name.strip("."):
+            raise UsageError(f"csv: expected the name of a file, without a folder, got {name!r}")
         self._name = name
         self._path = Path()
         self._began = time.monotonic()

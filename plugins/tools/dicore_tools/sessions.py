@@ -6,12 +6,13 @@ run, whose attributes are those of `Session`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.errors import UsageError
-from dicore.run.atomic import read_json, write_file
+from dicore.run.atomic import read_json, read_regular, write_file
 from dicore.run.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def make_module(run: str | Path) -> Path:
     folder = RunFolder.open(Path(run))
     file = folder.path / "__init__.py"
     try:
-        if file.exists() and file.read_text(encoding="utf-8") != MODULE:
+        if os.path.lexists(file) and read_regular(file, at_most=4096) != MODULE.encode():
             raise UsageError(f"{file} exists and is not of dicore", hint="move it away")
         write_file(file, MODULE.encode())
     except OSError as error:

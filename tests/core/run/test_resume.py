@@ -239,3 +239,14 @@ def test_a_config_that_is_a_link_is_refused(folder: Path, tmp_path: Path) -> Non
     (folder / "config.json").symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(UsageError, match=r"config\.json: a symbolic link"):
         begin(folder, resume=True)[0].restore()
+
+
+@pytest.mark.parametrize("name", ["video", "data", "policy", "log", "ckpt"])
+def test_no_folder_of_a_run_leads_elsewhere(name: str, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    if (folder / name).is_dir():
+        (folder / name).rename(tmp_path / "away")
+    (folder / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="a symbolic link"):
+        begin(folder, resume=True)[0].restore()
+    assert not [*(tmp_path / "elsewhere").iterdir()]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dicore.errors import UsageError
 from dicore.interfaces.logger import LogTarget
 from dicore_plugins.loggers import CsvLogger
 
@@ -67,3 +68,9 @@ def test_rows_wait_while_the_file_cannot_be_written(
     (tmp_path / "log").unlink()
     logger.close()
     assert [row["a"] for row in table(tmp_path / "log")] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", ["../run.json", "/etc/hosts", "a/b.csv", "..", ""])
+def test_the_table_is_in_the_log_folder(name: str) -> None:
+    with pytest.raises(UsageError, match="without a folder"):
+        CsvLogger(name=name)
