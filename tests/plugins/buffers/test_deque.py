@@ -594,10 +594,18 @@ def test_groups_obey_the_limit_in_one_draw_too() -> None:
     assert sorted(each for group in drawn for each in data(group)) == [*range(8)]
 
 
-def test_samples_of_one_draw_share_no_data() -> None:
+@pytest.mark.parametrize("by", ["rows", "groups", "windows", "priority", "indices"])
+def test_samples_of_one_draw_share_no_data(by: str) -> None:
     buffer = DequeBuffer(2, rng=np.random.default_rng(0))
-    buffer.push({"obs": np.zeros(2)})
-    first, second = buffer.sample(2, replace=True)
+    index = buffer.push({"obs": np.zeros(2)}, {"episode": 0}).index
+    if by == "priority":
+        buffer.use(PriorityExperienceReplay(buffer))
+    options = {
+        "groups": {"groupby": "episode"}, "windows": {"groupby": "episode", "unroll_len": 1},
+        "indices": {"indices": [index]},
+    }  # fmt: skip
+    drawn = buffer.sample(2, replace=True, **options.get(by, {}))
+    first, second = (each[0] if isinstance(each, list) else each for each in drawn)
     second.data["obs"][:] = 7
     assert first.data["obs"].tolist() == [0, 0]
     assert buffer.get(0).data["obs"].tolist() == [0, 0]

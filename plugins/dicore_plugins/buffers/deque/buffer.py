@@ -141,8 +141,7 @@ class DequeBuffer(Buffer):
             UsageError: neither `size` nor `indices` is given, or `unroll_len` without `groupby`.
         """
         with self._store.changing():
-            drawn: list[Any] = self._through("sample", self._sample, size, *args, **kwargs)
-            return drawn
+            return _apart(self._through("sample", self._sample, size, *args, **kwargs), set())
 
     def _sample(
         self,
@@ -168,7 +167,7 @@ class DequeBuffer(Buffer):
             if size is None:
                 return items or []
             chosen = self._chosen(len(found), size, replace, ignore_insufficient, "items")
-            return _apart([self._store.get(found[each]) for each in chosen])
+            return [self._store.get(found[each]) for each in chosen]
         groups = _groups(items or [], groupby)
         candidates = _windows(groups, unroll_len, sliced=self._sliced)
         wanted = len(candidates) if size is None else size
@@ -341,14 +340,17 @@ class DequeBuffer(Buffer):
         self.load_state_dict(read_state(Path(file)))
 
 
-def _apart(items: list[Any]) -> list[Any]:
-    """Returns drawn items, with own data where one was drawn before."""
-    seen: set[str] = set()
-    found = []
-    for item in items:
-        again = item.index in seen
-        seen.add(item.index)
-        found.append(replace(item, data=copy.deepcopy(item.data)) if again else item)
+def _apart(drawn: list[Any], seen: set[int]) -> list[Any]:
+    """Returns items, or lists of them, with own data where those were drawn before."""
+    found: list[Any] = []
+    for each in drawn:
+        if isinstance(each, list):
+            found.append(_apart(each, seen))
+        elif isinstance(each, BufferedData) and id(each.data) in seen:
+            found.append(replace(each, data=copy.deepcopy(each.data)))
+        else:
+            found.append(each)
+            seen.add(id(getattr(each, "data", None)))
     return found
 
 
