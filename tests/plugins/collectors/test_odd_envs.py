@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,13 +23,25 @@ from dicore.task import OnlineRLContext, task
 from dicore_plugins.collectors import EpisodeCollector, SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager, ThreadEnvManager
 from dicore_plugins.evaluators import InteractionEvaluator
-from dicore_plugins.middleware import inferencer, rolloutor
+from dicore_plugins.middleware import (
+    StepCollector,
+    inferencer,
+    interaction_evaluator,
+    rolloutor,
+)
 
 STEPS = (
     "goes on", "ends", "is cut", "abnormal", "abnormal and ends", "abnormal array", "empty info",
-    "raises", "exits", "nan obs", "nan reward", "no info",
+    "raises", "exits", "nan obs", "nan reward", "no info", "wrong shape", "wrong dtype", "no obs",
+    "text reward", "four results", "slow",
 )  # fmt: skip
-RESETS = ("begins", "raises", "nan obs", "abnormal", "no info")
+RESETS = (
+    "begins", "raises", "exits", "nan obs", "abnormal", "no info", "wrong shape", "wrong dtype",
+)  # fmt: skip
+OBSERVED = {
+    "nan obs": np.full(2, np.nan, np.float32), "wrong shape": np.zeros(3, np.float32),
+    "wrong dtype": np.array(["a", "b"]), "no obs": None,
+}  # fmt: skip
 OBS, ACTIONS = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3)
 LIMIT = 30_000
 """Steps and resets after which a loop is taken to be endless."""
@@ -48,9 +61,10 @@ class OddEnv(gym.Env[Any, Any]):
         self.begun += 1
         if kind == "raises":
             raise RuntimeError("no start")
+        if kind == "exits":
+            raise SystemExit(3)
         info = {"abnormal": True} if kind == "abnormal" else {}
-        obs = np.full(2, np.nan if kind == "nan obs" else 0, np.float32)
-        return obs, None if kind == "no info" else info
+        return OBSERVED.get(kind, np.zeros(2, np.float32)), None if kind == "no info" else info
 
     def step(self, action: Any) -> Any:
         kind = self._steps[self.count % len(self._steps)]
@@ -65,8 +79,12 @@ class OddEnv(gym.Env[Any, Any]):
         info: Any = {"abnormal": "lost contact"} if kind.startswith("abnormal") else {"x": 1}
         info = {"abnormal": np.array([True])} if kind == "abnormal array" else info
         info = {"empty info": {}, "no info": None}.get(kind, info)
-        obs = np.full(2, np.nan if kind == "nan obs" else 0, np.float32)
-        reward = float("nan") if kind == "nan reward" else 1.0
+        obs = OBSERVED.get(kind, np.zeros(2, np.float32))
+        reward = {"nan reward": float("nan"), "text reward": "1"}.get(kind, 1.0)
+        if kind == "slow":
+            time.sleep(0.001)
+        if kind == "four results":
+            return obs, reward, False, info
         return obs, reward, kind in ("ends", "abnormal and ends"), kind == "is cut", info
 
 
@@ -84,9 +102,19 @@ POLICIES = {
 }  # fmt: skip
 
 
-def play(way: str, name: str, manager: Any) -> int:
-    """Collects or evaluates; returns how many samples or episodes came back."""
+def play(way: str, name: str, manager: Any, other: Any = None) -> int:
+    """Collects or evaluates, or both in a task; returns what came of it."""
     policy = POLICIES[name]
+    if way.startswith("task"):
+        options = {"n_episode": 2, "max_episode_steps": 50, "eval_at_start": True, "eval_freq": 1}
+        with task.start(async_mode=way == "task beside", ctx=OnlineRLContext()):
+            evaluator = InteractionEvaluator(options, manager, policy.eval_mode)
+            task.use(interaction_evaluator(None, policy.eval_mode, None, evaluator=evaluator))
+            amount = {"n_episode": 2} if name == "pg" else {"n_sample": 8}
+            collector = SampleCollector(amount, other, policy.collect_mode)
+            task.use(StepCollector(None, policy.collect_mode, None, collector=collector))
+            task.run(max_step=3)
+            return int(task.ctx.env_step)
     if way == "evaluator":
         evaluator = InteractionEvaluator(
             {"n_episode": 3, "max_episode_steps": 50}, manager, policy.eval_mode
@@ -99,10 +127,11 @@ def play(way: str, name: str, manager: Any) -> int:
     return len(collector.collect_batch(**amount, **budget))
 
 
+WAYS = ("sample", "sampled episodes", "episode", "evaluator", "task", "task beside")
 SCRIPTS = st.tuples(
     st.lists(st.lists(st.sampled_from(STEPS), min_size=1, max_size=5), min_size=1, max_size=2),
     st.lists(st.sampled_from(RESETS), min_size=1, max_size=3),
-    st.sampled_from(("sample", "sampled episodes", "episode", "evaluator")),
+    st.sampled_from(WAYS),
     st.sampled_from(sorted(POLICIES)),
     st.sampled_from((BaseEnvManager, ThreadEnvManager)),
 )
@@ -111,11 +140,13 @@ SCRIPTS = st.tuples(
 def ends(steps: list[list[str]], resets: list[str], way: str, name: str, kind: Any) -> None:
     ENDLESS.clear()
     options = {"restart_budget": 20, "retry_waiting_time": 0}
+    makers = [lambda each=each: OddEnv(each, resets) for each in steps]
     with (
-        kind([lambda each=each: OddEnv(each, resets) for each in steps], options) as manager,
+        kind(makers, options) as manager,
+        kind(makers, options) as other,
         contextlib.suppress(DicoreError),
     ):
-        play(way, name, manager)
+        play(way, name, manager, other)
     assert not ENDLESS
 
 
