@@ -14,12 +14,13 @@ import shutil
 import stat
 import struct
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -42,10 +43,12 @@ from dicore.run.atomic import (
     temporary,
     write_synced,
 )
+from dicore.run.memory import available_bytes
 from dicore_registry.explain import brief
 
 __all__ = [
-    "FORMAT_VERSION", "Manifest", "read_manifest", "read_state", "stamps", "verify", "write_state",
+    "FORMAT_VERSION", "Copies", "Manifest", "Pieces", "encoded", "read_manifest", "read_state",
+    "stamps", "verify", "write_encoded", "write_state",
 ]  # fmt: skip
 
 FORMAT_VERSION: Final = 1
@@ -57,6 +60,8 @@ TENSORS: Final = "tensors.safetensors"
 _MAX_MANIFEST_BYTES = 64 << 20
 _MAX_HEADER_BYTES = 64 << 20
 _CHECK_MEMORY_BYTES = 256 << 20
+_CHUNK_BYTES = 16 << 20
+_COPY_THREADS = 4
 _SEAL = ',"sha256":"%s"}'
 _CHANGED = "checksum mismatch: %s was changed or truncated"
 _SEAL_LENGTH = len(_SEAL % ("0" * 64))
@@ -74,6 +79,10 @@ class Manifest:
     skeleton: Any
 
 
+Pieces: TypeAlias = "list[bytes | memoryview[Any]]"
+"""The bytes of a tensor file, in their order."""
+
+
 def write_state(
     path: Path, state: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
 ) -> list[Stamp | None]:
@@ -82,15 +91,27 @@ def write_state(
     Returns the stamps of its files; `stamps` returns the same until a file is changed. After a
     `CheckpointWriteError` (unsupported value, full disk) an existing folder is unchanged.
     """
+    return write_encoded(path, *encoded(state), metadata or {})
+
+
+def encoded(state: Mapping[str, Any]) -> tuple[Any, Pieces]:
+    """Returns the skeleton of a state, which shares nothing with it, and views of its arrays."""
     skeleton, blocks = encode_state(dict(state))
+    return skeleton, list(_safetensors(blocks))
+
+
+def write_encoded(
+    path: Path, skeleton: Any, pieces: Pieces, metadata: Mapping[str, Any]
+) -> list[Stamp | None]:
+    """Writes what `encoded` returned; see `write_state`."""
     unfinished = temporary(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
-        tensors = write_synced(unfinished / TENSORS, _safetensors(blocks))
+        tensors = write_synced(unfinished / TENSORS, pieces)
         files = {TENSORS: {"size": tensors.size, "sha256": tensors.sha256}}
-        manifest = _sealed(skeleton, dict(metadata or {}), files)
+        manifest = _sealed(skeleton, dict(metadata), files)
         written = write_synced(unfinished / MANIFEST, (manifest,))
         replace_folder(unfinished, path)
     except BaseException as error:
@@ -105,6 +126,40 @@ def write_state(
             context={"path": str(path), "errno": getattr(error, "errno", None)},
         ) from error
     return [tensors.stamp, written.stamp]
+
+
+class Copies:
+    """Copies of states, one at a time, in memory that is kept, as new memory is slow to fill."""
+
+    def __init__(self) -> None:
+        self._chunks: list[np.ndarray[Any, np.dtype[np.uint8]]] = []
+
+    def fit(self, size: int) -> bool:
+        """Returns whether `size` bytes leave as much memory free; if not, gives its own back."""
+        held, free = len(self._chunks) * _CHUNK_BYTES, available_bytes()
+        if free is None or free + held < 2 * size:
+            self._chunks = []
+            return False
+        return True
+
+    def of(self, pieces: Pieces) -> Pieces:
+        """Copies the bytes; the copy is valid until the next one."""
+        copies: list[tuple[Any, Any]] = []
+        number, at = 0, 0
+        for piece in pieces:
+            rest = np.frombuffer(piece, np.uint8) if len(piece) else np.empty(0, np.uint8)
+            while rest.size:
+                if number == len(self._chunks):
+                    self._chunks.append(np.empty(_CHUNK_BYTES, np.uint8))
+                room = self._chunks[number][at : at + rest.size]
+                copies.append((room, rest[: room.size]))
+                rest, end = rest[room.size :], at + room.size
+                number, at = (number, end) if end < _CHUNK_BYTES else (number + 1, 0)
+        with ThreadPoolExecutor(_COPY_THREADS) as threads:  # NumPy lets them run at the same time
+            list(threads.map(lambda each: np.copyto(*each), copies))
+        del self._chunks[number + 1 :]
+        filled = self._chunks[:number] + ([self._chunks[number][:at]] if at else [])
+        return [each.data for each in filled]
 
 
 def stamps(path: Path) -> list[Stamp | None]:
@@ -294,10 +349,8 @@ def _check_size(folder: Path, manifest: Manifest, size: int) -> None:
 def _check_memory(folder: Path, size: int) -> None:
     if size < _CHECK_MEMORY_BYTES:
         return
-    import psutil
-
-    free = psutil.virtual_memory().available
-    if 2 * size > free:
+    free = available_bytes()
+    if free is not None and 2 * size > free:
         raise CheckpointUnsafeError(
             f"{folder}: reading it needs {2 * size >> 20} MiB of memory; {free >> 20} MiB are free"
         )

@@ -12,7 +12,9 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -24,7 +26,16 @@ from dicore.errors import (
     CheckpointWriteError,
 )
 from dicore.run.atomic import Stamp, backup_path, recover, temporary
-from dicore.run.checkpoint_io import read_manifest, read_state, stamps, verify, write_state
+from dicore.run.checkpoint_io import (
+    Copies,
+    encoded,
+    read_manifest,
+    read_state,
+    stamps,
+    verify,
+    write_encoded,
+    write_state,
+)
 
 __all__ = ["CheckpointStore", "checkpoint_name", "read_state", "write_state"]
 
@@ -41,6 +52,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SUFFIX: Final = ".pth.tar"
 SAVE_EVERY_S = 60.0
 """Seconds of training that a killed run loses at most, unless saving is slow."""
+BESIDE_BYTES = 16 << 20
+"""Size from which a state is copied and written beside the training, if that is asked for."""
 LATEST: Final = "latest"
 """Name of the checkpoint that is written every minute."""
 _PERIODIC: Final = re.compile(r"iteration_(\d+)")
@@ -74,6 +87,10 @@ class CheckpointStore:
         self._recovered = False
         self._next = inf
         self._written: dict[str, list[Stamp | None]] = {}
+        self._copies = Copies()
+        self._writing: Future[Any] | None = None
+        self._beside = ""
+        self._end: Callable[[], None] | None = None
 
     def save(
         self,
@@ -83,8 +100,9 @@ class CheckpointStore:
         train_iter: int = 0,
         env_step: int = 0,
         complete: bool = False,
+        beside: bool = False,
     ) -> Path:
-        """Writes a checkpoint, then deletes the oldest periodic ones beyond `keep`.
+        """Writes a checkpoint; after a periodic one, deletes the oldest of them beyond `keep`.
 
         After a `CheckpointWriteError` older checkpoints are unchanged. Returns the folder.
 
@@ -94,27 +112,63 @@ class CheckpointStore:
             train_iter: Gradient updates made so far; orders the checkpoints.
             env_step: Env steps collected so far.
             complete: The state holds everything that a run needs to resume.
+            beside: If the state is large and a copy fits into memory, returns when it is copied;
+                a thread writes the copy, and `settle` raises what `save` would have. One at a
+                time: waits, by `settle`, for the one before.
         """
         path = self.folder / checkpoint_name(name)
+        if beside or path.name in ("final", self._beside):
+            self.settle()
         if not self._recovered and self.folder.is_dir():
             recover(self.folder)
         self._recovered = True
         metadata = {**self._metadata, "train_iter": train_iter, "env_step": env_step}
         if complete:
             metadata["complete"] = True
+        began = time.monotonic()
+        skeleton, pieces = encoded(state)
+        size = sum(map(len, pieces))
+        beside = beside and size >= BESIDE_BYTES and self._copies.fit(size)
+        pieces = self._copies.of(pieces) if beside else pieces
+        write = partial(write_encoded, path, skeleton, pieces, metadata)
+        if beside:
+            thread = ThreadPoolExecutor(1)
+            self._beside, self._writing = path.name, thread.submit(write)
+            thread.shutdown(wait=False)
+            self._end = partial(self._ended, path.name, complete, began, self._writing.result)
+        else:
+            self._ended(path.name, complete, began, write)
+        return path
+
+    def _ended(self, name: str, complete: bool, began: float, write: Callable[[], Any]) -> None:
+        """Writes, or waits for the thread that does, and does what follows a save."""
         try:
-            began = time.monotonic()
-            self._written[path.name] = write_state(path, state, metadata)
+            self._written[name] = write()
         except CheckpointWriteError:
             self.failures += 1
             raise
         self.failures = 0
         if complete:
             self.start_clock(time.monotonic() - began)
-        self._prune()
-        if path.name == "final":
+        if _PERIODIC.fullmatch(name):
+            self._prune()
+        if name == "final":
             self.delete(LATEST)
-        return path
+
+    def settle(self, *, for_good: bool = False) -> None:
+        """Waits for the checkpoint that is written beside the training; raises its error.
+
+        Args:
+            for_good: Gives the memory of the copies back.
+        """
+        try:
+            if self._end is not None:
+                self._end()
+        finally:
+            if self._writing is not None and self._writing.done():  # else a signal ended the wait
+                self._writing, self._beside, self._end = None, "", None
+        if for_good:
+            self._copies = Copies()
 
     def start_clock(self, cost: float = 0.0) -> None:
         """Begins the time after which the next checkpoint is late.
@@ -126,8 +180,12 @@ class CheckpointStore:
 
     @property
     def is_late(self) -> bool:
-        """The last complete checkpoint is a minute old, or fifty times what saving one takes."""
-        return time.monotonic() >= self._next
+        """The last complete checkpoint is a minute old, or fifty times what saving one takes.
+
+        While one is being written beside the training, none is late; when it is written, `settle`
+        is.
+        """
+        return time.monotonic() >= self._next if self._writing is None else self._writing.done()
 
     def may_retry(self, error: CheckpointWriteError) -> bool:
         """Returns whether a later save may succeed after `error`, and too few have failed yet."""
@@ -256,13 +314,20 @@ class CheckpointStore:
         return read(self._find(name))
 
     def _find(self, name: str | Path) -> Path:
+        self._wait()
         if isinstance(name, Path) or "/" in name or "\\" in name:
             path = Path(name)
             return path if path.exists() else path.with_name(path.name.removesuffix(_SUFFIX))
         path = self.folder / checkpoint_name(name)
         return path if path.exists() or not backup_path(path).is_dir() else backup_path(path)
 
+    def _wait(self) -> None:
+        """Waits until what is being written can be read."""
+        if self._writing is not None:
+            wait([self._writing])
+
     def _folders(self) -> list[Path]:
+        self._wait()
         if not self.folder.is_dir():
             return []
         with os.scandir(self.folder) as entries:  # one pass, so that names and kinds agree

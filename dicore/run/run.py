@@ -8,10 +8,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from dicore.errors import (
     CheckpointCorruptError,
@@ -32,6 +33,8 @@ from dicore_registry.explain import brief
 __all__ = ["COUNTERS", "Limits", "Run", "Stateful", "StopWatch"]
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 COUNTERS: Final = ("train_iter", "env_step")
 """What a run counts: gradient updates and env steps."""
@@ -319,6 +322,10 @@ class Run:
         self.set_result(train_iter=counts["train_iter"], env_step=counts["env_step"])
         self.log.close()
         try:
+            self.store.settle(for_good=True)
+        except CheckpointWriteError as problem:
+            _log.warning("%s", problem)
+        try:
             self.folder.restore_if_removed()
             self.metadata.write(status, self.result, error)
         except (OSError, DicoreError) as problem:
@@ -382,6 +389,9 @@ class Run:
     def save_checkpoint(self, name: str, state: Mapping[str, Any] | None = None) -> Path | None:
         """Writes a checkpoint; raises at the third failing write in a row, or if `final` fails.
 
+        A large one of all parts is copied and written beside the training, except `final`. The
+        error of its writing is that of the next save of all parts, or of `save_due`.
+
         Args:
             name: `iteration_N`, `best`, `final` or another name.
             state: What to save; None: all registered parts.
@@ -397,11 +407,20 @@ class Run:
             self.log.folder_is_new()
         self.log.flush()
         content = self.state_dict() if state is None else state
+        complete, final = state is None, name.startswith("final")
+        if complete:
+            self._tried(self.store.settle)
+        save = partial(self.store.save, name, content, complete=complete)
+        counted = partial(save, train_iter=counts["train_iter"], env_step=counts["env_step"])
+        return self._tried(partial(counted, beside=complete and not final), last=final)
+
+    def _tried(self, save: Callable[[], T], *, last: bool = False) -> T | None:
+        """Returns what `save` returns; None if it failed, and may be tried again."""
         try:
-            return self.store.save(name, content, **counts, complete=state is None)
+            return save()
         except CheckpointWriteError as error:
-            self.log.log_scalars({"run/failed_saves": self.store.failures}, **counts)
-            if not self.store.may_retry(error) or name.startswith("final"):
+            self.log.log_scalars({"run/failed_saves": self.store.failures}, **self._counts())
+            if last or not self.store.may_retry(error):
                 raise
             _log.warning("%s", error)
             return None
@@ -418,7 +437,9 @@ class Run:
             finally:
                 self.deferring = True
         elif self.store.is_late:
-            self.save_checkpoint(LATEST)
+            self._tried(self.store.settle)
+            if self.store.is_late:
+                self.save_checkpoint(LATEST)
 
     def save_best(self, best_return: float) -> Path | None:
         """Records a new best return and saves `best`: all parts that are not bulky."""

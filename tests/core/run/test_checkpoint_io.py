@@ -293,6 +293,54 @@ def test_the_newest_are_kept_and_the_named_ones_stay(tmp_path: Path) -> None:
     assert sorted(store.names()) == ["best", "final", "iteration_10", "iteration_9"]
 
 
+def test_a_copy_is_written_while_its_source_changes(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread writes the moment of saving; none is late meanwhile, and the next one waits."""
+    monkeypatch.setattr(checkpoint_store, "BESIDE_BYTES", 1)
+    monkeypatch.setattr(format_, "_CHUNK_BYTES", 1000)  # arrays cross the chunks
+    go_on, main = threading.Event(), threading.current_thread()
+    content = {"w": np.arange(700.0), "b": np.arange(9, dtype=np.int8), "none": np.empty(0)}
+    expected = {name: array.copy() for name, array in content.items()}
+
+    def hold(point: str) -> None:
+        assert threading.current_thread() is not main or names == ["best"]
+        if threading.current_thread() is not main:
+            assert go_on.wait(20)
+
+    names: list[str] = []
+    with armed(hold):
+        store.save("iteration_1", content, complete=True, beside=True)
+        content["w"][:] = content["b"][:] = -1
+        assert not store.is_late
+        names.append("best")
+        store.save("best", state())  # of another name and small: it does not wait
+        assert (store.folder / "best").is_dir()
+        assert not (store.folder / "iteration_1").exists()
+        threading.Timer(0.05, go_on.set).start()
+        store.save("iteration_2", content, train_iter=2, complete=True, beside=True)
+        assert (store.folder / "iteration_1").is_dir()
+        assert sorted(store.names()) == ["best", "iteration_1", "iteration_2"]
+    assert store.is_late, "the thread is ready: settle() is due"
+    store.settle(for_good=True)
+    assert not store.is_late
+    for name, array in store.load("iteration_1").items():
+        np.testing.assert_array_equal(array, expected[name])
+    assert set(store.load("iteration_2")["w"]) == {-1}
+
+
+def test_without_memory_for_a_copy_the_training_writes(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_store, "BESIDE_BYTES", 1)
+    monkeypatch.setattr(format_, "available_bytes", lambda: 1000)
+    with armed(lambda point: main.append(threading.current_thread() is threading.main_thread())):
+        main: list[bool] = []
+        store.save("iteration_1", {"w": np.zeros(200)}, beside=True)
+    assert main
+    assert all(main)
+
+
 def test_the_last_verified_one_is_never_deleted(tmp_path: Path) -> None:
     """R-D06: keep 1, and the newest comes out broken."""
     store = CheckpointStore(tmp_path, keep=1)

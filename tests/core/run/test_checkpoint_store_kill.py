@@ -15,6 +15,7 @@ SAVE = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
+from dicore.run import checkpoint_store
 from dicore.testing.failpoints import armed
 from dicore.run.checkpoint_store import CheckpointStore
 
@@ -28,8 +29,12 @@ def die(point):
     if seen == when:
         os.kill(os.getpid(), signal.SIGKILL)
 
+checkpoint_store.BESIDE_BYTES = 1
 with armed(die):
-    store.save(sys.argv[3], {"w": np.full(1000, 2.0), "n": 2}, train_iter=2)
+    store.save(
+        sys.argv[3], {"w": np.full(1000, 2.0), "n": 2}, train_iter=2, beside=sys.argv[3] != "best"
+    )
+    store.settle()
 """
 
 
@@ -41,6 +46,7 @@ def save_and_die(folder: Path, when: int, name: str) -> int:
 
 @pytest.mark.parametrize("name", ["best", "iteration_2"])
 def test_kill_at_each_point_of_a_save(tmp_path: Path, name: str) -> None:
+    """`best` is written by the training, `iteration_2` beside it."""
     import numpy as np
 
     old = "best" if name == "best" else "iteration_1"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dicore.errors import (
     RunLockedError,
     UsageError,
 )
+from dicore.run import checkpoint_store
 from dicore.run.folder import RunFolder, RunLock
 from dicore.run.random import Streams
 from dicore.run.run import Limits, Run
@@ -239,6 +241,33 @@ def test_what_cannot_be_registered_is_refused(run: Run) -> None:
 def full_disk(point: str) -> None:
     if point == "write":
         raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_beside_the_training_reaches_it(
+    run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a thread could not write is warned of, tried again, and ends the run as elsewhere."""
+    monkeypatch.setattr(checkpoint_store, "BESIDE_BYTES", 1)
+    monkeypatch.setattr(checkpoint_store, "SAVE_EVERY_S", 0.0)
+    run.register("learner", Counter(1))
+    run.deferring = True
+    run.first_step()
+
+    def step() -> None:
+        run.save_due(1)
+        if run.store._writing is not None:
+            wait([run.store._writing])
+
+    with armed(full_disk), caplog.at_level(logging.WARNING):
+        step()  # begins the first
+        step()
+        step()
+        assert caplog.text.count("No space left") == 2
+        with pytest.raises(CheckpointWriteError):
+            step()
+    step()
+    run.finish()
+    assert run.store.resumable() == "latest"
 
 
 def test_a_full_disk_is_survived_twice(run: Run, caplog: pytest.LogCaptureFixture) -> None:
