@@ -403,13 +403,19 @@ class ThreadExecutor:
             self._work.notify_all()
 
     def finish(self, value: bool, node: Node | None) -> None:
-        """Ends the run `max_lag` steps after the present one, which may have begun already."""
+        """Ends the run `max_lag` steps after the present one, which may have begun already.
+
+        At rest, none has begun.
+        """
         with self._lock:
             self._finish = value
             schedule = self._schedule
             if value and schedule is not None:
-                newest = schedule.newest.number + 1
-                last = (newest if node is None else node.step.number) + self.max_lag
+                newest = schedule.newest.number
+                if node is None and schedule.resting():
+                    last = newest
+                else:
+                    last = (newest + 1 if node is None else node.step.number) + self.max_lag
                 schedule.last = last if schedule.last is None else min(schedule.last, last)
 
 

@@ -151,7 +151,6 @@ class Evaluation:
             self._executor.on_rest(self._at_rest)
 
     def __call__(self, ctx: OnlineRLContext) -> None:
-        self._report(ctx)
         if not self._due(ctx):
             return
         if self._executor is not None:
@@ -159,9 +158,7 @@ class Evaluation:
             self._executor.at_rest(None)
             return
         self._evaluate(ctx, None)
-        stops = self._done is not None and self._done[0].stop
-        self._report(ctx)
-        if stops and self._ends_step:
+        if self._report(ctx) and self._ends_step:
             raise StepInterrupted
 
     def _due(self, ctx: OnlineRLContext) -> bool:
@@ -172,10 +169,13 @@ class Evaluation:
         return bool(due(*counts, beside=self._executor is not None))
 
     def _at_rest(self, ctx: OnlineRLContext) -> None:
-        """Reports, and begins an evaluation that is due, before a state is saved at this rest."""
-        self._report(ctx)
-        if self._waits:
-            self._waits = False
+        """Reports, and begins an evaluation that is due, before a state is saved at this rest.
+
+        Only here a stop value ends the task: when an evaluation ends depends on the machine.
+        """
+        stops = self._report(ctx)
+        waits, self._waits = self._waits, False
+        if waits and not stops:
             self._begin()
 
     def _begin(self) -> None:
@@ -210,8 +210,6 @@ class Evaluation:
                 hint="return an EvalResult (dicore.interfaces.evaluator)",
             )
         self._done = result, ctx.train_iter
-        if result.stop:
-            self._task.finish = True
 
     def _should_stop(self) -> bool:
         stopped = self._run is not None and self._run.stop_requested
@@ -226,13 +224,16 @@ class Evaluation:
             run.save_checkpoint("best", {**state, "evaluator": self._evaluator.state_dict()})
         self._task.emit(BEST_EVALUATION, ctx)
 
-    def _report(self, ctx: OnlineRLContext) -> None:
-        """Writes the result of an evaluation that has ended."""
-        done = self._done
-        if done is not None:  # else another thread may set it just now
-            self._done = None
-            ctx.eval_output, ctx.last_eval_iter = done
-            ctx.eval_value = ctx.last_eval_value = done[0].mean_return
+    def _report(self, ctx: OnlineRLContext) -> bool:
+        """Writes the result of an evaluation that has ended; returns whether it ends the task."""
+        done, self._done = self._done, None
+        if done is None:
+            return False
+        ctx.eval_output, ctx.last_eval_iter = done
+        ctx.eval_value = ctx.last_eval_value = done[0].mean_return
+        if done[0].stop:
+            self._task.finish = True
+        return bool(done[0].stop)
 
 
 def eval_kwargs(settings: EvalSettings | None, train_iter: int, env_step: int) -> dict[str, Any]:

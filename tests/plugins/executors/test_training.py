@@ -23,6 +23,7 @@ from dicore.run.random import seed_everything
 from dicore.run.run import Run
 from dicore.task import OnlineRLContext, Task, task
 from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.evaluators import InteractionEvaluator
 from dicore_plugins.executors.versions import ActingPolicy
 from dicore_plugins.middleware import (
     CkptSaver,
@@ -261,6 +262,31 @@ def test_a_stop_value_that_was_reached_before_a_kill_is_not_missed(
         assert (found["stop"], found["best_return"]) == (True, whole["best_return"])
         assert found["train_iter"] == whole["train_iter"]
         assert evaluated(copy) == evaluated(folder)
+
+
+def test_where_a_stop_value_ends_a_run_does_not_depend_on_timing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would with an evaluation that ends the run as soon as it is complete."""
+    evaluate, ends = InteractionEvaluator.eval, []
+    wishes = {**WISHES, "max_env_step": 512, "overrides": [
+        *WISHES["overrides"], "env.stop_value=8.5", "policy.eval.evaluator.eval_freq=20",
+        "policy.collect.n_sample=16", "policy.learn.update_per_collect=10",
+    ]}  # fmt: skip
+    for delay in (0.0, 0.05):
+
+        def delayed(self: Any, *args: Any, delay: float = delay, **kwargs: Any) -> Any:
+            found = evaluate(self, *args, **kwargs)
+            time.sleep(delay)
+            return found
+
+        monkeypatch.setattr(InteractionEvaluator, "eval", delayed)
+        run = folder.with_name(f"{folder.name}_{delay}")
+        launch(exp_name=str(run), **wishes)
+        ends.append((evaluated(run), result_of(run)["train_iter"], result_of(run)["env_step"]))
+        assert result_of(run)["stop"]
+    assert ends[0] == ends[1]
+    assert ends[0][1] < 200
 
 
 def test_a_run_that_is_killed_after_a_checkpoint_evaluates_as_if_it_were_not(
