@@ -23,6 +23,8 @@ _REFUSED_S: Final = 0.5
 _REPLY_S: Final = 0.25
 """Delay of a refusal: strangers who come again and again come less often."""
 _REFUSED_BYTES: Final = 1 << 16
+_AT_ONCE: Final = 128
+"""Connections that are accepted in one go, as many as wait."""
 
 
 @dataclass(frozen=True)
@@ -117,17 +119,19 @@ class Door:
             self._listening.close()
 
     def _accept(self) -> None:
-        try:
-            made, address = self._listening.accept()
-        except BlockingIOError:
-            return
-        except OSError:  # too many open files
-            self._closed.wait(0.05)
-            return
-        made.setblocking(False)
-        guest = _Guest(made, address, self.lobby.enter(made, address))
-        self._guests.add(guest)
-        self._waiting.register(made, selectors.EVENT_READ, guest)
+        """Accepts all who wait: one that has the token must not queue behind what others send."""
+        for _ in range(_AT_ONCE):
+            try:
+                made, address = self._listening.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # too many open files
+                self._closed.wait(0.05)
+                return
+            made.setblocking(False)
+            guest = _Guest(made, address, self.lobby.enter(made, address))
+            self._guests.add(guest)
+            self._waiting.register(made, selectors.EVENT_READ, guest)
 
     def _hear(self, guest: _Guest) -> None:
         """Takes what a peer sent."""
@@ -143,8 +147,8 @@ class Door:
             return
         guest.data += piece
         if guest.refused:
-            if len(guest.data) > _REFUSED_BYTES:
-                self._end(guest)
+            if len(guest.data) > _REFUSED_BYTES:  # it waits: one that is ended would come again
+                self._waiting.unregister(guest.sock)
             return
         try:
             found = parsed_head(guest.data)
@@ -201,6 +205,7 @@ class Door:
         guest.sock.close()
 
     def _leave(self, guest: _Guest) -> None:
-        self._waiting.unregister(guest.sock)
+        with contextlib.suppress(KeyError):  # it is not read any more
+            self._waiting.unregister(guest.sock)
         self._guests.discard(guest)
         self.lobby.leave(guest.sock)

@@ -193,3 +193,17 @@ def test_a_peer_that_reads_no_answer_does_not_hold_close(monkeypatch: pytest.Mon
         begin = time.monotonic()
         server.close()
         assert time.monotonic() - begin < 5
+
+
+def test_who_sends_much_is_ended_no_sooner_than_who_waits() -> None:
+    """It would come again at once, and a thousand times a second."""
+    server = HttpTransport(token=TOKEN)
+    server.serve("nothing", dict)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as made:
+        begin = time.monotonic()
+        with contextlib.suppress(OSError):
+            made.sendall(b"GET /" + bytes(1 << 18))
+            while made.recv(1 << 16):
+                pass
+        assert time.monotonic() - begin > 0.2
+    server.close()
