@@ -83,6 +83,7 @@ class GymnasiumConfig(EnvConfig):
         native = getattr(_spec(self.env_id), "vector_entry_point", None) is not None
         if not native or type(self).adapt is not GymnasiumConfig.adapt:
             return None
+        code_paths.check_arguments(self.make_kwargs, "env.make_kwargs")
         return lambda env_num: gymnasium.make_vec(
             self.env_id,
             env_num,
@@ -108,7 +109,7 @@ class GymnasiumConfig(EnvConfig):
                 # from importing Box2D; as an error (-W error) it crashes the interpreter
                 warnings.filterwarnings("ignore", "builtin type [Ss]wig", DeprecationWarning)
                 made = gymnasium.make(self.env_id, **{**self.arguments(), **self.make_kwargs})
-        except DependencyNotInstalled as error:
+        except (DependencyNotInstalled, ImportError) as error:
             raise MissingDependencyError(
                 f"env.env_id: '{self.env_id}' needs a package that is not installed: {error}",
                 hint=_how_to_install(self.env_id),

@@ -61,9 +61,10 @@ def test_parts_of_a_given_text_may_be_imported() -> None:
 
 def test_arguments_that_name_objects_are_checked() -> None:
     code_paths.close()
-    code_paths.check_arguments({"size": 3, "url": "http://127.0.0.1:80/x y", "text": "a: b"})
-    with pytest.raises(CodePathError, match="'os:system'"):
-        code_paths.check_arguments({"nested": [{"env_id": "os:system"}]})
+    code_paths.check_arguments({"size": 3, "url": "http://127.0.0.1:80/x y", "text": "a b"})
+    for text in ("os:system", "os: no id", "über:X", "a-b:X", " os:", "os://x"):
+        with pytest.raises(CodePathError, match=f"'{text}'"):
+            code_paths.check_arguments({"nested": [{"env_id": text}]})
 
 
 def test_the_rule_is_carried_and_never_loosened() -> None:

@@ -231,6 +231,7 @@ def make_parallel(env_id: str, **kwargs: Any) -> Any:
             "environments 'pettingzoo:…' need the package pettingzoo",
             hint="pip install 'dicore-plugins[pettingzoo]'",
         ) from error
+    code_paths.check_arguments(kwargs, "env.make_kwargs")
     name = re.sub(r"_v(\d+)$", r"-v\1", env_id.replace(".", "/"))  # as the registry writes it
     try:
         if name in pettingzoo.parallel_registry:
