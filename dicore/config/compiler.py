@@ -278,6 +278,8 @@ class Compiler:
         told = ChainMap(*(node.value for node in reversed(nodes)))
         implied = [(f"implied by {key}", cls.implies[key]) for key in cls.implies if told.get(key)]
         code_paths.allow(words_in(implied))
+        if cls.formerly and any(node.layer.complete for node in nodes):
+            implied.append(("as it was before the option existed", cls.formerly))
         nodes = [*(LayerValue(Layer(why), tree) for why, tree in implied), *nodes]
         displaced = self._displaced(cls, path, nodes)
         values: dict[str, Any] = {}

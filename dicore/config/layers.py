@@ -107,6 +107,7 @@ class Layer:
 
     Only names choose code if it is `saved`: a `config.json` comes with the files of others. If it
     was `handed_on` by a part of this program, the code paths that a person gave may stand in it.
+    `complete` is what a run wrote: an option that it lacks is newer than the run.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Layer:
     lines: Lines | None = None
     saved: bool = False
     handed_on: bool = False
+    complete: bool = False
 
     def origin(self, path: str) -> str:
         """Returns the source of the value at a path: `my.yaml:3`, `preset cartpole_dqn`, …."""

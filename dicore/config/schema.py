@@ -179,14 +179,16 @@ class Section:
     """A part of the compiled config: read-only, by attribute or by item.
 
     A config class may list in `one_of` which options exclude each other (exactly one of each group
-    has to be given), and in `implies` the defaults below it that follow from a true option. It may
-    offer `check(self)`, which yields `(path below it, what is wrong)` for values that do not fit
+    has to be given), in `implies` the defaults below it that follow from a true option, and in
+    `formerly` the values of options that runs lack which are older than these options. It may offer
+    `check(self)`, which yields `(path below it, what is wrong)` for values that do not fit
     together, and `mentions(self)`, which yields `(path below it, kind, name)` of components that
     its free-form options name, so that their packages are recorded.
     """
 
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
     implies: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    formerly: ClassVar[Mapping[str, Any]] = {}
 
     def __getitem__(self, key: str) -> Any:
         if key.startswith("_") or not hasattr(self, key):

@@ -72,7 +72,8 @@ class Sources:
         if file is not None:
             main = [file.main, file.create]
         saved = self.saved or (file is not None and file.is_saved)
-        layer = Layer(name, lines=lines, saved=saved, handed_on=self.saved)
+        whole = self.saved or (file is not None and file.record is not None)
+        layer = Layer(name, lines=lines, saved=saved, handed_on=self.saved, complete=whole)
         layers.append(_layer(layer, main, self.create, problems))
         if self.overrides:
             tree = override_tree(self.overrides, problems)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, components, frozen, option, section
@@ -71,6 +71,12 @@ class AgentConfig(PolicyConfig):
     )
     action_high: tuple[float, ...] | None = option(
         None, "highest continuous actions; read from the env"
+    )
+    formerly: ClassVar[Mapping[str, Any]] = {"action_scaling": False}
+    action_scaling: bool = option(
+        True,
+        "scale continuous actions from [-1, 1] to the bounds of the action space; False: actions"
+        " are in the units of the environment; both are clipped to the bounds",
     )
     learn: AgentLearnConfig = section(AgentLearnConfig)
     collect: AgentCollectConfig = section(AgentCollectConfig)

@@ -1,12 +1,15 @@
-"""Options by hand: the defaults of a config class, and what a constructor accepts."""
+"""Defaults of a config class, also for older runs, and what a constructor accepts."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from dicore.config import as_config, default_config, frozen
+from dicore.config import as_config, compile_config, default_config, frozen
+from dicore.config.writer import write_config
 from dicore.errors import ConfigError
 from dicore_registry import using
 from tests.core.config import toy_parts as toy
@@ -93,3 +96,27 @@ def test_an_option_implies_other_defaults_below_its_section(registry: Any) -> No
             as_config({"priority": True, "learn": {"batch_size": 9}}, Implying).learn.batch_size
             == 9
         )
+
+
+def test_options_that_are_newer_than_a_run_are_as_they_were(
+    registry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a run was trained with is in its config; without it, the run is older."""
+    monkeypatch.setattr(toy.ToyLearnConfig, "formerly", {"batch_size": 5})
+    toys = {**least(), "policy": {"type": "toy"}}
+
+    def size(config: Any, **options: Any) -> int:
+        found: int = compile_config(
+            config, registry=registry, **options
+        ).cfg.policy.learn.batch_size
+        return found
+
+    file = write_config(compile_config(toys, registry=registry), tmp_path)
+    saved = json.loads(file.read_text())
+    assert (size(toys), size(file)) == (64, 64)
+    del saved["config"]["policy"]["learn"]["batch_size"]
+    file.write_text(json.dumps(saved))
+    assert size(file) == 5
+    assert size(file, overrides="policy.learn.batch_size=2") == 2
+    file.write_text(json.dumps({**toys, "policy": {"type": "toy", "learn": {}}}))
+    assert size(file) == 64, "it is written by hand"

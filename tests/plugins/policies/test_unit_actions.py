@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from gymnasium import spaces
 
 from dicore.config import compile_config
 from dicore.config.checks import bind
+from dicore.config.writer import write_config
 from dicore.errors import ConfigError
 from dicore_plugins.export.greedy_module import greedy_module
 from dicore_plugins.policies.unit_actions import UnitActions
@@ -74,3 +77,15 @@ def test_a_search_between_the_bounds_needs_their_scale() -> None:
     config = {"env": {"type": "pendulum"}, "policy": {"type": "ibc", "action_scaling": False}}
     with pytest.raises(ConfigError, match=r"policy\.action_scaling: ibc searches"):
         bind(compile_config(config), spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (2,)))
+
+
+@pytest.mark.parametrize(("name", "scaled"), [("ppo", False), ("bc", False), ("ibc", True)])
+def test_runs_that_are_older_than_the_option_act_as_they_were_trained(
+    name: str, scaled: bool, tmp_path: Path
+) -> None:
+    config = {"env": {"type": "pendulum"}, "policy": {"type": name}}
+    file = write_config(compile_config(config), tmp_path)
+    saved = json.loads(file.read_text())
+    assert saved["config"]["policy"].pop("action_scaling")
+    file.write_text(json.dumps(saved))
+    assert compile_config(file).cfg.policy.action_scaling is scaled

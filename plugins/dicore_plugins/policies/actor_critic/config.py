@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import component, frozen, option, section
@@ -91,6 +91,7 @@ class ActorCriticPolicyConfig(PolicyConfig):
     action_start: int | tuple[int, ...] = option(
         0, "lowest action index (`Discrete.start`), per head for MultiDiscrete; read from the env"
     )
+    formerly: ClassVar[Mapping[str, Any]] = {"action_scaling": False}
     action_scaling: bool = option(
         True,
         "scale continuous actions from [-1, 1] to the bounds of the action space; False: actions"

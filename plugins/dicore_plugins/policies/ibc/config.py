@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
@@ -34,6 +34,7 @@ class IBCConfig(CloningConfig):
     """Implicit behavioural cloning: acts by the lowest energy (Florence et al. 2021)."""
 
     offline: ClassVar[bool] = True
+    formerly: ClassVar[Mapping[str, Any]] = {}  # it has always scaled
 
     model: Any = component("model", default="ebm", help="scores observations with actions")
     candidates: int = option(
