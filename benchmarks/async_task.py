@@ -18,6 +18,7 @@ import gymnasium
 import torch
 
 from dicore.config import bind, compile_config
+from dicore.interfaces.env import EnvSpec
 from dicore.run.random import seed_everything
 from dicore.task import OnlineRLContext, Task, middleware
 from dicore_plugins.buffers import NaiveReplayBuffer
@@ -60,7 +61,7 @@ def measured(*, async_mode: bool, updates: int, steps: int) -> tuple[float, floa
             f"policy.learn.update_per_collect={updates}",
         ],
     )
-    cfg = bind(compiled, env.observation_space, env.action_space).cfg
+    cfg = bind(compiled, EnvSpec.of(env)).cfg
     policy, buffer_ = DQNPolicy(cfg.policy), NaiveReplayBuffer({})
     learner = OffPolicyLearner(cfg, policy.learn_mode, buffer_)
     spent = 0.0

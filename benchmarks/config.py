@@ -15,7 +15,7 @@ from itertools import count
 from benchmarks.measure import ROUNDS, at_most
 from dicore.config import bind, compile_config, flatten
 from dicore.errors import ConfigError
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 
 PRESET = "cartpole_dqn"
 WRONG = 300
@@ -61,8 +61,8 @@ def main() -> None:
     assert report(wrong) >= WRONG - 5, "too few errors: some misspelt options may be equal"
     at_most("config report of 300 wrong keys", times(lambda: report(wrong)), "ms", REPORT_MS)
     compiled = compile_config(preset=PRESET)
-    spaces = spaces_of(compiled.env, compiled.seed)
-    made = times(lambda: bind(compile_config(preset=PRESET), *spaces))
+    spaces = spec_of(compiled.env, compiled.seed)
+    made = times(lambda: bind(compile_config(preset=PRESET), spaces))
     at_most("config compile and bind", made, "ms", COMPILE_MS)
 
 

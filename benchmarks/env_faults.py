@@ -236,7 +236,7 @@ def memory() -> float:
 
 def train(name: str, env_steps: int) -> dict[str, Any]:
     from dicore.config import bind, compile_config
-    from dicore.run.env_factory import spaces_of
+    from dicore.run.env_factory import spec_of
 
     # without the actions of the last 20,000 steps, which fill memory only up to then
     options = {
@@ -249,7 +249,7 @@ def train(name: str, env_steps: int) -> dict[str, Any]:
                    "other": {"replay_buffer": {"replay_buffer_size": 5000}}},
     }  # fmt: skip
     compiled = compile_config(source)
-    cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
+    cfg = bind(compiled, spec_of(compiled.env, 0)).cfg
     with tempfile.TemporaryDirectory() as folder:
         makes = [partial(Placed, i, folder) for i in range(ENVS)]
         manager = cfg.env.manager.build(None, env_fn=makes)

@@ -24,6 +24,7 @@ from benchmarks.measure import at_most, missing
 from benchmarks.offline_peers import IDS, d3rlpy_config
 from dicore.config import bind, compile_config
 from dicore.data import Batch
+from dicore.interfaces.env import EnvSpec
 from dicore.run.random import seed_everything
 
 UPDATES, ROWS = 50, 128
@@ -50,7 +51,7 @@ def policy_of(env: str, name: str, options: list[str]) -> Any:
         overrides=["policy.learn.learning_rate=1e-3", *options],
     )
     seed_everything(0)
-    return bind(compiled, made.observation_space, made.action_space).policy.build(None)
+    return bind(compiled, EnvSpec.of(made)).policy.build(None)
 
 
 def peer_of(env: str, name: str) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dicore.config import bind, compile_config
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 from dicore_plugins.distributed import ParallelParts, RayRuntime
 from dicore_plugins.middleware.learn import without_origin
 from dicore_plugins.pipelines.training import Parts
@@ -116,7 +116,7 @@ def parts_of(made: dict[str, Any]) -> Iterator[Parts]:
     kind = ParallelParts if compiled.pipeline.type == "parallel" else Parts
     with tempfile.TemporaryDirectory() as folder:
         place: Any = Place(folder)
-        parts = kind(bind(compiled, *spaces_of(compiled.env, 0)).cfg, place)
+        parts = kind(bind(compiled, spec_of(compiled.env, 0)).cfg, place)
         parts._log = None  # noqa: SLF001 - nothing is logged
         yield parts
         parts.close()

@@ -46,13 +46,13 @@ main(["train", "-e", "cartpole", "-p", "dqn", "-s", "0", "--exp-name", sys.argv[
 """
 COMPILE = """
 import time
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 from dicore.run.launch import TrainRequest, bind, compile_request
 
 request = TrainRequest(env="cartpole", policy="dqn", seed=0)
-spaces = spaces_of(compile_request(request).env, 0)
+spaces = spec_of(compile_request(request).env, 0)
 began = time.perf_counter()
-bind(compile_request(request), *spaces)
+bind(compile_request(request), spaces)
 print(time.perf_counter() - began)
 """
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from dicore.config import bind, compile_config
+from dicore.interfaces.env import EnvSpec
 from dicore.run.random import seed_everything
 from dicore_contrib_envs.presets import CARTPOLE_DQN
 from dicore_plugins.buffers import NaiveReplayBuffer
@@ -41,7 +42,7 @@ def main(
     evaluator_env = BaseEnvManager([lambda c=c: env_fn(c) for c in evaluator_cfg])
     collector_env.seed(seed, role="collector")
     evaluator_env.seed(seed, role="evaluator")
-    compiled = bind(compiled, collector_env.observation_space, collector_env.action_space)
+    compiled = bind(compiled, EnvSpec.of(collector_env))
     cfg = compiled.cfg
 
     policy = DQNPolicy(cfg.policy)

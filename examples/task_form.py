@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from dicore.config import bind, compile_config
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import make_env_manager
 from dicore.run.random import seed_everything
 from dicore.task import OnlineRLContext, task
@@ -44,7 +45,7 @@ def main(
     )
     collector_env = make_env_manager(compiled.cfg.env, "collector", seed)
     evaluator_env = make_env_manager(compiled.cfg.env, "evaluator", seed)
-    cfg = bind(compiled, collector_env.observation_space, collector_env.action_space).cfg
+    cfg = bind(compiled, EnvSpec.of(collector_env)).cfg
     policy = DQNPolicy(cfg.policy)
     buffer_ = NaiveReplayBuffer(cfg.policy.other.replay_buffer)
     warm_up = cfg.policy.collect.random_collect_size

@@ -1,13 +1,13 @@
 """One frozen, checked config from dicts, files, presets and the command line.
 
 compiled = compile_config([main_config, create_config], seed=0)
-compiled = bind(compiled, observation_space, action_space)
+compiled = bind(compiled, spec_of(compiled.env, compiled.seed))
 compiled.policy.learn.batch_size
 """
 
 from attrs import define, field
 
-from dicore.config.checks import bind
+from dicore.config.checks import bind, derived_options
 from dicore.config.compiler import as_config, compile_config, compile_section
 from dicore.config.layers import parse_override
 from dicore.config.paths import differences, flatten, merge, to_dict
@@ -62,6 +62,7 @@ __all__ = [
     "config_class",
     "default_config",
     "define",
+    "derived_options",
     "differences",
     "field",
     "flatten",

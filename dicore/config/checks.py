@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace as changed
+from inspect import signature
 from typing import Any, TypeVar
 
 import attrs
@@ -13,8 +14,9 @@ from dicore.config.layers import Problems, is_place
 from dicore.config.paths import dotted, join, leaves, lookup, replace, sections
 from dicore.config.redact import hide_secrets
 from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fields_of, range_problem
-from dicore.config.sections import Compiled, EnvConfig, RunConfig
+from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 
 E = TypeVar("E", bound=EnvConfig)
 
@@ -28,15 +30,15 @@ SPACES = "spaces"
 _MAX_CHAIN = 8
 
 
-def bind(compiled: Compiled, observation_space: Any, action_space: Any) -> Compiled:
-    """Fills in unset options that follow from the spaces, and checks that the policy fits them.
+def bind(compiled: Compiled, spec: EnvSpec, action_space: Any = None) -> Compiled:
+    """Fills in unset options that follow from the environment; checks that the policy fits it.
 
     Values that a source set stay (None is unset) unless they are `fixed_by_spaces` and differ.
 
     Args:
         compiled: What `compile_config` returned.
-        observation_space: Of one environment.
-        action_space: Of one environment.
+        spec: What is known of the environment; its observation space is deprecated.
+        action_space: Deprecated; its action space.
 
     Raises:
         ConfigError: the algorithm does not fit the environment, or values do not fit together, or
@@ -44,12 +46,28 @@ def bind(compiled: Compiled, observation_space: Any, action_space: Any) -> Compi
     """
     cfg, origin = compiled.cfg, dict(compiled.origin)
     problems = Problems(places={path: place for path, place in origin.items() if is_place(place)})
-    for below, value in cfg.policy.bind(observation_space, action_space).items():
+    given = EnvSpec.given(spec, action_space, "bind")
+    for below, value in derived_options(cfg.policy, given).items():
         cfg = _fill(cfg, f"policy.{below}", value, origin, problems)
     cfg = fill_linked_defaults(cfg, origin, problems)
     run_checks(cfg, problems)
     problems.raise_if_any()
     return changed(compiled, cfg=cfg, origin=origin)
+
+
+def derived_options(policy: PolicyConfig, spec: EnvSpec) -> dict[str, Any]:
+    """Returns what `bind` of a policy derives, which may have the deprecated form of two spaces.
+
+    Raises:
+        ConfigError: the policy does not fit the environment.
+    """
+    if len(signature(policy.bind).parameters) != 2:
+        return policy.bind(spec)
+    from dicore.deprecation import deprecated
+
+    told = f"{type(policy).__qualname__}.bind(observation_space, action_space)"
+    deprecated(told, instead="bind(spec)", since="0.1")
+    return policy.bind(spec.observation, spec.action)  # type: ignore[arg-type, call-arg]
 
 
 def _fill(

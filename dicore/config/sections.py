@@ -16,6 +16,7 @@ from dicore.config.schema import (
     option,
     section,
 )
+from dicore.interfaces.env import EnvSpec
 
 
 @frozen(kw_only=True)
@@ -144,19 +145,18 @@ class PolicyConfig(ComponentConfig):
     eval: EvalConfig = section(EvalConfig)
     other: OtherConfig = section(OtherConfig)
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
-        """Derives what depends on the spaces; called once they are known.
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+        """Derives what depends on the environment; called once its spaces are known.
 
         Args:
-            observation_space: Of one environment.
-            action_space: Of one environment.
+            spec: Spaces of observation, action and reward of one environment.
 
         Returns:
             Values by path below this section (`{"model.obs_shape": 4}`), filled in where the user
             set nothing.
 
         Raises:
-            ConfigError: the algorithm does not fit the spaces.
+            ConfigError: the algorithm does not fit the environment.
         """
         return {}
 

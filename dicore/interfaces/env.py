@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from attrs import frozen
 
 from dicore_registry import Kind
+
+if TYPE_CHECKING:
+    from gymnasium import Space
 
 KIND = Kind(
     name="env",
@@ -24,6 +29,62 @@ WRAPPER_KIND = Kind(
     suite="dicore.testing.env_wrapper:EnvWrapperContract",
     use="dicore train -e cartpole -p dqn 'env.env_wrapper=[{item}]'",
 )
+
+
+@frozen
+class EnvSpec:
+    """What is known of an environment before its first episode.
+
+    `bind` of a policy's config, `BuildContext` and env managers share it.
+
+    Args:
+        observation: Space of the observations of one environment.
+        action: Space of its actions.
+        reward: Space of the reward of a step; None: one number.
+        state: Space of the global state that several agents share; None: there is none.
+        agents: Ids of the agents; empty: a single agent.
+    """
+
+    observation: Space[Any]
+    action: Space[Any]
+    reward: Space[Any] | None = None
+    state: Space[Any] | None = None
+    agents: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, source: Any) -> EnvSpec:
+        """Returns the spec of an environment or of an env manager."""
+        if isinstance(own := getattr(source, "spec", None), cls):
+            return own
+        below = getattr(source, "unwrapped", source)
+        return cls(
+            source.observation_space,
+            source.action_space,
+            getattr(below, "reward_space", None),
+            getattr(below, "state_space", None),
+        )
+
+    @classmethod
+    def given(cls, spec: Any, action_space: Any, what: str) -> EnvSpec:
+        """Returns a spec that was given, or, with a warning, that of two spaces.
+
+        Args:
+            spec: A spec, or the observation space.
+            action_space: The action space, if `spec` is the observation space.
+            what: Name of what was called, for the warning.
+        """
+        if isinstance(spec, cls):
+            return spec
+        from dicore.deprecation import deprecated
+
+        told = f"{what} with an observation and an action space"
+        deprecated(told, instead="an EnvSpec(observation, action)", since="0.1", stacklevel=3)
+        return cls(spec, action_space)
+
+    @property
+    def reward_shape(self) -> tuple[int, ...]:
+        """Shape of the reward of a step; () for one number."""
+        return () if self.reward is None else tuple(self.reward.shape or ())
 
 
 @runtime_checkable

@@ -46,7 +46,8 @@ class IEnvManager(Contract, Protocol):
     `episode_seed` (seed each episode by `dicore.run.random.episode_seed`), `manual_reset`
     (`auto_reset=False`), `deadlines` (it ends calls at `step_timeout`, `reset_timeout`), `workers`
     (so, in other processes, whose ids `worker_pids()` returns by env id). It may have
-    `step_into(action, out=None)`: `step` into memory that is valid until the second next call.
+    `step_into(action, out=None)`: `step` into memory that is valid until the second next call, and
+    `spec`, an `EnvSpec` of one environment; `EnvSpec.of(manager)` makes one of those without it.
     """
 
     @property

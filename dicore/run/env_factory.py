@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_registry import code_paths
 
 if TYPE_CHECKING:
@@ -14,40 +15,68 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuildContext", "EnvFactory", "EnvRecorder", "env_sections", "make_env_manager", "spaces_of",
+    "spec_of",
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class BuildContext:
     """What a component needs to be built besides its config; passed to every `build`.
 
     Args:
-        observation_space: Space of one environment; None before it is known.
-        action_space: Space of one environment; None before it is known.
+        spec: What is known of the environment; None before it is.
+        observation_space: Deprecated, as `action_space` is: spaces of the environment.
         device: Device of tensors: `cpu`, `cuda`, `cuda:1`.
         seed: Seed of the run.
         run: The run that the component becomes part of; None outside of a run.
     """
 
-    observation_space: Any = None
-    action_space: Any = None
-    device: str = "cpu"
-    seed: int = 0
-    run: Run | None = None
+    spec: EnvSpec | None
+    device: str
+    seed: int
+    run: Run | None
+
+    def __init__(
+        self,
+        spec: EnvSpec | None = None,
+        action_space: Any = None,
+        device: str = "cpu",
+        seed: int = 0,
+        run: Run | None = None,
+        *,
+        observation_space: Any = None,
+    ) -> None:
+        spec = observation_space if spec is None else spec
+        given = None if spec is None else EnvSpec.given(spec, action_space, "BuildContext")
+        for name, value in (("spec", given), ("device", device), ("seed", seed), ("run", run)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def observation_space(self) -> Any:
+        """Observation space of one environment; None before it is known."""
+        return None if self.spec is None else self.spec.observation
+
+    @property
+    def action_space(self) -> Any:
+        """Action space of one environment; None before it is known."""
+        return None if self.spec is None else self.spec.action
+
+    def with_spec(self, spec: EnvSpec) -> BuildContext:
+        """Returns a copy for an environment."""
+        return replace(self, spec=spec)
 
     def with_spaces(self, observation_space: Any, action_space: Any) -> BuildContext:
-        """Returns a copy with the given spaces."""
-        return replace(self, observation_space=observation_space, action_space=action_space)
+        """Returns a copy for an environment with two spaces (deprecated)."""
+        return replace(self, spec=EnvSpec.given(observation_space, action_space, "with_spaces"))
 
     def __reduce__(self) -> tuple[Any, ...]:  # a run stays in its process
-        given = self.observation_space, self.action_space, self.device, self.seed
-        return _elsewhere, (given, code_paths.state())
+        return _elsewhere, (self.spec, self.device, self.seed, code_paths.state())
 
 
-def _elsewhere(given: tuple[Any, ...], may_import: Any) -> BuildContext:
+def _elsewhere(spec: EnvSpec | None, device: str, seed: int, may_import: Any) -> BuildContext:
     """Returns a context in another process, which then imports no more than the first one."""
     code_paths.restore(may_import)
-    return BuildContext(*given)
+    return BuildContext(spec, device=device, seed=seed)
 
 
 class EnvRecorder(Protocol):
@@ -136,19 +165,24 @@ def make_env_manager(
     return manager
 
 
-def spaces_of(env: Any, seed: int, policy: Any = None) -> tuple[Any, Any]:
-    """Returns observation and action space of a temporary environment.
+def spec_of(env: Any, seed: int) -> EnvSpec:
+    """Returns what is known of a temporary environment.
 
     Args:
         env: The compiled `env` section.
         seed: Seed of the run.
-        policy: The compiled `policy` section; its `check_reward(reward_space)`, if it has one, may
-            refuse the rewards that the environment declares.
     """
     manager = make_env_manager(env, "collector", seed, at_most=1)
     try:
-        if policy is not None and hasattr(policy, "check_reward"):
-            policy.check_reward(manager.reward_space)
-        return manager.observation_space, manager.action_space
+        return EnvSpec.of(manager)
     finally:
         manager.close()
+
+
+def spaces_of(env: Any, seed: int) -> tuple[Any, Any]:
+    """Returns observation and action space of a temporary environment (deprecated)."""
+    from dicore.deprecation import deprecated
+
+    deprecated("spaces_of(env, seed)", instead="spec_of(env, seed)", since="0.1", stacklevel=2)
+    spec = spec_of(env, seed)
+    return spec.observation, spec.action

@@ -220,9 +220,9 @@ def _compile(
         compiled = compile_resumed(request, folder)
     else:
         compiled = compile_request(request, plugins)
-    from dicore.run.env_factory import spaces_of  # building an environment imports numpy and more
+    from dicore.run.env_factory import spec_of  # building an environment imports numpy and more
 
-    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed, compiled.policy))
+    compiled = bind(compiled, spec_of(compiled.env, compiled.seed))
     return compiled, {} if folder is None else changes_of(compiled, request, folder)
 
 

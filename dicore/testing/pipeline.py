@@ -12,7 +12,7 @@ from dicore.config import bind, compile_config
 from dicore.errors import ConfigError, DicoreError, EnvError
 from dicore.interfaces.pipeline import IPipeline, SupportsCheck
 from dicore.interfaces.policy import IPolicy
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 from dicore.task import task
 from dicore.testing.compare import copied, difference
 from dicore.testing.suite import Suite, expect, folder, refuses, skip
@@ -52,7 +52,7 @@ class PipelineContract(Suite):
         try:
             compiled = compile_config(config, overrides=[*self._mode(), *self.overrides])
             if isinstance(pipeline, SupportsCheck):
-                pipeline.check(bind(compiled, *spaces_of(compiled.env, 0)))
+                pipeline.check(bind(compiled, spec_of(compiled.env, 0)))
         except (ConfigError, EnvError):
             return False
         return True

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Discrete
 
 from dicore.data import Batch, tree_map
 from dicore.errors import DicoreError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.interfaces.reward_model import IRewardModel, SupportsExpertData
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
@@ -38,9 +39,7 @@ class RewardModelContract(Suite):
     def make(self, seed: int = 0) -> Any:
         """Returns a reward model (`IRewardModel`), reproducible by seed."""
         seed_everything(seed)
-        ctx = BuildContext(
-            observation_space=self.observation_space, action_space=self.action_space, seed=seed
-        )
+        ctx = BuildContext(EnvSpec(self.observation_space, self.action_space), seed=seed)
         return self.registered.example().build(ctx)
 
     def data(self, seed: int = 0, count: int = _ROWS) -> Batch:

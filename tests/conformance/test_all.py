@@ -18,7 +18,8 @@ from gymnasium import spaces
 
 from dicore.config import bind, compile_config
 from dicore.data import Batch
-from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
+from dicore.interfaces.env import EnvSpec
+from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore.task import Context, OfflineRLContext, OnlineRLContext
@@ -145,7 +146,7 @@ class Middleware(MiddlewareContract):
         seed_everything(0)
         name = self.registered.entry.name
         compiled = compile_config(MODEL_BASED if name == "world_model_learner" else SMALL)
-        cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
+        cfg = bind(compiled, spec_of(compiled.env, 0)).cfg
         parts = self.parts = build_parts(cfg)
         self.data = parts.collector.collect_batch(n_sample=64)
         marks = ("end", "env_id")  # which tell where samples come from, and are not stored
@@ -292,7 +293,7 @@ class Experts(PolicyContract):
     def make(self, enable_field: Any = None) -> Any:
         """Returns the policy of a run."""
         parts = {} if enable_field is None else {"enable_field": enable_field}
-        context = BuildContext(*self.spaces())
+        context = BuildContext(EnvSpec(*self.spaces()))
         return self.registered.build({"run": f"{trained().name}/run"}, ctx=context, **parts)
 
 
@@ -319,7 +320,7 @@ class RewardModels(RewardModelContract):
 
     def make(self, seed: int = 0) -> Any:
         seed_everything(seed)
-        context = BuildContext(self.observation_space, self.action_space, seed=seed)
+        context = BuildContext(EnvSpec(self.observation_space, self.action_space), seed=seed)
         few = {"expert_updates": 20} if "expert_updates" in self.registered.example() else {}
         return self.registered.build(few, ctx=context)
 
@@ -348,7 +349,7 @@ class FittedQ(EvaluatorContract):
         data = NpzDataset({"path": write("npz", Path.cwd(), EPISODES)})
         given = {"eval_freq": options["eval_freq"], "updates": 2}
         return self.registered.build(
-            given, ctx=BuildContext(*SPACES), dataset=data, env_manager=env_manager,
+            given, ctx=BuildContext(EnvSpec(*SPACES)), dataset=data, env_manager=env_manager,
             policy=eval_mode,
         )  # fmt: skip
 
@@ -370,7 +371,7 @@ class WorldModels(RoleContract):
 
     def make(self) -> Any:
         obs = spaces.Box(-np.inf, np.inf, (3,), np.float32)
-        return self.registered.build(ctx=BuildContext(obs, spaces.Discrete(2)))
+        return self.registered.build(ctx=BuildContext(EnvSpec(obs, spaces.Discrete(2))))
 
     def test_learns_and_simulates(self) -> None:
         """It trains on samples and predicts arrays of their form."""

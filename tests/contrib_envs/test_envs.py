@@ -16,7 +16,7 @@ import pytest
 from dicore.cli import main
 from dicore.config import bind, compile_config
 from dicore.errors import ConfigError
-from dicore.run.env_factory import make_env_manager, spaces_of
+from dicore.run.env_factory import make_env_manager, spec_of
 from dicore_contrib_envs.one_at_a_time import OneAtATime
 from dicore_plugins.env_managers import ThreadEnvManager
 from dicore_registry import default
@@ -161,8 +161,8 @@ def test_presets_compile_bind_and_fit_their_env(name: str) -> None:
     assert (cfg.env.type, cfg.policy.type) == (env, policy)
     assert cfg.env.n_evaluator_episode % cfg.env.evaluator_env_num == 0
     assert (cfg.policy.collect.n_sample or 0) % cfg.env.collector_env_num == 0
-    spaces = spaces_of(cfg.env, 0)
-    assert bind(cfg, *spaces).cfg.policy.model.obs_shape
+    spaces = spec_of(cfg.env, 0)
+    assert bind(cfg, spaces).cfg.policy.model.obs_shape
 
 
 QUICK = (

@@ -45,7 +45,7 @@ def test_the_snippets_of_a_page_run(path: Path, tmp_path: Path, trained: Path) -
 def prepare_readme(page: Page) -> None:
     """Creates what the README uses without showing it: a config file and the parts of a task."""
     from dicore.config import bind, compile_config
-    from dicore.run.env_factory import make_env_manager, spaces_of
+    from dicore.run.env_factory import make_env_manager, spec_of
     from dicore_contrib_envs.presets import CARTPOLE_DQN
     from dicore_plugins import middleware
     from dicore_plugins.buffers import NaiveReplayBuffer
@@ -59,7 +59,7 @@ def prepare_readme(page: Page) -> None:
         CARTPOLE_DQN,
         overrides=["policy.learn.update_per_collect=1", f"exp_name={page.folder / 'task'}"],
     )
-    cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
+    cfg = bind(compiled, spec_of(compiled.env, 0)).cfg
     policy, buffer_ = DQNPolicy(cfg.policy), NaiveReplayBuffer(cfg.policy.other.replay_buffer)
     vars(page.module).update(
         cfg=cfg, policy=policy, buffer_=buffer_, task=task, OnlineRLContext=OnlineRLContext,

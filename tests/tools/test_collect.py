@@ -84,9 +84,9 @@ def test_greedy_actions_are_those_of_evaluation(run: str) -> None:
         collect_demo_data(run, collect_count=200, expert_data_path="demo.npz", greedy=greedy)
         steps = taken()[1]
         trained = find_policy(run)
-        from dicore.run.env_factory import BuildContext, spaces_of
+        from dicore.run.env_factory import BuildContext, spec_of
 
-        policy, _ = trained.build(BuildContext().with_spaces(*spaces_of(trained.compiled.env, 0)))
+        policy, _ = trained.build(BuildContext(spec_of(trained.compiled.env, 0)))
         best = policy.eval_mode.forward(dict(enumerate(steps["obs"]))).value["action"]
         found[greedy] = (best != steps["action"]).mean()
     assert found[True] == 0

@@ -266,12 +266,12 @@ def test_what_is_wrong_is_said(
 
 
 def policy_of(run: Path) -> Any:
-    from dicore.run.env_factory import BuildContext, spaces_of
+    from dicore.run.env_factory import BuildContext, spec_of
     from dicore_tools.evaluation.policy_loader import find_policy
 
     trained = find_policy(run)
-    spaces = spaces_of(trained.compiled.env, 0)
-    return trained.build(BuildContext().with_spaces(*spaces))[0]
+    spaces = spec_of(trained.compiled.env, 0)
+    return trained.build(BuildContext(spaces))[0]
 
 
 @pytest.mark.usefixtures("here")

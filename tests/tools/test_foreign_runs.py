@@ -18,7 +18,7 @@ from dicore.cli import main
 from dicore.config import bind, compile_config, write_config
 from dicore.errors import ConfigError, DicoreError
 from dicore.interfaces.logger import LogTarget
-from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.launch import launch
 from dicore_plugins.comm.worker_config import WorkerConfig
 from dicore_plugins.distributed.runtime import check_address
@@ -120,9 +120,9 @@ def sample(config: Any, count: int) -> list[Plant]:
 def build(run: str) -> None:
     """Builds what every command builds."""
     compiled = compile_config(run)
-    spaces = spaces_of(compiled.env, compiled.seed)
-    compiled = bind(compiled, *spaces)
-    context = BuildContext(*spaces, "cpu", 0)
+    spaces = spec_of(compiled.env, compiled.seed)
+    compiled = bind(compiled, spaces)
+    context = BuildContext(spaces)
     pipeline = compiled.pipeline.build(context)
     if hasattr(pipeline, "check"):
         pipeline.check(compiled)

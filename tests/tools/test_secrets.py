@@ -11,7 +11,7 @@ from dicore.cli import main
 from dicore.config import compile_config
 from dicore.console import formatter, hide, without_secrets
 from dicore.errors import EnvCreateError
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 from dicore.run.launch import launch
 
 ENV = """import gymnasium as gym
@@ -59,7 +59,7 @@ def test_the_exception_of_a_call(login: str) -> None:
     overrides = [*SECRETS, *SMALL, "env.manager=sync_subprocess"]
     compiled = compile_config(overrides=[f"env.type={login}", "policy=dqn", *overrides])
     with pytest.raises(EnvCreateError, match="cannot log in with <redacted>") as caught:
-        spaces_of(compiled.env, 0)
+        spec_of(compiled.env, 0)
     assert clean(str(caught.value) + str(caught.value.__cause__))
 
 

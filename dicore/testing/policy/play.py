@@ -9,14 +9,16 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
+from dicore.config.checks import derived_options
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch, TimestepBatch, tree_map, tree_row, tree_stack
 from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, ContractError, ModeError
+from dicore.interfaces.env import EnvSpec
 from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode, Tail
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.env_factory import BuildContext
@@ -65,7 +67,8 @@ def _accepted(component: Component) -> list[tuple[Any, Any]]:
 
 def _bound(component: Component, pair: tuple[Any, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    for path, value in component.config().bind(*pair).items():  # type: ignore[attr-defined]
+    policy = cast(PolicyConfig, component.config())
+    for path, value in derived_options(policy, EnvSpec(*pair)).items():
         *above, name = path.split(".")
         section = options
         for key in above:
@@ -117,9 +120,9 @@ class PolicyChecks(Suite):
         options = self.bound(spaces)
         parts = {} if enable_field is None else {"enable_field": enable_field}
         if loaded_torch() is None:  # whoever imports torch first also seeds it first
-            self.registered.build(options, ctx=BuildContext(*spaces), **parts)
+            self.registered.build(options, ctx=BuildContext(EnvSpec(*spaces)), **parts)
         seed_everything(0)
-        return self.registered.build(options, ctx=BuildContext(*spaces), **parts)
+        return self.registered.build(options, ctx=BuildContext(EnvSpec(*spaces)), **parts)
 
     def learner(self) -> Any:
         policy = self.make()

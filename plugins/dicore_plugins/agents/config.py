@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+import attrs
+
 from dicore.config.schema import component, components, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 
 PPO_CHAIN = (
@@ -83,7 +86,7 @@ class AgentConfig(PolicyConfig):
 
     build = builds("dicore_plugins.agents.agent:AgentBase", takes="context")
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the network and the bounds of actions from the spaces.
 
         Raises:
@@ -92,15 +95,15 @@ class AgentConfig(PolicyConfig):
         """
         from dicore_plugins.models.shapes import action_options, options_for
 
-        if hasattr(action_space, "spaces"):
+        if hasattr(spec.action, "spaces"):
             raise ConfigError(
                 f"policy.type: '{self.type}' needs discrete actions or real numbers; this env has"
-                f" {' '.join(str(action_space).split())}",
+                f" {' '.join(str(spec.action).split())}",
                 hint="use a team with one agent for each part of the action (TeamConfig)",
             )
-        found = action_options(action_space, algorithm=self.type or "agent")
+        found = action_options(spec.action, algorithm=self.type or "agent")
         found.pop("action_dims", None)
-        return {**options_for(self.model, observation_space), **found}
+        return {**options_for(self.model, spec.observation), **found}
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other or have no effect."""
@@ -152,16 +155,16 @@ class TeamConfig(AgentConfig):
 
     build = builds("dicore_plugins.agents.team:Team", takes="context")
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives what each agent needs from the observations and its part of the action.
 
         Raises:
             ConfigError: the parts of the action have other names than the agents.
         """
         members = self.by_name()
-        parts = dict(getattr(action_space, "spaces", None) or {})
+        parts = dict(getattr(spec.action, "spaces", None) or {})
         if parts.keys() != members.keys():
-            told = ", ".join(map(str, parts)) or f"{' '.join(str(action_space).split())}, no parts"
+            told = ", ".join(map(str, parts)) or f"{' '.join(str(spec.action).split())}, no parts"
             raise ConfigError(
                 f"policy.members: the agents are {', '.join(members) or 'none'}; the action of this"
                 f" env has the parts {told}",
@@ -170,7 +173,7 @@ class TeamConfig(AgentConfig):
         return {
             f"members.{name}.{path}": value
             for name, member in members.items()
-            for path, value in member.bind(observation_space, parts[name]).items()
+            for path, value in member.bind(attrs.evolve(spec, action=parts[name])).items()
         }
 
     def by_name(self) -> dict[str, AgentConfig]:

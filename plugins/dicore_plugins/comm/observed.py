@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.env_factory import BuildContext, spec_of
 from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_plugins.comm.coordinator import Coordinator
 from dicore_plugins.comm.exchange import Store
@@ -36,8 +36,7 @@ class Observed:
         self._run, self._store, self._job_id = run, store, job_id
         self._saved = saved
         self._stopped = False
-        spaces = spaces_of(cfg.env, cfg.seed)
-        ctx = BuildContext(*spaces, "cpu", cfg.seed, run)
+        ctx = BuildContext(spec_of(cfg.env, cfg.seed), seed=cfg.seed, run=run)
         self.policy = cfg.policy.build(ctx, model=model)
         self._learner = cfg.policy.learn.learner.build(ctx, policy=self.policy.learn_mode)
         self._coordinator: Any = None

@@ -12,7 +12,7 @@ import torch
 
 from dicore.config import bind, compile_config
 from dicore.data.json_codec import loads
-from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.random import hash_seed, seed_everything
 from dicore_registry import code_paths
 
@@ -45,8 +45,8 @@ class WorkerConfig:
         """
         code_paths.allow(list(task_info.get("code", ())))
         compiled = compile_config(loads(task_info["config"]), saved=True)
-        spaces = spaces_of(compiled.env, compiled.seed)
-        cfg: Any = bind(compiled, *spaces).cfg
+        spec = spec_of(compiled.env, compiled.seed)
+        cfg: Any = bind(compiled, spec).cfg
         number = int(task_info.get("number", 0))
         first = number <= cfg.pipeline.system.collector_num  # of the training, or of its restart
         parts = (role, index) if first else (role, index, number)
@@ -57,7 +57,7 @@ class WorkerConfig:
             policy = attrs.evolve(cfg.policy, cuda=False)
             cfg = attrs.evolve(cfg, seed=seed, policy=policy)
         torch.set_num_threads(cfg.pipeline.num_threads)
-        return cls(cfg, BuildContext(*spaces, device, seed), task_info["config"])
+        return cls(cfg, BuildContext(spec, device=device, seed=seed), task_info["config"])
 
     @cached_property
     def policy(self) -> Any:

@@ -66,8 +66,7 @@ class LearnerRole:
     """Makes the updates of a share of each batch, together with the other learners.
 
     Args:
-        spec: What to build it from; `index` is its rank, `state` are the spaces, (observation
-            space, action space).
+        spec: What to build it from; `index` is its rank, `state` is the `EnvSpec`.
     """
 
     def __init__(self, spec: RoleSpec) -> None:
@@ -75,8 +74,7 @@ class LearnerRole:
         torch.set_num_threads(cfg.pipeline.num_threads)
         spec.seeded("learner")
         self._count = cfg.pipeline.system.learner_num
-        observation_space, action_space = spec.state
-        context = BuildContext(observation_space, action_space, device="cpu", seed=cfg.seed)
+        context = BuildContext(spec.state, seed=cfg.seed)
         section = share_config(cfg.policy, self._count)
         policy = section.build(context, model=spec.model)
         mode = policy.learn_mode

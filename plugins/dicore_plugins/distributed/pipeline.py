@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from dicore.config.layers import is_place
 from dicore.errors import ConfigWarning
-from dicore.run.env_factory import spaces_of
+from dicore.interfaces.env import EnvSpec
+from dicore.run.env_factory import spec_of
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.distributed.collectors import CollectorGroup
 from dicore_plugins.distributed.config import ParallelConfig
@@ -33,11 +35,11 @@ from dicore_plugins.pipelines.training import Parts, TrainingPipeline, evaluates
 __all__ = ["ParallelParts", "ParallelPipeline"]
 
 
-class _Spaces:
+@dataclass(frozen=True)
+class _Elsewhere:
     """Stands for the environments, which are in other processes."""
 
-    def __init__(self, observation_space: Any, action_space: Any) -> None:
-        self.observation_space, self.action_space = observation_space, action_space
+    spec: EnvSpec
 
 
 class ParallelParts(Parts):
@@ -57,8 +59,8 @@ class ParallelParts(Parts):
 
     @cached_property
     def collector_env(self) -> Any:
-        """The spaces of the environments."""
-        return _Spaces(*spaces_of(self.cfg.env, self.cfg.seed))
+        """What is known of the environments."""
+        return _Elsewhere(spec_of(self.cfg.env, self.cfg.seed))
 
     @cached_property
     def policy(self) -> Any:
@@ -76,8 +78,7 @@ class ParallelParts(Parts):
         return LearnerGroup(local, self._learner_process, self.runtime, system)
 
     def _learner_process(self, rank: int) -> RoleProcess:
-        spaces = self.ctx.observation_space, self.ctx.action_space
-        spec = RoleSpec(self.cfg, index=rank, model=self._model, state=spaces)
+        spec = RoleSpec(self.cfg, index=rank, model=self._model, state=self.ctx.spec)
         name, output = f"learner {rank}", self._folder / f"learner-{rank}" / "output.txt"
         return RoleProcess(self.runtime, LearnerRole, spec, name, cores=1.0, output=output)
 

@@ -25,6 +25,7 @@ from dicore.errors import (
     EnvStateError,
     UsageError,
 )
+from dicore.interfaces.env import EnvSpec
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import ActionLog, NestedActions, action_check_of, ids_of
 from dicore_plugins.env_managers.env_pool import EnvPool
@@ -122,6 +123,11 @@ class ManagedEnvs:
     def action_space(self) -> Any:
         """Of one environment; makes at most one."""
         return self._pool.space("action_space", "act_space")
+
+    @property
+    def spec(self) -> EnvSpec:
+        """What is known of one environment."""
+        return EnvSpec(self.observation_space, self.action_space, self.reward_space)
 
     @property
     def reward_space(self) -> Any:

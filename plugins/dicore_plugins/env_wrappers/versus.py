@@ -17,6 +17,7 @@ from gymnasium import spaces
 
 from dicore.data import tree_map
 from dicore.errors import ConfigError, EnvError
+from dicore.interfaces.env import EnvSpec
 
 __all__ = ["Snapshot", "Versus", "save_snapshot"]
 
@@ -71,7 +72,7 @@ class Versus(gymnasium.Wrapper[Any, Any, Any, Any]):
             return lambda: scripted(1 - self._side)
         if opponent == "random":
             return self._random
-        snapshot = Snapshot(Path(opponent), self.observation_space, self.action_space)
+        snapshot = Snapshot(Path(opponent), EnvSpec(self.observation_space, self.action_space))
         self._snapshot = snapshot
         return lambda: snapshot.act(_side(self._obs, 1 - self._side))
 
@@ -130,20 +131,19 @@ class Snapshot:
 
     Args:
         path: A file that `save_snapshot` wrote.
-        observation_space: Of one agent.
-        action_space: Of one agent.
+        spec: Spaces of one agent.
 
     Raises:
         ConfigError: there is no such file.
     """
 
-    def __init__(self, path: Path, observation_space: Any, action_space: Any) -> None:
+    def __init__(self, path: Path, spec: EnvSpec) -> None:
         if not path.is_file():
             raise ConfigError(
                 f"env.env_wrapper: versus: opponent '{path}': no such file",
                 hint="expected random, scripted, or a file of save_snapshot",
             )
-        self._path, self._spaces = path, (observation_space, action_space)
+        self._path, self._spec = path, spec
         self._stamp: Any = None
         self._config: str | None = None
         self._mode: Any = None
@@ -175,8 +175,8 @@ class Snapshot:
 
         compiled: Any = compile_config(loads(config), saved=True)
         with seeded(0):  # the process that steps environments keeps its random state
-            cfg: Any = bind(compiled, *self._spaces).cfg
-            context = BuildContext(*self._spaces, "cpu", 0)
+            cfg: Any = bind(compiled, self._spec).cfg
+            context = BuildContext(self._spec)
             return attrs.evolve(cfg.policy, cuda=False).build(context).eval_mode
 
 

@@ -19,7 +19,7 @@ import torch
 
 from dicore.errors import CheckpointUnsafeError, UsageError
 from dicore.run.checkpoint_store import CheckpointStore, checkpoint_name
-from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.folder import RunFolder
 from dicore.run.random import seeded
 from dicore_plugins.buffers.memory import available_bytes
@@ -223,13 +223,13 @@ class _policy_of:  # noqa: N801 - a context manager, used like a function
 
         names_only = False if trust else None
         self._compiled = compile_config(str(RunFolder.open(run).config), names_only=names_only)
-        self._spaces = spaces_of(self._compiled.env, self._compiled.seed)
-        self._compiled = bind(self._compiled, *self._spaces)
+        self._spec = spec_of(self._compiled.env, self._compiled.seed)
+        self._compiled = bind(self._compiled, self._spec)
         self._seeded = seeded(self._compiled.seed)
 
     def __enter__(self) -> Any:
         self._seeded.__enter__()
-        context = BuildContext(seed=self._compiled.seed).with_spaces(*self._spaces)
+        context = BuildContext(self._spec, seed=self._compiled.seed)
         return self._compiled.policy.build(context)
 
     def __exit__(self, *error: Any) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from dicore.data import EnvBatch
 from dicore.data.tree import tree_stack
 from dicore.errors import DicoreError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, EnvFactory
 from dicore_plugins.env_managers.adapt import StatefulLayers
 from dicore_plugins.export.formats import FORMATS, Array, Format, Inputs, tensors
@@ -77,10 +78,7 @@ def export_policy(
     compiled = trained.compiled
     env = EnvFactory(compiled.env, BuildContext())()
     try:
-        context = BuildContext(
-            observation_space=env.observation_space, action_space=env.action_space
-        )
-        policy, state = trained.build(context)
+        policy, state = trained.build(BuildContext(EnvSpec.of(env)))
         measured = _go_on(env, state.env_states.get("evaluator") or ())
         module = greedy_module(policy)
         acted = _acted(env, policy.eval_mode, seed)

@@ -11,6 +11,7 @@ import torch
 from dicore.config import NamedConfig
 from dicore.config.layers import Problems, is_place
 from dicore.errors import TaskError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.task import Context, OnlineRLContext, Task, TaskState, task
 from dicore_plugins.middleware.callbacks import (
@@ -76,9 +77,7 @@ class Parts:
         device = "cpu" if self.run is None else self.run.device
         if device.startswith("cuda:"):
             torch.cuda.set_device(device)  # the device of plain `cuda`
-        return BuildContext(
-            envs.observation_space, envs.action_space, device, self.cfg.seed, self.run
-        )
+        return BuildContext(EnvSpec.of(envs), device=device, seed=self.cfg.seed, run=self.run)
 
     @cached_property
     def collector_env(self) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dicore.config.checks import derived_options
 from dicore.config.paths import to_dict
 from dicore.config.schema import ComponentConfig
 from dicore.errors import ConfigError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.named import section_of, target_of
 
@@ -40,10 +42,11 @@ def create_policy(
         UnknownComponentError: no installed package provides a policy of that name.
     """
     section = section_of("policy", cfg)
+    spec = None
     if observation_space is not None and action_space is not None:
-        given = section if isinstance(cfg, ComponentConfig) else cfg
-        section = _bound(section, given, observation_space, action_space)
-    return section.build(BuildContext(observation_space, action_space), **parts)
+        spec = EnvSpec(observation_space, action_space)
+        section = _bound(section, section if isinstance(cfg, ComponentConfig) else cfg, spec)
+    return section.build(BuildContext(spec), **parts)
 
 
 def get_policy_cls(cfg: ComponentConfig | Mapping[str, Any] | str) -> type[Any]:
@@ -69,10 +72,10 @@ def get_policy_cls(cfg: ComponentConfig | Mapping[str, Any] | str) -> type[Any]:
     return policy_class
 
 
-def _bound(section: Any, given: Any, observation_space: Any, action_space: Any) -> Any:
+def _bound(section: Any, given: Any, spec: EnvSpec) -> Any:
     """Returns the section with what follows from the spaces, where no option is given."""
     options = to_dict(given) if isinstance(given, ComponentConfig) else _tree(given)
-    for path, value in section.bind(observation_space, action_space).items():
+    for path, value in derived_options(section, spec).items():
         *above, name = path.split(".")
         at = options
         for key in above:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any
 
 from dicore.errors import ConfigError, UsageError
 from dicore_registry import default
@@ -29,6 +29,7 @@ def fitting(space: Any) -> list[str]:
     from gymnasium.spaces import Box
 
     from dicore.config.signature import config_class
+    from dicore.interfaces.env import EnvSpec
 
     seen, token, found = Box(-1.0, 1.0, (1,)), _asking.set(True), []
     try:
@@ -38,7 +39,7 @@ def fitting(space: Any) -> list[str]:
             target = default().resolve("policy", f"{entry.dist}/{entry.name}").target
             config: Any = config_class(target, "policy")
             try:
-                if config.learns and config().bind(seen, space):
+                if config.learns and config().bind(EnvSpec(seen, space)):
                     found.append(entry.name)
             except ConfigError:
                 continue
@@ -47,8 +48,15 @@ def fitting(space: Any) -> list[str]:
     return sorted(found)
 
 
-def refuse_rewards(policy: str, shape: Sequence[int]) -> NoReturn:
-    """Raises UsageError for rewards of a shape, which losses take for those of n steps."""
+def refuse_rewards(policy: str, shape: Sequence[int]) -> None:
+    """Raises UsageError for several rewards per step, which losses take for those of n steps.
+
+    Args:
+        policy: Name of the policy.
+        shape: Shape of the reward of a step; () is accepted.
+    """
+    if not shape:
+        return
     raise UsageError(
         f"policy {policy} learns from one reward per step, but the environment returns rewards"
         f" {[*shape]} (per agent or objective)",

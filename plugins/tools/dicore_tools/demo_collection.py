@@ -12,6 +12,7 @@ import numpy as np
 
 from dicore.data import Batch, tree_map
 from dicore.errors import UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.interfaces.policy import CollectMode, Tail
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.run.random import seeded
@@ -61,9 +62,7 @@ def collected(trained: TrainedPolicy, wanted: Wanted) -> tuple[Batch, tuple[Any,
         at_most = wanted.n_sample if wanted.n_episode is None else wanted.n_episode
         manager = make_env_manager(compiled.env, "demo", compiled.seed, at_most=at_most)
         try:
-            context = BuildContext(seed=compiled.seed).with_spaces(
-                manager.observation_space, manager.action_space
-            )
+            context = BuildContext(EnvSpec.of(manager), seed=compiled.seed)
             policy, state = trained.build(context)
             if state.policy is not None:
                 policy.collect_mode.load_state_dict(state.policy)

@@ -168,11 +168,11 @@ def create(request: TrainRequest) -> RunFolder:
     """
     from dicore.config import bind, write_config
     from dicore.interfaces.pipeline import SupportsCheck
-    from dicore.run.env_factory import BuildContext, spaces_of
+    from dicore.run.env_factory import BuildContext, spec_of
     from dicore.run.request import compile_request, folder_name
 
     compiled = compile_request(request)
-    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+    compiled = bind(compiled, spec_of(compiled.env, compiled.seed))
     pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
     if isinstance(pipeline, SupportsCheck):
         pipeline.check(compiled)

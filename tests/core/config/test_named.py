@@ -10,6 +10,7 @@ import pytest
 
 from dicore.config import NamedConfig, bind, flatten, write_config
 from dicore.config.writer import JSON
+from dicore.interfaces.env import EnvSpec
 from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
 from tests.core.config import toy_parts as toy
 from tests.core.config.conftest import least, problems_of
@@ -77,7 +78,7 @@ def test_one_more_of_a_similar_name_says_its_type(build: Any, said: str) -> None
 def test_they_survive_every_form_and_a_process_border(
     build: Any, tmp_path: Path, form: str
 ) -> None:
-    compiled = bind(build(other(TWO)), 4, "discrete")
+    compiled = bind(build(other(TWO)), EnvSpec(4, "discrete"))
     write_config(compiled, tmp_path)
     again = build(tmp_path / form)
     assert again.cfg == compiled.cfg

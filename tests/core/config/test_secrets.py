@@ -15,6 +15,7 @@ from dicore.config import bind, write_config
 from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, resolve
 from dicore.config.writer import JSON, fingerprint, saved_tree
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.metadata import redact_words
 from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
 from tests.core.config.conftest import least, problems_of
@@ -192,7 +193,7 @@ def test_the_saved_forms_keep_the_reference(
 ) -> None:
     monkeypatch.setenv("SECRET_OF_THE_TEST", "hush-hush")
     free = {"api_key": "${env:SECRET_OF_THE_TEST}", "list": [1, "x-${env:SECRET_OF_THE_TEST}-y"]}
-    compiled = bind(build(learning(free=free)), 4, "discrete")
+    compiled = bind(build(learning(free=free)), EnvSpec(4, "discrete"))
     assert compiled.policy.learn.free["api_key"] == "hush-hush"
     write_config(compiled, tmp_path)
     for form in (JSON, TOTAL, FORMATTED):

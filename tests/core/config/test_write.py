@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dicore import __version__
 from dicore.config import bind, read_config, write_config
 from dicore.config.writer import JSON, saved_tree
+from dicore.interfaces.env import EnvSpec
 from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
 from dicore_tools.config_formats.yaml_form import yaml_source
 from tests.core.config.conftest import least, problems_of
@@ -43,7 +44,7 @@ def some_config() -> dict[str, Any]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_compiles_to_the_same_config(build: Any, tmp_path: Path, form: str) -> None:
-    compiled = bind(build(some_config(), seed=5), 4, "discrete")
+    compiled = bind(build(some_config(), seed=5), EnvSpec(4, "discrete"))
     assert write_config(compiled, tmp_path) == tmp_path / JSON
     again = build(tmp_path / form)
     assert again.cfg == compiled.cfg

@@ -21,6 +21,7 @@ from dicore.config import (
 )
 from dicore.config.schema import Section, component
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 
 
 @frozen(kw_only=True)
@@ -127,19 +128,27 @@ class ToyPolicyConfig(PolicyConfig):
     learn: ToyLearnConfig = section(ToyLearnConfig)
     collect: ToyCollectConfig = section(ToyCollectConfig)
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
-        if action_space == "box":
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+        if spec.action == "box":
             raise ConfigError("policy.type: 'toy' needs discrete actions")
         return {
-            "model.obs_shape": observation_space,
+            "model.obs_shape": spec.observation,
             "model.no_such": 3,
             "collect.unroll_len": 2,
-            **({"learn.no_such": 1} if action_space == "bad author" else {}),
+            **({"learn.no_such": 1} if spec.action == "bad author" else {}),
         }
 
     def check(self) -> Iterator[tuple[str, str]]:
         if self.priority and self.nstep > 5:
             yield "nstep", "too far for priority"
+
+
+@frozen(kw_only=True)
+class OldPolicyConfig(ToyPolicyConfig):
+    """Takes two spaces, as before there was a spec."""
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:  # type: ignore[override]
+        return {"model.obs_shape": observation_space}
 
 
 @frozen(kw_only=True)

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from dicore.config import bind, compile_config
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ConfigError, ReplayUnderflowError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext
 from dicore.run.launch import launch
 from dicore_plugins.agents import TrajectoryMemory
@@ -31,7 +32,7 @@ REPLAY = ["get_memory_params", "get_sample_memory"]
 def agent_of(name: str, actions: Any = None, obs: Any = OBS, **options: Any) -> Any:
     cfg = {"env": {"type": "cartpole"}, "policy": {"type": f"{HERE}:{name}", **options}}
     space = spaces.Discrete(3) if actions is None else actions
-    section = bind(compile_config(cfg), obs, space).cfg.policy
+    section = bind(compile_config(cfg), EnvSpec(obs, space)).cfg.policy
     return section.build(BuildContext())
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from dicore.config import compile_config
 from dicore.config.checks import bind
 from dicore.errors import DicoreError, EnvError, NonFiniteError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.random import seed_everything
 from dicore.task import OnlineRLContext, task
 from dicore_plugins.collectors import EpisodeCollector, SampleCollector
@@ -93,7 +94,7 @@ def policy_of(name: str, *overrides: str) -> Any:
         {"env": {"type": "cartpole"}, "policy": {"type": name}}, overrides=overrides
     )
     seed_everything(0)
-    return bind(compiled, OBS, ACTIONS).policy.build(None)
+    return bind(compiled, EnvSpec(OBS, ACTIONS)).policy.build(None)
 
 
 POLICIES = {

@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 from dicore.config.checks import bind
 from dicore.config.compiler import compile_config
 from dicore.data import Batch
+from dicore.interfaces.env import EnvSpec
 from dicore.interfaces.policy import Tail
 from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
@@ -38,7 +39,7 @@ def test_samples_equal_those_of_each_environment_alone() -> None:
     compiled = compile_config({"env": {"type": "cartpole"}, "policy": {"type": "ppo"}})
     env = gymnasium.make("CartPole-v1")
     seed_everything(0)
-    policy: Any = bind(compiled, env.observation_space, env.action_space).policy.build(None)
+    policy: Any = bind(compiled, EnvSpec.of(env)).policy.build(None)
     make = policy.collect_mode.get_train_sample
     widths: list[int] = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.config import bind, compile_config
-from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
+from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore.task import Context, OnlineRLContext, task
 from dicore_plugins.comm import Barrier, ContextExchanger, ModelExchanger
 from dicore_plugins.middleware import (
@@ -33,7 +33,7 @@ SMALL = {
 
 def config(seed: int = 0) -> Any:
     compiled = compile_config({**SMALL, "seed": seed})
-    return bind(compiled, *spaces_of(compiled.env, compiled.seed)).cfg
+    return bind(compiled, spec_of(compiled.env, compiled.seed)).cfg
 
 
 def note(folder: str, name: str, text: object = "") -> None:
@@ -99,7 +99,7 @@ def train(folder: str, max_step: int = 2000, dies: int = -1) -> None:
         roles = ("LEARNER", "EVALUATOR", "FETCHER") if me == 0 else ("COLLECTOR",)
         for role in roles:
             task.add_role(getattr(task.role, role))
-        policy = cfg.policy.build(BuildContext(*spaces_of(cfg.env, 0), seed=cfg.seed))
+        policy = cfg.policy.build(BuildContext(spec_of(cfg.env, 0), seed=cfg.seed))
         exchanger = ModelExchanger(policy.collect_mode)
         task.use(ContextExchanger(skip_n_iter=1)).use(exchanger)
         versions: list[int] = []

@@ -20,7 +20,7 @@ from dicore.config import bind, compile_config
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import dumps
 from dicore.errors import CheckpointWriteError, DicoreError, UsageError
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 from dicore_plugins.comm import BaseCommCollector, BaseCommLearner
 from dicore_plugins.comm.collector import FlaskFileSystemCollector
 from dicore_plugins.comm.collector_parts import CollectorParts
@@ -51,7 +51,7 @@ def compiled(*overrides: str, **policy: Any) -> Any:
     }  # fmt: skip
     tree["policy"] = policy or tree["policy"]
     found = compile_config(tree, overrides=["pipeline.max_train_iter=40", *overrides])
-    return bind(found, *spaces_of(found.env, found.seed))
+    return bind(found, spec_of(found.env, found.seed))
 
 
 def info_of(config: Any, **more: Any) -> dict[str, Any]:

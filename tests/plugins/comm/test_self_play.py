@@ -16,7 +16,7 @@ from dicore.config import bind, compile_config
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import dumps
 from dicore.errors import UsageError
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 from dicore_plugins.comm import OneVsOneCommander
 from dicore_plugins.comm.collector import FlaskFileSystemCollector
 from dicore_plugins.comm.frames import load_file, save_file
@@ -117,7 +117,7 @@ def test_a_collector_gives_its_environments_the_opponent_of_a_task(
 ) -> None:
     """The frozen one, the newest one, or its own first parameters; evaluations freeze."""
     compiled = compile_config(NIM)
-    config = bind(compiled, *spaces_of(compiled.env, 0))
+    config = bind(compiled, spec_of(compiled.env, 0))
     connection = Connection(collector.address, TOKEN)
     ids = {"config": dumps(saved_tree(config)), "policy_id": "policy", "buffer_id": "buffer",
            "job_id": "job", "amount": {"n_sample": 32}, "blocks": 9}  # fmt: skip

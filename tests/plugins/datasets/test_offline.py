@@ -12,7 +12,7 @@ import pytest
 from dicore.cli import main
 from dicore.config import bind, compile_config
 from dicore.errors import ConfigError, NonFiniteError
-from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.launch import launch
 from dicore_plugins.datasets import NpzDataset, write_npz
 
@@ -92,7 +92,7 @@ def test_the_returns_follow_the_policy(tmp_path: Path) -> None:
         {"env": "cartpole", "policy": {"type": "dqn", "nstep": 4, "discount_factor": 0.5},
          "pipeline": {"dataset": {"type": "npz", "path": path}}}
     )  # fmt: skip
-    compiled = bind(compiled, *spaces_of(compiled.env, 0))
+    compiled = bind(compiled, spec_of(compiled.env, 0))
     data = compiled.pipeline.dataset.build(BuildContext())
     assert data.take([0])["value_gamma"].tolist() == [0.5**4]
     assert data.take([0])["reward"].tolist() == [1.875]

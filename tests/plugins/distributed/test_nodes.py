@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dicore.config import bind, compile_config
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 from dicore_plugins.distributed import ParallelParts, RayRuntime
 from tests.plugins.distributed.test_parallel import SMALL, Run, collect
 
@@ -22,7 +22,7 @@ def test_a_lost_node(tmp_path: Path) -> None:
     node = cluster.add_node(num_cpus=2)
     options = [f"pipeline.system.address={cluster.address}", "pipeline.system.collector_num=3"]
     compiled = compile_config(SMALL, overrides=options)
-    parts = ParallelParts(bind(compiled, *spaces_of(compiled.env, 0)).cfg, Run(tmp_path))
+    parts = ParallelParts(bind(compiled, spec_of(compiled.env, 0)).cfg, Run(tmp_path))
     parts._log = None
     try:
         group = parts.collector

@@ -29,7 +29,7 @@ from dicore.errors import (
     EnvError,
     UsageError,
 )
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
 from dicore_plugins.distributed import ParallelParts, RayRuntime, parallel_pipeline, runtime
@@ -73,7 +73,7 @@ class Run:
 @pytest.fixture
 def parts(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ParallelParts]:
     compiled = compile_config(SMALL, overrides=getattr(request, "param", []))
-    cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
+    cfg = bind(compiled, spec_of(compiled.env, 0)).cfg
     made = ParallelParts(cfg, Run(tmp_path))
     made._log = None
     yield made
@@ -449,7 +449,7 @@ def test_a_resumed_run_says_what_it_lacks(caplog: pytest.LogCaptureFixture) -> N
     """RELIABILITY C11: with 3-step samples, the first two steps of an episode complete none."""
     overrides = ["policy.nstep=3", "pipeline.max_env_step=6000"]
     compiled = compile_config(SMALL, overrides=overrides)
-    cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
+    cfg = bind(compiled, spec_of(compiled.env, 0)).cfg
     crew = SimpleNamespace(workers=[1, 2])
     group: Any = SimpleNamespace(_cfg=cfg, crew=crew, _first=2, envstep=4216)
     with caplog.at_level("WARNING", "dicore.parallel"):

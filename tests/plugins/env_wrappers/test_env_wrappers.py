@@ -14,7 +14,7 @@ from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.data import tree_map
 from dicore.errors import ConfigError
-from dicore.run.env_factory import EnvFactory, make_env_manager, spaces_of
+from dicore.run.env_factory import EnvFactory, make_env_manager, spec_of
 from dicore.testing.compare import copied, difference
 from dicore.testing.inner_env import InnerEnv
 from dicore_registry import default
@@ -360,7 +360,7 @@ def test_mistakes_are_found_when_the_config_is_compiled(wrapper: Any, said: str)
 
 def test_a_wrapper_that_does_not_fit_is_found_before_a_run_begins() -> None:
     with pytest.raises(ConfigError, match="'rescale_action' needs bounded continuous actions"):
-        spaces_of(config("rescale_action").env, 0)
+        spec_of(config("rescale_action").env, 0)
 
 
 @pytest.mark.learns

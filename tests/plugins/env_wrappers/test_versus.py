@@ -14,6 +14,7 @@ from dicore.config import compile_config
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import dumps
 from dicore.errors import ConfigError, EnvError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore_plugins.env_wrappers import Versus, save_snapshot
 
@@ -129,7 +130,7 @@ def policy(bias: int, **options: Any) -> tuple[str, Any]:
         "policy": {"type": "dqn", "model": {"obs_shape": 3, "action_shape": 4,
                                             "encoder_hidden_size_list": [8]}, **options},
     })  # fmt: skip
-    ctx = BuildContext(spaces.Box(-9, 9, (3,), np.float32), spaces.Discrete(4))
+    ctx = BuildContext(EnvSpec(spaces.Box(-9, 9, (3,), np.float32), spaces.Discrete(4)))
     state = config.policy.build(ctx).collect_mode.state_dict()
     last = list(state["model"].values())[-1]
     last[:] = 0

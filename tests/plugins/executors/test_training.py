@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from dicore.config import bind, compile_config
+from dicore.interfaces.env import EnvSpec
 from dicore.run.checkpoint_store import read_state
 from dicore.run.env_factory import make_env_manager
 from dicore.run.launch import launch
@@ -75,7 +76,7 @@ def train(
     seed_everything(0)
     compiled = compile_config(config, seed=0, overrides=[f"exp_name={folder}"])
     envs = [make_env_manager(compiled.cfg.env, role, 0) for role in ("collector", "evaluator")]
-    cfg = bind(compiled, envs[0].observation_space, envs[0].action_space).cfg
+    cfg = bind(compiled, EnvSpec.of(envs[0])).cfg
     on_policy = cfg.policy.on_policy
     policy: Any = (PPOPolicy if on_policy else DQNPolicy)(cfg.policy)
     buffer_ = NaiveReplayBuffer({})
@@ -148,7 +149,7 @@ def test_a_policy_that_cannot_be_copied_takes_turns(
 ) -> None:
     cfg = compile_config(SMALL, seed=0, overrides=[f"exp_name={tmp_path}"])
     env = make_env_manager(cfg.env, "collector", 0)
-    cfg = bind(cfg, env.observation_space, env.action_space).cfg  # type: ignore[assignment]
+    cfg = bind(cfg, EnvSpec.of(env)).cfg  # type: ignore[assignment]
     policy, running = DQNPolicy(cfg.policy), []
     mode = policy.collect_mode
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dicore.config import bind, compile_config
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import make_env_manager
 from dicore.run.random import seed_everything
 from dicore.task import OnlineRLContext, task
@@ -45,7 +46,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Parts]]:
         env = compiled.cfg.env
         pair = [make_env_manager(env, role, 0) for role in ("collector", "evaluator")]
         managers.extend(pair)
-        cfg = bind(compiled, pair[0].observation_space, pair[0].action_space).cfg
+        cfg = bind(compiled, EnvSpec.of(pair[0])).cfg
         return cfg, pair[0], pair[1]
 
     yield build

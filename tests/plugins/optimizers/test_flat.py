@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dicore.config import bind, compile_config
 from dicore.errors import CheckpointError, ConfigError, UsageError
 from dicore.interfaces.learner import IOptimizer
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import spec_of
 from dicore_plugins.models import Flat
 from dicore_plugins.optimizers import (
     FlatAdam,
@@ -229,7 +229,7 @@ def test_a_config_chooses_the_optimizer(
     overrides: list[str], cls: type[FlatOptimizer], group: dict[str, Any]
 ) -> None:
     cfg = compiled(*overrides, "max_grad_norm=0.5")
-    policy = bind(cfg, *spaces_of(cfg.env, 0)).policy.build(None)
+    policy = bind(cfg, spec_of(cfg.env, 0)).policy.build(None)
     optimizer = policy.get_attribute("optimizer")
     assert type(optimizer) is cls
     assert {key: optimizer.param_groups[0][key] for key in group} == group

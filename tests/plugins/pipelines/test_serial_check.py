@@ -11,7 +11,7 @@ import pytest
 from dicore import register
 from dicore.config import bind, compile_config, frozen, option
 from dicore.errors import ConfigError, ConfigWarning, UsageError
-from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
+from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.pipelines import serial_pipeline
 from dicore_plugins.pipelines.training import build_parts
@@ -24,7 +24,7 @@ CARTPOLE = ["env=cartpole", "policy=dqn"]
 def check(main: Path | None, *overrides: str) -> Any:
     said = overrides if main is not None else [*CARTPOLE, *overrides]
     compiled = compile_config(main, overrides=list(said))
-    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+    compiled = bind(compiled, spec_of(compiled.env, compiled.seed))
     compiled.pipeline.build(BuildContext(seed=0)).check(compiled)
     return compiled
 
@@ -149,7 +149,7 @@ def test_a_part_without_the_methods_of_its_role_is_refused(role: str) -> None:
             def __init__(self, **parts: Any) -> None: ...
 
         compiled = compile_config(main, overrides=[f"{path}.type=odd"])
-        compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+        compiled = bind(compiled, spec_of(compiled.env, compiled.seed))
         with pytest.raises(UsageError, match=f"Odd is not a {role}: it lacks {missing}") as told:
             build_parts(compiled.cfg)
     assert f"--kind {role}" in told.value.hint

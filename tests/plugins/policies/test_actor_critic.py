@@ -17,6 +17,7 @@ from dicore.config import compile_config
 from dicore.config.checks import bind
 from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.interfaces.policy import Tail
 from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
@@ -68,7 +69,7 @@ def policy_of(name: str, actions: gym.Space[Any], *overrides: str, observed: Any
         {"env": {"type": "cartpole"}, "policy": {"type": name}}, overrides=overrides
     )
     seed_everything(0)
-    return bind(compiled, observed, actions).policy.build(None)
+    return bind(compiled, EnvSpec(observed, actions)).policy.build(None)
 
 
 LEARNS = [("ppo", each) for each in BEST] + [

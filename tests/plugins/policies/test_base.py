@@ -17,6 +17,7 @@ from dicore.config.schema import frozen, option, section
 from dicore.config.signature import config_class
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ModeError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext
 from dicore_plugins import policies
 from dicore_plugins.collectors import SampleCollector
@@ -251,8 +252,8 @@ def test_the_device_of_the_run_is_obeyed() -> None:
     assert policy.get_attribute("device") == "meta"
     assert {each.device.type for each in model.parameters()} == {"meta"}
     spaces = gymnasium.spaces.Box(-1, 1, (4,)), gymnasium.spaces.Discrete(2)
-    cfg = bind(compile_config(env="cartpole", policy="dqn"), *spaces).cfg.policy
-    built = cfg.build(BuildContext(*spaces, device="meta"), enable_field=["eval"])
+    cfg = bind(compile_config(env="cartpole", policy="dqn"), EnvSpec(*spaces)).cfg.policy
+    built = cfg.build(BuildContext(EnvSpec(*spaces), device="meta"), enable_field=["eval"])
     assert built.get_attribute("device") == "meta"
 
 

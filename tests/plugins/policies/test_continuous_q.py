@@ -16,6 +16,7 @@ from dicore.config import compile_config
 from dicore.config.checks import bind
 from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything, stream
 from dicore_plugins.functional import squashed_gaussian
@@ -34,7 +35,7 @@ def policy_of(name: str, *overrides: str, actions: Any = BOX, observed: Any = OB
         {"env": {"type": "pendulum"}, "policy": {"type": name}}, overrides=[*small, *overrides]
     )
     seed_everything(0)
-    policy = bind(compiled, observed, actions).policy.build(None)
+    policy = bind(compiled, EnvSpec(observed, actions)).policy.build(None)
     target = policy.get_attribute("target_model")
     with torch.no_grad():  # the target differs from the network
         for index, each in enumerate(() if target is None else target.parameters()):
@@ -256,7 +257,7 @@ def test_acting_by_numpy_equals_torch_and_fills_the_range(name: str) -> None:
 def test_the_bounds_of_float64_actions_are_kept(name: str) -> None:
     actions = spaces.Box(-0.1, 0.3, (2,), np.float64)
     compiled = compile_config({"env": {"type": "pendulum"}, "policy": {"type": name}})
-    policy = bind(compiled, OBS, actions).policy.build(None)
+    policy = bind(compiled, EnvSpec(OBS, actions)).policy.build(None)
     obs = dict(enumerate(np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32) * 30))
     acted = policy.collect_mode.forward(obs).value["action"].astype(np.float64)
     assert all(each in actions for each in acted)

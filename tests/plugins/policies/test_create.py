@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from dicore.config import bind, compile_config
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.policies import create_policy, get_policy_cls
 from dicore_registry import default
 from dicore_registry.errors import UnknownComponentError
@@ -37,7 +38,7 @@ def test_shapes_follow_from_the_spaces(cfg: Any) -> None:
 
 def test_a_compiled_section_is_built_as_it_is() -> None:
     compiled = compile_config({"env": {"type": "cartpole"}, "policy": {"type": "ppo"}})
-    bound = bind(compiled, *SPACES.values()).cfg.policy
+    bound = bind(compiled, EnvSpec(*SPACES.values())).cfg.policy
     assert create_policy(bound).get_attribute("cfg") is bound
     assert create_policy(compiled.cfg.policy, **SPACES).get_attribute("cfg").model == bound.model
 

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from dicore.config import compile_config
 from dicore.config.checks import bind
 from dicore.errors import ActionError, ConfigError, SchemaError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.random import seed_everything
 from dicore.task import OnlineRLContext
 from dicore_plugins.buffers import DequeBuffer, NaiveReplayBuffer
@@ -89,7 +90,7 @@ def test_an_error_of_the_network_itself_stays_as_it_is() -> None:
 
 def bound(name: str, **policy: Any) -> Any:
     config = {"env": {"type": "cartpole"}, "policy": {"type": name, **policy}}
-    return bind(compile_config(config), OBS, ACTIONS[name])
+    return bind(compile_config(config), EnvSpec(OBS, ACTIONS[name]))
 
 
 @pytest.mark.parametrize(("name", "network"), [("dqn", DQN), ("ppo", VAC), ("sac", QAC)])

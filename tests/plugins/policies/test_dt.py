@@ -16,6 +16,7 @@ from gymnasium import spaces
 from dicore.config import bind, compile_config
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ConfigError, SchemaError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore_plugins.models import DQN, DecisionTransformer
@@ -31,7 +32,7 @@ def policy_of(actions: Any, *options: str) -> Any:
         {"env": {"type": "cartpole"}, "policy": {"type": "dt"}}, overrides=[*SMALL, *options]
     )
     seed_everything(0)
-    return bind(compiled, OBS, actions).policy.build(None)
+    return bind(compiled, EnvSpec(OBS, actions)).policy.build(None)
 
 
 def test_an_action_depends_on_its_past_alone() -> None:
@@ -147,7 +148,7 @@ def test_actions_that_a_mask_forbids_are_not_chosen() -> None:
         {"env": {"type": "cartpole"}, "policy": {"type": "dt"}}, overrides=SMALL
     )
     seed_everything(0)
-    policy = bind(compiled, space, spaces.Discrete(3, start=2)).policy.build(None)
+    policy = bind(compiled, EnvSpec(space, spaces.Discrete(3, start=2))).policy.build(None)
     shown, mask = rows(np.full((16, 4), 2)), np.ones((16, 4, 3), np.int8)
     obs = {"x": shown["obs"], "action_mask": mask}
     loss = policy.learn_mode.forward(Batch({**shown.columns, "obs": obs}, 16))["total_loss"]

@@ -15,6 +15,7 @@ from dicore.config import compile_config
 from dicore.config.checks import bind
 from dicore.data import Batch
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore_plugins.functional import kl_divergence, log_prob_entropy, soft_expectation
@@ -34,7 +35,7 @@ def policy_of(name: str, *overrides: str, actions: Any, observed: Any = OBS) -> 
         {"env": {"type": "pendulum"}, "policy": {"type": name}}, overrides=[*small, *overrides]
     )
     seed_everything(0)
-    policy = bind(compiled, observed, actions).policy.build(None)
+    policy = bind(compiled, EnvSpec(observed, actions)).policy.build(None)
     target = getattr(policy, "_target_model", None)
     with torch.no_grad():
         for index, each in enumerate(() if target is None else target.parameters()):

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from dicore.config import bind, compile_config
 from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything, stream
 from dicore_plugins.models import DQN, BCQNet, DiscreteBCQNet
@@ -176,7 +177,7 @@ def discrete(name: str, *options: str, actions: int = 4) -> Any:
         overrides=["policy.model.encoder_hidden_size_list=[8]", *options],
     )
     seed_everything(0)
-    return bind(compiled, OBS, spaces.Discrete(actions, start=3)).policy.build(None)
+    return bind(compiled, EnvSpec(OBS, spaces.Discrete(actions, start=3))).policy.build(None)
 
 
 def choices() -> Batch:
@@ -227,7 +228,7 @@ def test_networks_that_do_not_fit_are_refused() -> None:
         IQLPolicy(model=policy_of("td3").get_attribute("model"))
     compiled = compile_config({"env": {"type": "cartpole"}, "policy": {"type": "discrete_bcq"}})
     with pytest.raises(ConfigError, match="'discrete_bcq' needs one discrete action"):
-        bind(compiled, OBS, spaces.MultiDiscrete([2, 3]))
+        bind(compiled, EnvSpec(OBS, spaces.MultiDiscrete([2, 3])))
     with pytest.raises(ConfigError, match=r"num_critics: one network has no diversity"):
         policy_of("edac", "policy.model.num_critics=1")
     with pytest.raises(ConfigError, match=r"fixed_std.*stochastic actor"):

@@ -17,6 +17,7 @@ from dicore.config.checks import bind
 from dicore.config.compiler import compile_config
 from dicore.data import Batch
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore.testing import isolated_registry
@@ -76,7 +77,7 @@ def policy_of(observed: gym.Space[Any], actions: gym.Space[Any], *overrides: str
         overrides=["policy.model.encoder_hidden_size_list=[8]", *overrides],
     )
     seed_everything(0)
-    return bind(compiled, observed, actions).policy.build(None)
+    return bind(compiled, EnvSpec(observed, actions)).policy.build(None)
 
 
 @pytest.mark.parametrize(("observed", "actions", "best"), BEST.values(), ids=BEST)
@@ -169,7 +170,9 @@ def test_an_action_mask_of_another_width_is_refused_when_bound(name: str) -> Non
     compiled = compile_config({"env": {"type": "cartpole"}, "policy": {"type": name}})
 
     def bound(*sides: int, key: str = "action_mask") -> Any:
-        return bind(compiled, spaces.Dict({"x": VECTOR, key: spaces.MultiBinary(sides)}), actions)
+        return bind(
+            compiled, EnvSpec(spaces.Dict({"x": VECTOR, key: spaces.MultiBinary(sides)}), actions)
+        )
 
     assert len(bound(*shape).policy.model.obs_parts) == 2
     with pytest.raises(ConfigError, match=r"action_mask has .* numbers for 3.* actions; expected"):
@@ -185,7 +188,7 @@ def test_masks_of_heads_and_categorical_ones_fit_and_continuous_actions_have_non
         (spaces.MultiBinary(7), VECTOR),
     ):
         compiled = compile_config({"env": {"type": "cartpole"}, "policy": {"type": "ppo"}})
-        assert bind(compiled, spaces.Dict(x=VECTOR, action_mask=mask), actions)
+        assert bind(compiled, EnvSpec(spaces.Dict(x=VECTOR, action_mask=mask), actions))
 
 
 def test_a_model_of_one_array_refuses_nested_observations() -> None:

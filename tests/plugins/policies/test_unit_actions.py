@@ -15,6 +15,7 @@ from dicore.config import compile_config
 from dicore.config.checks import bind
 from dicore.config.writer import write_config
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.export.greedy_module import greedy_module
 from dicore_plugins.policies.unit_actions import UnitActions
 from tests.plugins.policies.test_actor_critic import policy_of
@@ -76,7 +77,7 @@ def test_the_greedy_action_and_its_export_follow_the_scale(
 def test_a_search_between_the_bounds_needs_their_scale() -> None:
     config = {"env": {"type": "pendulum"}, "policy": {"type": "ibc", "action_scaling": False}}
     with pytest.raises(ConfigError, match=r"policy\.action_scaling: ibc searches"):
-        bind(compile_config(config), spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (2,)))
+        bind(compile_config(config), EnvSpec(spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (2,))))
 
 
 @pytest.mark.parametrize(("name", "scaled"), [("ppo", False), ("bc", False), ("ibc", True)])

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from dicore.config.compiler import compile_section
 from dicore.data import Batch
 from dicore.errors import ActionError, DicoreError, NonFiniteError, SchemaError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore_plugins.datasets import write_npz
@@ -223,7 +224,7 @@ def test_bad_expert_files_are_refused(case: str, tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-200])
     section = compile_section(GAILConfig, {"expert": {"type": "npz", "path": str(path)}})
     with pytest.raises(error, match=message):
-        section.build(BuildContext(BOX, ACTIONS))
+        section.build(BuildContext(EnvSpec(BOX, ACTIONS)))
 
 
 @pytest.mark.parametrize("cls", [GAIL, RED, PWIL])

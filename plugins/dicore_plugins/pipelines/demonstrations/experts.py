@@ -13,7 +13,7 @@ import numpy as np
 
 from dicore.config.paths import replace
 from dicore.data import Batch, tree_paths
-from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
+from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore_plugins.functional.samples import transitions
 from dicore_plugins.policies.base import mode_attribute
 
@@ -63,7 +63,7 @@ def opened(cfg: Any) -> Any | None:
         return None
     from dicore_plugins.reward_models.config import opened as opened_by_reward_model
 
-    context = BuildContext(*spaces_of(cfg.env, cfg.seed), "cpu", cfg.seed)
+    context = BuildContext(spec_of(cfg.env, cfg.seed), seed=cfg.seed)
     for each in shown:
         opened_by_reward_model(each, context)
     return None if cfg.pipeline.get("dataset") is None else recorded(cfg, context)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import ActorCriticLearnConfig
 from dicore_plugins.policies.impala.config import IMPALAConfig
@@ -47,20 +48,20 @@ class ACERConfig(IMPALAConfig):
 
     build = builds("dicore_plugins.policies.acer.policy:ACERPolicy")
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.
 
         Raises:
             ConfigError: the actions are not a single discrete choice.
         """
-        found = super().bind(observation_space, action_space)
+        found = super().bind(spec)
         several = not isinstance(found["model.action_shape"], int) or found.get("hybrid")
         if several or found["model.continuous"]:
             from dicore_plugins.policies.fitting import hint_for
 
             raise ConfigError(
-                f"policy.type: 'acer' needs one discrete action; this env has {action_space}",
-                hint=hint_for(action_space),
+                f"policy.type: 'acer' needs one discrete action; this env has {spec.action}",
+                hint=hint_for(spec.action),
             )
         return found
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.optimizers.config import (
     autocast_option,
     compile_option,
@@ -112,14 +113,7 @@ class ActorCriticPolicyConfig(PolicyConfig):
     learn: ActorCriticLearnConfig = section(ActorCriticLearnConfig)
     collect: ActorCriticCollectConfig = section(ActorCriticCollectConfig)
 
-    def check_reward(self, space: Any) -> None:
-        """Refuses an environment with several rewards per step."""
-        if space.shape:
-            from dicore_plugins.policies.fitting import refuse_rewards
-
-            refuse_rewards(self.type, space.shape)
-
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.
 
         Raises:
@@ -127,10 +121,12 @@ class ActorCriticPolicyConfig(PolicyConfig):
                 does not take the observations.
         """
         from dicore_plugins.models.shapes import action_options, options_for
+        from dicore_plugins.policies.fitting import refuse_rewards
 
+        refuse_rewards(self.type, spec.reward_shape)
         return {
-            **options_for(self.model, observation_space),
-            **action_options(action_space, algorithm=self.type or "actor-critic"),
+            **options_for(self.model, spec.observation),
+            **action_options(spec.action, algorithm=self.type or "actor-critic"),
         }
 
     def check(self) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.continuous_q.config import (
@@ -66,18 +67,18 @@ class DiscreteBCQConfig(DQNConfig):
 
     build = builds("dicore_plugins.policies.bcq.discrete:DiscreteBCQPolicy")
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.
 
         Raises:
             ConfigError: the actions are not one discrete choice, or the model does not take the
                 observations.
         """
-        found = super().bind(observation_space, action_space)
+        found = super().bind(spec)
         if isinstance(found["model.action_shape"], int):
             return found
         raise ConfigError(
             f"policy.type: '{self.type or 'discrete_bcq'}' needs one discrete action; this env has"
-            f" {action_space}",
+            f" {spec.action}",
             hint="choose a policy with a head per action: discrete_cql",
         )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.optimizers.config import (
     autocast_option,
     compile_option,
@@ -72,20 +73,23 @@ class ActorQPolicyConfig(PolicyConfig):
     learn: ContinuousQLearnConfig = section(ContinuousQLearnConfig)
     collect: ContinuousQCollectConfig = section(ContinuousQCollectConfig)
 
-    def seen(self, observation_space: Any) -> dict[str, Any]:
+    def seen(self, spec: EnvSpec) -> dict[str, Any]:
         """Returns the options of the model that describe one observation.
 
         Raises:
             ConfigError: the model does not take the observations.
+            UsageError: the environment declares several rewards per step.
         """
         from dicore_plugins.models.shapes import has_images, options_for
+        from dicore_plugins.policies.fitting import refuse_rewards
 
-        found = options_for(self.model, observation_space)
+        refuse_rewards(self.type, spec.reward_shape)
+        found = options_for(self.model, spec.observation)
         images = has_images(found["model.obs_shape"], found.get("model.obs_parts"))
         if images and self.model is not None and "critic_hidden_size_list" in self.model:
             raise ConfigError(
                 f"policy.model: '{self.model.type}' takes vectors; the observations of this env"
-                f" are {observation_space}",
+                f" are {spec.observation}",
                 hint="pass a network for images, or choose another policy",
             )
         return found
@@ -119,14 +123,7 @@ class ContinuousQPolicyConfig(ActorQPolicyConfig):
         None, "shape of an action; None: a vector; read from the env"
     )
 
-    def check_reward(self, space: Any) -> None:
-        """Refuses an environment with several rewards per step."""
-        if space.shape:
-            from dicore_plugins.policies.fitting import refuse_rewards
-
-            refuse_rewards(self.type, space.shape)
-
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model and the range of actions from the spaces.
 
         Raises:
@@ -135,5 +132,5 @@ class ContinuousQPolicyConfig(ActorQPolicyConfig):
         """
         from dicore_plugins.models.shapes import box_options
 
-        found = box_options(action_space, algorithm=self.type or "this policy")
-        return {**self.seen(observation_space), **found}
+        found = box_options(spec.action, algorithm=self.type or "this policy")
+        return {**self.seen(spec), **found}

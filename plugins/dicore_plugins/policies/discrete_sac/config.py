@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import PolicyConfig
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous_q.config import ActorQPolicyConfig
 from dicore_plugins.policies.sac.config import SACLearnConfig
@@ -35,7 +36,7 @@ class DiscreteSACConfig(ActorQPolicyConfig):
 
     build = builds("dicore_plugins.policies.discrete_sac.policy:DiscreteSACPolicy")
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.
 
         Raises:
@@ -45,14 +46,14 @@ class DiscreteSACConfig(ActorQPolicyConfig):
         from dicore_plugins.models.shapes import action_start, discrete_shape
 
         name = self.type or "discrete_sac"
-        shape = discrete_shape(action_space, algorithm=name)
+        shape = discrete_shape(spec.action, algorithm=name)
         if not isinstance(shape, int):
             raise ConfigError(
-                f"policy.type: '{name}' needs one discrete action; this env has {action_space}",
+                f"policy.type: '{name}' needs one discrete action; this env has {spec.action}",
                 hint="choose a policy with a head per action: dqn, ppo",
             )
         return {
-            **self.seen(observation_space),
+            **self.seen(spec),
             "model.action_shape": shape,
-            "action_start": action_start(action_space),
+            "action_start": action_start(spec.action),
         }

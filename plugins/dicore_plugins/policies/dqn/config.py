@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import Section, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.optimizers.config import (
     autocast_option,
@@ -136,25 +137,20 @@ class DQNConfig(PolicyConfig):
 
     build = builds("dicore_plugins.policies.dqn.policy:DQNPolicy")
 
-    def check_reward(self, space: Any) -> None:
-        """Refuses an environment with several rewards per step."""
-        if space.shape:
-            from dicore_plugins.policies.fitting import refuse_rewards
-
-            refuse_rewards(self.type, space.shape)
-
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.
 
         Raises:
             ConfigError: the actions are not discrete, or the model does not take the observations.
         """
         from dicore_plugins.models.shapes import action_start, discrete_shape, options_for
+        from dicore_plugins.policies.fitting import refuse_rewards
 
+        refuse_rewards(self.type, spec.reward_shape)
         return {
-            **options_for(self.model, observation_space),
-            "model.action_shape": discrete_shape(action_space, algorithm=self.type or "dqn"),
-            "action_start": action_start(action_space),
+            **options_for(self.model, spec.observation),
+            "model.action_shape": discrete_shape(spec.action, algorithm=self.type or "dqn"),
+            "action_start": action_start(spec.action),
         }
 
     def check(self) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import CollectConfig, EvalConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.optimizers.config import (
     autocast_option,
@@ -87,14 +88,7 @@ class DTConfig(PolicyConfig):
 
     build = builds("dicore_plugins.policies.dt.policy:DTPolicy")
 
-    def check_reward(self, space: Any) -> None:
-        """Refuses an environment with several rewards per step."""
-        if space.shape:
-            from dicore_plugins.policies.fitting import refuse_rewards
-
-            refuse_rewards(self.type, space.shape)
-
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.
 
         Raises:
@@ -106,19 +100,21 @@ class DTConfig(PolicyConfig):
             discrete_shape,
             options_for,
         )
+        from dicore_plugins.policies.fitting import refuse_rewards
 
-        name, seen = self.type or "dt", options_for(self.model, observation_space)
-        if type(action_space).__name__ == "Box":
-            found = box_options(action_space, algorithm=name)
+        refuse_rewards(self.type, spec.reward_shape)
+        name, seen = self.type or "dt", options_for(self.model, spec.observation)
+        if type(spec.action).__name__ == "Box":
+            found = box_options(spec.action, algorithm=name)
             return {**seen, "model.continuous": True, **found}
-        shape = discrete_shape(action_space, algorithm=name)
+        shape = discrete_shape(spec.action, algorithm=name)
         if not isinstance(shape, int):
             raise ConfigError(
                 f"policy.type: '{name}' needs one discrete action or bounded real numbers; this env"
-                f" has {action_space}",
+                f" has {spec.action}",
                 hint="choose a policy with a head per action: discrete_cql",
             )
-        start = action_start(action_space)
+        start = action_start(spec.action)
         return {
             **seen, "model.continuous": False, "model.action_shape": shape, "action_start": start,
         }  # fmt: skip

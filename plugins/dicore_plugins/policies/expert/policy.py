@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from dicore.config.sections import PolicyConfig
 from dicore.data import EnvBatch
 from dicore.errors import UsageError
-from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.env_factory import BuildContext, spec_of
 from dicore_plugins.policies.expert.config import ExpertConfig
 from dicore_plugins.policies.random import FixedPolicy
 from dicore_registry import code_paths
@@ -61,7 +61,7 @@ class ExpertPolicy(FixedPolicy):
         trained = find(run, self._cfg.checkpoint, trust=self._cfg.trust)
         if context is None or context.action_space is None:
             compiled = trained.compiled
-            context = BuildContext().with_spaces(*spaces_of(compiled.env, compiled.seed))
+            context = BuildContext(spec_of(compiled.env, compiled.seed))
         self.expert, _ = trained.build(context)
 
     def _forward_collect(self, obs: Mapping[int, Any], **unused: Any) -> EnvBatch[Any]:

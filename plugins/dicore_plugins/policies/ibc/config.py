@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import LearnConfig
 from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.bc.config import CloningConfig
 
@@ -59,24 +60,24 @@ class IBCConfig(CloningConfig):
             name = self.type or "ibc"
             yield "action_scaling", f"{name} searches actions between the bounds; set it to True"
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.
 
         Raises:
             ConfigError: the actions are neither one discrete choice nor bounded real numbers, or
                 the model does not take the observations.
         """
-        found = super().bind(observation_space, action_space)
+        found = super().bind(spec)
         if found["model.continuous"]:
             from dicore_plugins.models.shapes import box_options
 
-            box_options(action_space, algorithm=self.type or "ibc")
+            box_options(spec.action, algorithm=self.type or "ibc")
         elif found.get("hybrid") or not isinstance(found["model.action_shape"], int):
             from dicore_plugins.policies.fitting import hint_for
 
             raise ConfigError(
                 f"policy.type: '{self.type or 'ibc'}' needs one discrete action or bounded real"
-                f" numbers; this env has {action_space}",
-                hint=hint_for(action_space),
+                f" numbers; this env has {spec.action}",
+                hint=hint_for(spec.action),
             )
         return found

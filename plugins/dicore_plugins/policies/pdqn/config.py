@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import OtherConfig, PolicyConfig
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous_q.config import ActorQPolicyConfig, ContinuousQLearnConfig
 from dicore_plugins.policies.dqn.config import EpsConfig
@@ -55,7 +56,7 @@ class PDQNConfig(ActorQPolicyConfig):
 
     build = builds("dicore_plugins.policies.pdqn.policy:PDQNPolicy")
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model and the range of the arguments from the spaces.
 
         Raises:
@@ -63,5 +64,5 @@ class PDQNConfig(ActorQPolicyConfig):
         """
         from dicore_plugins.models.shapes import hybrid_options
 
-        found = hybrid_options(action_space, algorithm=self.type or "pdqn")
-        return {**self.seen(observation_space), **found}
+        found = hybrid_options(spec.action, algorithm=self.type or "pdqn")
+        return {**self.seen(spec), **found}

@@ -7,6 +7,7 @@ from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import LearnConfig, OtherConfig
+from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import (
     ActorCriticCollectConfig,
@@ -79,9 +80,9 @@ class PQNConfig(ActorCriticPolicyConfig):
 
     build = builds("dicore_plugins.policies.pqn.policy:PQNPolicy")
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces; see `DQNConfig.bind`."""
-        return DQNConfig.bind(self, observation_space, action_space)  # type: ignore[arg-type]
+        return DQNConfig.bind(self, spec)  # type: ignore[arg-type]
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

@@ -340,10 +340,10 @@ class Agent:
     def _trained(self, seed: int | None = None, **env: Any) -> TrainedPolicy:
         """Returns config and parameters, optionally with another seed and other env options."""
         if self._folder is None:
-            from dicore.run.env_factory import spaces_of
+            from dicore.run.env_factory import spec_of
 
             assert self._compiled is not None
-            compiled = bind(self._compiled, *spaces_of(self._compiled.env, self._compiled.seed))
+            compiled = bind(self._compiled, spec_of(self._compiled.env, self._compiled.seed))
             trained = TrainedPolicy(compiled)
         else:
             trained = find_policy(self._folder, self._checkpoint, trust=self._trust)

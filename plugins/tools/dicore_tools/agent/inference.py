@@ -21,15 +21,15 @@ def make_act(trained: TrainedPolicy) -> Callable[[Any], Any]:
     Args:
         trained: The policy to build.
     """
-    from dicore.run.env_factory import BuildContext, spaces_of
+    from dicore.run.env_factory import BuildContext, spec_of
     from dicore.run.random import seeded
 
-    spaces = spaces_of(trained.compiled.env, trained.compiled.seed)
-    compiled = bind(trained.compiled, *spaces)
-    context = BuildContext(seed=compiled.seed).with_spaces(*spaces)
+    spec = spec_of(trained.compiled.env, trained.compiled.seed)
+    compiled = bind(trained.compiled, spec)
+    context = BuildContext(spec, seed=compiled.seed)
     with seeded(compiled.seed):  # an untrained network is initialised as in `evaluate`
         policy, _ = TrainedPolicy(compiled, trained.name, trained.read).build(context)
-    forward, space = policy.eval_mode.forward, spaces[0]
+    forward, space = policy.eval_mode.forward, spec.observation
 
     def act(obs: Any) -> Any:
         return forward({0: to_observation(space, obs)})[0]["action"]

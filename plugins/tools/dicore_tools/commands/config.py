@@ -176,10 +176,9 @@ def _check(name: str | None, request: TrainRequest, *, quick: bool) -> str:
         compiled = compile_source(name, request, plugins)
     if not quick:
         from dicore.interfaces.pipeline import SupportsCheck
-        from dicore.run.env_factory import BuildContext, spaces_of
+        from dicore.run.env_factory import BuildContext, spec_of
 
-        spaces = spaces_of(compiled.env, compiled.seed, compiled.policy)
-        compiled = bind(compiled, *spaces)
+        compiled = bind(compiled, spec_of(compiled.env, compiled.seed))
         if folder is not None:
             changes_of(compiled, request, folder)
         pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dicore.errors import UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore_tools.evaluation.env_states import go_on
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy, load_policy
 
@@ -157,9 +158,7 @@ def run_episodes(
             compiled.env, "evaluator", compiled.seed, at_most=n_episode, recorder=_recorder(folder)
         )
         try:
-            context = BuildContext(seed=compiled.seed).with_spaces(
-                manager.observation_space, manager.action_space
-            )
+            context = BuildContext(EnvSpec.of(manager), seed=compiled.seed)
             policy, state = trained.build(context)
             starts = state.starts if same_starts else None
             if starts is not None:

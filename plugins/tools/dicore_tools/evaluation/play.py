@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dicore.data import EnvBatch
 from dicore.errors import DicoreError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, EnvFactory, make_env_manager
 from dicore.run.random import seeded
 from dicore_tools.evaluation.env_states import go_on
@@ -104,11 +105,11 @@ def play(
 
 def _actor(trained: TrainedPolicy, manager: Any, idle: bool) -> tuple[Any, Callable[..., Any]]:
     """Returns the functions that act, and that begin an episode."""
-    spaces = manager.observation_space, manager.action_space
+    spec = EnvSpec.of(manager)
     if idle:
-        action = _still(spaces[1])
+        action = _still(spec.action)
         return (lambda obs: {i: {"action": action} for i in obs}), lambda *_: None
-    context = BuildContext(seed=trained.compiled.seed).with_spaces(*spaces)
+    context = BuildContext(spec, seed=trained.compiled.seed)
     policy, state = trained.build(context)
     if state.policy is not None:
         go_on(manager, trained.compiled.env, state.env_states)

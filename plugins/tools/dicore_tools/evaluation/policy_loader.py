@@ -66,15 +66,14 @@ class TrainedPolicy:
         """Builds the policy and loads its parameters.
 
         Args:
-            context: A `BuildContext` with the spaces.
+            context: A `BuildContext` with a spec.
 
         Raises:
             ConfigError: the policy does not fit the spaces.
             CheckpointError: the checkpoint is missing, or its parameters do not fit the policy.
         """
-        spaces = context.observation_space, context.action_space
         try:
-            policy = bind(self.compiled, *spaces).policy.build(context)
+            policy = bind(self.compiled, context.spec).policy.build(context)
         except ConfigError as error:
             hint = "evaluate the policy in an environment with the spaces that it was trained for"
             raise ConfigError(error.problems, hint=hint) from error
@@ -191,7 +190,7 @@ def fixed_policy(
 
 def _bound(config: Any, seed: int | None, overrides: Sequence[str]) -> Compiled:
     """Returns a config, compiled and bound to the spaces of its environment."""
-    from dicore.run.env_factory import spaces_of
+    from dicore.run.env_factory import spec_of
 
     request = config if isinstance(config, TrainRequest) else TrainRequest(config=config)
     request = changed(
@@ -200,7 +199,7 @@ def _bound(config: Any, seed: int | None, overrides: Sequence[str]) -> Compiled:
         seed=request.seed if seed is None else seed,
     )
     compiled = compile_request(request)
-    return bind(compiled, *spaces_of(compiled.env, compiled.seed))
+    return bind(compiled, spec_of(compiled.env, compiled.seed))
 
 
 def _read_chosen(store: CheckpointStore, name: str) -> PolicyState:

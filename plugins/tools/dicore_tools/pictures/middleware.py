@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from dicore.config import bind
 from dicore.errors import ConfigError, DicoreError, UsageError
 from dicore.interfaces.pipeline import SupportsCheck
-from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.launch import compile_request, launch
 from dicore.run.request import TrainRequest
 from dicore_registry import default
@@ -149,7 +149,7 @@ def _check(request: TrainRequest) -> None:
     compiled = compile_request(request)
     pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
     if isinstance(pipeline, SupportsCheck):
-        pipeline.check(bind(compiled, *spaces_of(compiled.env, compiled.seed)))
+        pipeline.check(bind(compiled, spec_of(compiled.env, compiled.seed)))
     if request.mode is not None and compiled.pipeline.type != request.mode:
         raise ConfigError(f"pipeline.type is {compiled.pipeline.type}")
 
