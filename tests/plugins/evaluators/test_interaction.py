@@ -416,6 +416,8 @@ def test_a_long_evaluation_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -
     )
     evaluator = judge([Scripted([5], 4)], log, n_episode=3)
     evaluator.eval(None, 1, 1)
-    assert lines[:2] == [f"evaluating: {n} of 3 episodes, {4 * n} env steps" for n in (1, 2)]
-    assert len(lines) == 3
+    ended = [0, 0, 0, 1, 1, 1, 1, 2]
+    expected = [f"evaluating: {n} of 3 episodes, {k} env steps" for k, n in enumerate(ended, 1)]
+    assert lines[:8] == expected, "also while an episode lasts"
+    assert len(lines) == 12
     evaluator.close()

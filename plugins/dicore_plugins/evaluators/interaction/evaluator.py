@@ -273,7 +273,7 @@ class InteractionEvaluator(ScheduledEvaluator):
                 if cut_in <= 0:
                     self._cut_endless(monitor, running, lengths, total)
                     changed = True
-            self._tell(monitor, steps)
+                self._tell(monitor, steps)
             all_run = bool(running.all())
             cut_in = self._cfg.max_episode_steps - int(lengths[running].max(initial=0))
         return steps, True
