@@ -62,6 +62,8 @@ class EnvNames:
             lambda: EnvChoice(text, name="" if "/" in text else text) if self._entry(text) else None
         )
         yield lambda: self._known_id(text)
+        if text.endswith(".py"):
+            self._tried.append(f"a class of a file (write {text}:CLASS)")
 
     def _colon_forms(self, text: str, imports: bool) -> Iterator[Callable[[], EnvChoice | None]]:
         place = text.rpartition(":")[0]

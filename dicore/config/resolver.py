@@ -167,9 +167,10 @@ class ComponentResolver:
         from dicore.config.env_names import EnvNames
 
         choice = EnvNames(self.registry).read(wanted, imports=not self.only_names(layer))
-        if choice.tried and wanted != canonical(wanted):
+        no_name = ":" in wanted or wanted.endswith(".py")
+        if choice.tried and (no_name or wanted != canonical(wanted)):
             self.tried[wanted] = f"; tried in order: {', '.join(choice.tried)}"
-            if ":" in wanted:
+            if no_name:
                 raise UnknownComponentError(f"no env '{wanted}'{self.tried[wanted]}")
         return choice.type, choice.env_id
 

@@ -83,6 +83,7 @@ SPELLINGS: dict[str, Any] = {
     "flat_module:Hil": "env.type: no env 'flat_module:Hil'; tried in order: ENV:ID ('flat_module' ",
     "nowhere:Hill-v0": "env.type: no env 'nowhere:Hill-v0'; tried in order: ENV:ID ('nowhere' is ",
     "./flat_module.py:Hil": "env.type: './flat_module.py' has no attribute 'Hil'; did you mean",
+    "./flat_module.py": "env.type: no env './flat_module.py'; tried in order: a registered name (d",
     "./nowhere.py:Hill": "env.type: no file './nowhere.py' in ",
     "nn_config:Hill": "env.type: env 'nn_config:Hill' failed to import nn_config: RuntimeError: b",
 }  # fmt: skip
