@@ -28,6 +28,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_ROOT = Path(__file__).parents[1]
+_TOOLS = {"build", "dist", "htmlcov", "runs", "__pycache__"}
+
+
 @pytest.fixture(scope="session")
 def shared_ray() -> Iterator[Any]:
     """The Ray of all tests of this process that are marked `ray`: to start one takes seconds."""
@@ -52,10 +56,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails a test that leaves a thread or a process behind."""
+    """Fails a test that leaves a thread, a process, or a file in the working folder behind."""
     if request.node.get_closest_marker("ray"):
         request.getfixturevalue("shared_ray")
-    threads, children = set(threading.enumerate()), _children()
+    threads, children, files = set(threading.enumerate()), _children(), _files()
     yield
     new = set(threading.enumerate()) - threads
     for thread in new:
@@ -67,6 +71,7 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     known = {*children, getattr(tracker, "_pid", None), getattr(server, "_forkserver_pid", None)}
     processes = [psutil.Process(pid) for pid in _children() - known if psutil.pid_exists(pid)]
     assert not processes, f"processes left behind: {processes}"
+    assert not (found := _files() - files), f"files left behind: {found}"
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +80,11 @@ def may_import_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_paths, "_given", set())
     monkeypatch.setattr(code_paths, "_closed", False)
     monkeypatch.setattr("dicore.console._secrets", set())
+
+
+def _files() -> set[str]:
+    """Returns what lies in the folder of the tests, less what tools and git ignore."""
+    return {name for name in os.listdir(_ROOT) if name[0] != "." and name not in _TOOLS}
 
 
 def _children() -> set[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -30,6 +31,12 @@ class Mode(NamedTuple):
     state_dict: Any
     load_state_dict: Any
     get_attribute: Any
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner without a run that fails saves below the working folder."""
+    monkeypatch.chdir(tmp_path)
 
 
 def mode(updates: int = 1) -> Mode:
