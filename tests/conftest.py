@@ -84,7 +84,8 @@ def may_import_anything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _files() -> set[str]:
     """Returns what lies in the folder of the tests, less what tools and git ignore."""
-    return {name for name in os.listdir(_ROOT) if name[0] != "." and name not in _TOOLS}
+    names = {file.name for file in _ROOT.iterdir()} - _TOOLS
+    return {name for name in names if not name.startswith(".")}
 
 
 def _children() -> set[int]:
