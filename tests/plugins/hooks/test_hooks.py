@@ -358,7 +358,7 @@ def test_a_whole_training_takes_a_hook_of_ones_own(
     [
         ("./no_such_file.py:Doubling", "no_such_file.py"),
         ("no_such.module_in_test:Doubling", "no_such"),
-        ("module_in_test:Doubling", "'module_in_test:Doubling' is not the name of a learner_hook"),
+        ("module_in_test:Doubling", "no module 'module_in_test'"),
         ("dicore.interfaces.hook:Doubling", "Doubling"),
     ],
 )
