@@ -285,11 +285,12 @@ class Task(Events):
         self._check_running("forward")
         return self.run_parts([inspect_middleware(fn)], self._here.ctx if ctx is None else ctx)
 
-    def backward(self) -> None:
+    def backward(self) -> Self:
         """Continues all middleware that yielded, in reverse order."""
         self._check_running("backward")
         while suspended := self._here.suspended:
             self._resume(suspended[-1])
+        return self
 
     def renew(self) -> Self:
         """Ends the present step and makes the next context; must not be called within `run`."""

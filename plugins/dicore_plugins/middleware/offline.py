@@ -12,6 +12,7 @@ from dicore.errors import UsageError
 from dicore.task import OfflineRLContext, middleware
 from dicore.task.middleware import Role
 from dicore_plugins.datasets.order import shuffled
+from dicore_plugins.functional.samples import to_batch
 
 
 def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext], None]:
@@ -19,7 +20,7 @@ def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext],
 
     Args:
         cfg: The whole compiled config; the batch size is `policy.learn.batch_size`.
-        dataset: See `IDataset`.
+        dataset: See `IDataset`; or one of torch (`len`, and samples as dicts by index).
 
     Returns:
         A middleware: -> train_data, train_epoch. The last batch of an epoch may be smaller.
@@ -61,5 +62,7 @@ def _taken(dataset: Any, index: Any, size: int, *, recycled: bool) -> Iterator[A
     if recycled and hasattr(dataset, "take_batches"):
         yield from dataset.take_batches(index, size)
         return
+    take = getattr(dataset, "take", None)
     for start in range(0, len(index), size):
-        yield dataset.take(index[start : start + size])
+        chosen = index[start : start + size]
+        yield take(chosen) if take else to_batch([dataset[each] for each in chosen.tolist()])

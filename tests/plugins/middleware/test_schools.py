@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch.utils.data import DataLoader
 
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.interfaces.policy import LearnMode
 from dicore.task import OfflineRLContext, OnlineRLContext, StepInterrupted, Task, TaskState
-from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.buffers import DequeBuffer, NaiveReplayBuffer
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.middleware import (
     OffPolicyLearner,
@@ -179,6 +180,20 @@ def test_each_sample_once_per_epoch(make: Any, count: int) -> None:
     assert epochs[0] != epochs[1] != list(range(count))
     with pytest.raises(UsageError, match="empty"):
         offline_data_fetcher(cfg, Numbers(0))
+
+
+def test_a_data_set_of_torch_is_fetched_too(make: Any) -> None:
+    cfg, *_ = make("policy.learn.batch_size=3")
+    buffer, fetched = DequeBuffer(5), []
+    for number in range(5):
+        buffer.push({"obs": np.full(2, number, np.float32)})
+    loaded = next(iter(DataLoader(buffer, batch_size=5)))  # type: ignore[arg-type]
+    assert loaded["obs"][:, 0].tolist() == [0, 1, 2, 3, 4]
+    with Task().start(ctx=OfflineRLContext()) as task:
+        task.use(offline_data_fetcher(cfg, buffer))
+        task.use(lambda ctx: fetched.extend(ctx.train_data["obs"][:, 0].tolist()))
+        task.run(max_step=2)
+    assert sorted(fetched) == [0, 1, 2, 3, 4]
 
 
 # ---- pieces of one environment

@@ -248,6 +248,16 @@ class DequeBuffer(Buffer):
                 raise UsageError(f"no item {idx}: the buffer has {len(order)}")
             return self.get_by_index(order[idx])
 
+    def __getitem__(self, idx: int) -> Any:
+        """Returns the data at a position, as a data set of torch does.
+
+        Raises:
+            IndexError: there are fewer items.
+        """
+        if not -len(self) <= idx < len(self):
+            raise IndexError(f"no item {idx}: the buffer has {len(self)}")
+        return self.get(idx).data
+
     def get_by_index(self, index: str) -> BufferedData:
         """Returns the item with an index.
 
