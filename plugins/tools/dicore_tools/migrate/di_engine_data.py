@@ -87,6 +87,8 @@ _FROM_DATA = [
 ]
 _WITH_DEMOS = ["bco", "dqfd", "r2d3", "rbc", "sqil", "sqil_sac"]
 _NO_FILE = "data.npz"
+_CONTEXT = 20
+"""DI-engine's `context_len` of all its configs."""
 
 
 def offline(tree: Tree) -> None:
@@ -105,6 +107,11 @@ def offline(tree: Tree) -> None:
     _buffers(tree, policy)
     tree.drop("policy.learn.train_epoch", "set pipeline.max_train_iter, in updates", "lost")
     _source(tree)
+    if policy == "dt":
+        tree.put("pipeline.dataset.derived", ["return_to_go", "timestep"])
+        length = tree.get("policy.collect.unroll_len", _CONTEXT)
+        for path in ("policy.collect.unroll_len", "pipeline.dataset.unroll_len"):
+            tree.put(path, length)
     tree.drop("dataset", "pipeline.dataset names a file or a data set", "lost")
 
 
