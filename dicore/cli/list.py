@@ -69,8 +69,8 @@ def command(
     if as_json:
         import json
 
-        facts = [json.dumps(entry_facts(registry, entry)) for entry in entries]  # indents are slow
-        sys.stdout.write("[\n" + ",\n".join(facts) + "\n]\n")
+        facts = [entry_facts(registry, entry) for entry in entries]
+        sys.stdout.write(json.dumps(facts, indent=1) + "\n")
     else:
         _write_table(registry, entries, kind, dist)
     gc.freeze()  # the process ends soon: skip the garbage collection
