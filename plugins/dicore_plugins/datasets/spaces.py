@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from dicore.errors import UsageError
 __all__ = ["recorded_spaces", "space_from", "space_text"]
 
 _LOG = logging.getLogger("dicore.data")
+_MOST_NUMBERS = 1 << 25
 
 
 def space_text(space: Any) -> str | None:
@@ -31,9 +33,18 @@ def space_from(text: str) -> Any:
     """
     try:
         data = json.loads(text)
+        if (size := _size(data)) > _MOST_NUMBERS:
+            raise ValueError(f"a space of {size} numbers; expected at most {_MOST_NUMBERS}")
         return _READ[data["type"]](data)
-    except (KeyError, TypeError, AssertionError) as error:
+    except (KeyError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         raise ValueError(f"not a space: {text[:80]}") from error
+
+
+def _size(data: dict[str, Any]) -> int:
+    """Returns how many numbers the bounds of a space have; a short text may claim any number."""
+    below = data.get("spaces", ())
+    parts = below.values() if isinstance(below, dict) else below
+    return sum(map(_size, parts), math.prod(map(int, data.get("shape", (0,)))))
 
 
 def _data(space: Any) -> dict[str, Any] | None:

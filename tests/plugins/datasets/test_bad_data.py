@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -315,3 +316,12 @@ def test_a_file_is_replaced_only_when_it_is_whole(tmp_path: Path) -> None:
         write_npz(path, {"obs": np.array([{}])})
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_a_short_text_does_not_claim_a_huge_space() -> None:
+    box = {"type": "Box", "low": 0, "high": 1, "dtype": "float32", "shape": [1 << 24]}
+    for data in ({**box, "shape": [1 << 40]}, {"type": "Tuple", "spaces": [box] * 3}):
+        with pytest.raises(ValueError, match="expected at most"):
+            space_from(json.dumps(data))
+    with pytest.raises(ValueError, match="not a space"):
+        space_from(json.dumps({"type": "Dict", "spaces": [7]}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,11 +19,12 @@ pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
 from dicore.config import compile_config
+from dicore.errors import UsageError
 from dicore.run.folder import RunLock
 from dicore.run.launch import TrainRequest
 from dicore_tools.tuning.results import found, importances
 from dicore_tools.tuning.space import parse_space
-from dicore_tools.tuning.study import Plan, _Trial, load, tune
+from dicore_tools.tuning.study import Plan, _storage, _Trial, load, tune
 from tests.registry.environment import MAIN
 
 SMALL = [
@@ -214,3 +216,21 @@ def test_the_option_that_decides_has_the_largest_share() -> None:
     shares = importances(study)
     assert shares["much"] > shares["little"]
     assert sum(shares.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        os.mkfifo,
+        os.mkdir,
+        lambda file: file.symlink_to("/dev/zero"),
+        lambda file: os.truncate(os.open(file, os.O_CREAT | os.O_WRONLY), 1 << 42),
+        lambda file: file.write_text("[" * 100_000 + "\n{}\n"),
+        lambda file: file.write_text('{"op_code": 99}\n{}\n'),
+    ],
+    ids=["pipe", "folder", "device", "sparse", "deep", "other"],
+)
+def test_the_log_of_a_stranger_is_one_error(make: Any, tmp_path: Path) -> None:
+    make(tmp_path / "study.log")
+    with pytest.raises(UsageError, match="study"):
+        _storage(tmp_path / "study.log")

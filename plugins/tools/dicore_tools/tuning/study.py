@@ -18,6 +18,7 @@ from typing import Any
 from dicore.config.writer import saved_tree
 from dicore.console import plural, say
 from dicore.errors import ConfigError, MissingDependencyError, RunLockedError, UsageError
+from dicore.run.atomic import read_regular
 from dicore.run.folder import RunLock
 from dicore.run.launch import TrainRequest, compile_request, described, launch
 from dicore_tools.migrate.changes import leaves
@@ -164,7 +165,12 @@ def _storage(file: Path) -> Any:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    return JournalStorage(JournalFileBackend(str(file)))
+    try:  # the folder may be a stranger's
+        if os.path.lexists(file):
+            read_regular(file)
+        return JournalStorage(JournalFileBackend(str(file)))
+    except Exception as error:  # a log can lie in many ways
+        raise UsageError(f"{file}: not the log of a study: {error}") from error
 
 
 def _sampler(plan: Plan, worker: int, begun: int) -> Any:
