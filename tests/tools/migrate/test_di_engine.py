@@ -254,6 +254,8 @@ def test_hindsight_is_a_reward_model() -> None:
           "model.actor_head_hidden_size_list": (64,), "model.activation": "relu"}),
         ("ppo", {"model": {"sigma_type": "fixed", "fixed_sigma_value": 0.5}},
          {"model.log_std_init": -0.6931}),
+        ("ppo", {"model": {"sigma_type": "independent", "actor_head_layer_num": 0}},
+         {"model.actor_head_hidden_size_list": ()}),
         ("ppo", {"on_policy": False}, {"learn.update_per_collect": 5, "learn.adv_norm": False}),
         ("r2d2", {}, {"learn.target_theta": 0.001, "collect.unroll_len": 80}),
         ("bc", {"learn": {"optimizer": "Adam", "weight_decay": 0.1, "momentum": 0.9}},

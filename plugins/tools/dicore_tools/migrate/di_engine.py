@@ -258,7 +258,10 @@ def _heads(tree: Tree) -> None:
     for head in _HEADS:
         size = f"{model}.{head}_head_hidden_size"
         layers = f"{model}.{head}_head_layer_num"
+        name = f"{head}_head_hidden_size_list" if on_encoder else f"{head}_hidden_size_list"
         if size not in tree:
+            if on_encoder and tree.get(layers) == 0:
+                tree.move(layers, f"{model}.{name}", [])
             tree.drop(layers, "without a size", "lost")
             continue
         width, count = tree.get(size), tree.pop(layers)
@@ -267,7 +270,6 @@ def _heads(tree: Tree) -> None:
             sizes = list(width)
         else:
             sizes = [width] * (count if on_encoder else count + 1)
-        name = f"{head}_head_hidden_size_list" if on_encoder else f"{head}_hidden_size_list"
         tree.move(size, f"{model}.{name}", sizes)
     tree.move(f"{model}.hidden_size_list", f"{model}.encoder_hidden_size_list")
     width, layers = tree.pop(f"{model}.head_hidden_size"), tree.pop(f"{model}.head_layer_num")
@@ -306,6 +308,10 @@ def _deviation(tree: Tree) -> None:
         tree.put("policy.model.log_std_init", value)
         tree.drop("policy.model.sigma_type", f"learned, from log_std_init = {value} on", "lost")
         tree.pop("policy.model.fixed_sigma_value")
+    elif kind == "conditioned":
+        tree.drop("policy.model.sigma_type", "learned, but the same in all states", "lost")
+    elif tree.get("policy.type") in _ON_POLICY:
+        tree.drop("policy.model.sigma_type", "the same in all states here, too")
 
 
 def _buffer(tree: Tree) -> None:
