@@ -64,7 +64,7 @@ def _of_hindsight(cfg: Any, *, bridges: bool) -> Iterator[tuple[str, str]]:
     if isinstance(buffer, NamedConfig) or buffer.type != "episode" or buffer.get("padded"):
         yield (
             "policy.other.replay_buffer",
-            f"'{name}' needs whole episodes; expected 'episode', not padded",
+            f"'{name}' needs whole episodes, not padded; set policy.other.replay_buffer=episode",
         )
     if bridges:
         yield (

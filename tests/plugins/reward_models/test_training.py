@@ -161,7 +161,7 @@ BAD: dict[str, tuple[str, str, list[str], str]] = {
     ),
     "no_ranks": ("cartpole", "ppo", ["drex"], "dicore collect"),
     "on_policy": ("cartpole", "ppo", ["her"], "off-policy"),
-    "buffer": ("bit_flip", "dqn", ["her"], "expected 'episode'"),
+    "buffer": ("bit_flip", "dqn", ["her"], "set policy.other.replay_buffer=episode"),
     "bridged": (
         "bit_flip", "dqn", ["her", "policy.nstep=3", "policy.other.replay_buffer.type=episode"],
         "policy.nstep",
