@@ -237,11 +237,13 @@ class EnvPool:
         Raises:
             EnvSpaceError: it has none.
         """
+        from dicore_plugins.env_wrappers.gym_adapter import has_old_info
+
         env = self.env(self.ids[0]).env
         space = None
         with contextlib.suppress(AttributeError):  # a wrapper of gymnasium hides `reward_space`
             space = _attribute(env, name)
-        if space is None and callable(getattr(env, "info", None)):
+        if space is None and has_old_info(env):
             info: Mapping[str, Any] | Any = env.info()
             get = info.get if isinstance(info, Mapping) else partial(getattr, info)
             space = get(old_name, None)

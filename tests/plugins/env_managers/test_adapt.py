@@ -248,3 +248,21 @@ def test_several_environments_in_one_are_refused() -> None:
         adapt(vector)
     assert "collector_env_num" in told.value.hint
     vector.close()
+
+
+class Plain(gymnasium.Env[Any, Any]):
+    """Has two spaces, and no other."""
+
+    observation_space, action_space = FREE, spaces.Discrete(3)
+
+
+@pytest.mark.parametrize("base", [TakesSeed, Plain])
+def test_a_method_info_of_another_kind_is_not_asked_for_spaces(base: Any) -> None:
+    class Env(base):  # type: ignore[misc]
+        def info(self, kind: str) -> Any:
+            raise AssertionError(kind)
+
+    manager = BaseEnvManager([Env])
+    assert manager.reward_space.shape == ()
+    assert manager.observation_space == Env().observation_space
+    manager.close()
