@@ -19,7 +19,13 @@ from dicore.errors import (
     EnvStateError,
     UsageError,
 )
-from dicore_plugins.env_managers.adapt import Adapted, StatefulLayers, adapt, innermost
+from dicore_plugins.env_managers.adapt import (
+    Adapted,
+    StatefulLayers,
+    adapt,
+    has_old_info,
+    innermost,
+)
 from dicore_plugins.env_managers.faults import described
 
 __all__ = ["EnvPool", "Results", "advice", "close_all", "interrupted"]
@@ -237,8 +243,6 @@ class EnvPool:
         Raises:
             EnvSpaceError: it has none.
         """
-        from dicore_plugins.env_wrappers.gym_adapter import has_old_info
-
         env = self.env(self.ids[0]).env
         space = None
         with contextlib.suppress(AttributeError):  # a wrapper of gymnasium hides `reward_space`

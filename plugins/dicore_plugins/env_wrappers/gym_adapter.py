@@ -128,6 +128,8 @@ _SPACES = {"observation_space": "obs_space", "action_space": "act_space",
 
 def _space(env: Any, name: str) -> Any:
     """Returns a space of an environment, or what its older `info()` returns for it."""
+    from dicore_plugins.env_managers.adapt import has_old_info
+
     space = getattr(env, name, None)
     if space is None and has_old_info(env):
         info = env.info()
@@ -135,15 +137,6 @@ def _space(env: Any, name: str) -> Any:
     if space is None:
         raise AttributeError(f"{env!r} has no {name}")
     return space
-
-
-def has_old_info(env: Any) -> bool:
-    """Returns whether an environment has the older `info()`, which takes no arguments."""
-    try:
-        inspect.signature(env.info).bind()
-    except (AttributeError, TypeError, ValueError):
-        return False
-    return True
 
 
 def _takes_seed(env: Any) -> bool:
