@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import ast
+import pkgutil
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 
-def lazy(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Returns a module `__getattr__` (PEP 562).
+def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns `__getattr__` and `__dir__` (PEP 562) of a package, by the imports of its stub.
+
+    The public names of a package stand in `__init__.pyi` alone, which is read when the first one
+    is asked for.
 
     Args:
         package: `__name__` of the package.
-        homes: Public names by module, relative to the package (`.base`) or absolute.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+
+    @cache
+    def homes() -> dict[str, str]:
+        body = ast.parse(pkgutil.get_data(package, "__init__.pyi") or b"").body
+        found = [node for node in body if isinstance(node, ast.ImportFrom)]
+        return {name.name: node.module or "" for node in found for name in node.names}
 
     def load(name: str) -> Any:
-        if name not in home_of:
+        if name == "__all__":
+            return sorted(homes())
+        if name.startswith("__") or name not in homes():
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        home = home_of[name]
-        return getattr(import_module(f"{package}{home}" if home[0] == "." else home), name)
+        return getattr(import_module(homes()[name]), name)
 
-    return load
+    return load, lambda: sorted(homes())
 
 
 def builds(path: str, takes: str = "device") -> Callable[..., Any]:

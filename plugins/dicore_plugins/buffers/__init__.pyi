@@ -1,0 +1,40 @@
+from dicore_plugins.buffers.advanced.buffer import AdvancedBuffer as AdvancedBuffer
+from dicore_plugins.buffers.advanced.buffer import AdvancedReplayBuffer as AdvancedReplayBuffer
+from dicore_plugins.buffers.advanced.config import AdvancedConfig as AdvancedConfig
+from dicore_plugins.buffers.deque.buffer import Buffer as Buffer
+from dicore_plugins.buffers.deque.buffer import DequeBuffer as DequeBuffer
+from dicore_plugins.buffers.deque.config import DequeConfig as DequeConfig
+from dicore_plugins.buffers.deque.middleware import clone_object as clone_object
+from dicore_plugins.buffers.deque.middleware import group_sample as group_sample
+from dicore_plugins.buffers.deque.middleware import padding as padding
+from dicore_plugins.buffers.deque.middleware import sample_range_view as sample_range_view
+from dicore_plugins.buffers.deque.middleware import staleness_check as staleness_check
+from dicore_plugins.buffers.deque.middleware import use_time_check as use_time_check
+from dicore_plugins.buffers.deque.priority import (
+    PriorityExperienceReplay as PriorityExperienceReplay,
+)
+from dicore_plugins.buffers.deque.replay import DequeReplayBuffer as DequeReplayBuffer
+from dicore_plugins.buffers.deque.store import BufferedData as BufferedData
+from dicore_plugins.buffers.device import DeviceStorage as DeviceStorage
+from dicore_plugins.buffers.device import PinnedStorage as PinnedStorage
+from dicore_plugins.buffers.elastic.buffer import ElasticReplayBuffer as ElasticReplayBuffer
+from dicore_plugins.buffers.elastic.config import ElasticConfig as ElasticConfig
+from dicore_plugins.buffers.episode.buffer import EpisodeBuffer as EpisodeBuffer
+from dicore_plugins.buffers.episode.buffer import EpisodeReplayBuffer as EpisodeReplayBuffer
+from dicore_plugins.buffers.episode.config import EpisodeConfig as EpisodeConfig
+from dicore_plugins.buffers.file.buffer import FileBuffer as FileBuffer
+from dicore_plugins.buffers.file.buffer import FileReplayBuffer as FileReplayBuffer
+from dicore_plugins.buffers.file.buffer import write_body as write_body
+from dicore_plugins.buffers.file.config import FileConfig as FileConfig
+from dicore_plugins.buffers.group import BufferGroup as BufferGroup
+from dicore_plugins.buffers.naive.buffer import NaiveBuffer as NaiveBuffer
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer as NaiveReplayBuffer
+from dicore_plugins.buffers.naive.config import NaiveConfig as NaiveConfig
+from dicore_plugins.buffers.priority_tree import PriorityTree as PriorityTree
+from dicore_plugins.buffers.ring import Ring as Ring
+from dicore_plugins.buffers.sequence.buffer import SequenceBuffer as SequenceBuffer
+from dicore_plugins.buffers.sequence.buffer import SequenceReplayBuffer as SequenceReplayBuffer
+from dicore_plugins.buffers.sequence.config import SequenceConfig as SequenceConfig
+from dicore_plugins.buffers.storage import FileStorage as FileStorage
+from dicore_plugins.buffers.storage import Storage as Storage
+from dicore_plugins.buffers.storage import storage_of as storage_of

@@ -1,0 +1,28 @@
+"""Factories of environments for a hand-written main."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Any], Any], list[Any], list[Any]]:
+    """Returns what a hand-written main needs to make its managers.
+
+    Args:
+        cfg: The env's section (`cfg.env`).
+
+    Returns:
+        A function from one environment's config to the environment, the configs of the collector
+        environments, and those of the evaluator environments.
+    """
+    from dicore.run.env_factory import env_sections
+
+    return build_env, env_sections(cfg, "collector"), env_sections(cfg, "evaluator")
+
+
+def build_env(cfg: Any) -> Any:
+    """Makes one environment with its wrappers, the innermost first."""
+    from dicore.run.env_factory import BuildContext, EnvFactory
+
+    return EnvFactory(cfg, BuildContext())()

@@ -1,0 +1,11 @@
+from dicore_plugins.loggers.alert import AlertLogger as AlertLogger
+from dicore_plugins.loggers.child import ChildLogger as ChildLogger
+from dicore_plugins.loggers.child import IWriter as IWriter
+from dicore_plugins.loggers.child import settings_of as settings_of
+from dicore_plugins.loggers.comet_run import CometLogger as CometLogger
+from dicore_plugins.loggers.console import ConsoleLogger as ConsoleLogger
+from dicore_plugins.loggers.csv_file import CsvLogger as CsvLogger
+from dicore_plugins.loggers.mlflow_run import MlflowLogger as MlflowLogger
+from dicore_plugins.loggers.tensorboard import TensorBoardLogger as TensorBoardLogger
+from dicore_plugins.loggers.usage import UsageLogger as UsageLogger
+from dicore_plugins.loggers.wandb_run import WandbLogger as WandbLogger

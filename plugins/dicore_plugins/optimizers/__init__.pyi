@@ -1,0 +1,12 @@
+from dicore_plugins.optimizers.config import AdamConfig as AdamConfig
+from dicore_plugins.optimizers.config import AdamWConfig as AdamWConfig
+from dicore_plugins.optimizers.config import RMSpropConfig as RMSpropConfig
+from dicore_plugins.optimizers.config import SGDConfig as SGDConfig
+from dicore_plugins.optimizers.config import build_optimizer as build_optimizer
+from dicore_plugins.optimizers.config import optimizer_of as optimizer_of
+from dicore_plugins.optimizers.config import optimizer_problems as optimizer_problems
+from dicore_plugins.optimizers.flat import FlatAdam as FlatAdam
+from dicore_plugins.optimizers.flat import FlatOptimizer as FlatOptimizer
+from dicore_plugins.optimizers.flat import FlatRMSprop as FlatRMSprop
+from dicore_plugins.optimizers.flat import FlatSGD as FlatSGD
+from dicore_plugins.optimizers.foreign import ForeignOptimizer as ForeignOptimizer

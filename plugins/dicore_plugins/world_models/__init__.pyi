@@ -1,0 +1,3 @@
+from dicore_plugins.world_models.ensemble.config import EnsembleConfig as EnsembleConfig
+from dicore_plugins.world_models.ensemble.model import EnsembleWorldModel as EnsembleWorldModel
+from dicore_plugins.world_models.ensemble.network import GaussianEnsemble as GaussianEnsemble
