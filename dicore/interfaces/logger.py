@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["KIND", "ILogger", "LogTarget", "SupportsHistograms"]
+__all__ = ["KIND", "ILogger", "LogTarget", "SupportsHistograms", "SupportsProgress"]
 
 KIND = Kind(
     name="logger",
@@ -85,3 +85,11 @@ class SupportsHistograms(Protocol):
         self, tag: str, values: npt.NDArray[np.floating], *, env_step: int, train_iter: int
     ) -> None:
         """Logs the distribution of values, float [...]."""
+
+
+@runtime_checkable
+class SupportsProgress(Protocol):
+    """A logger that is told how far the training is also while nothing is logged."""
+
+    def log_progress(self, *, env_step: int, train_iter: int) -> None:
+        """Takes note of the counters, at most twice a second."""

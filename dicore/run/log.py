@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from dicore.errors import UsageError
-from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms
+from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms, SupportsProgress
 from dicore.run.atomic import read_regular
 
 __all__ = ["RESERVED", "LogHub", "MetricsFile", "read_metrics"]
@@ -78,6 +78,12 @@ class LogHub:
         array = np.asarray(detached, np.float64).reshape(-1)
         for each in able:
             self._call(each, "log_histogram", tag, array, env_step=env_step, train_iter=train_iter)
+
+    def log_progress(self, *, env_step: int, train_iter: int) -> None:
+        """Passes the counters to the loggers that show progress; writes nothing."""
+        for each in tuple(self._loggers):
+            if isinstance(each, SupportsProgress):
+                self._call(each, "log_progress", env_step=env_step, train_iter=train_iter)
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
         """Appends a text, with the time, to `log/<channel>/<channel>.txt`."""

@@ -19,7 +19,8 @@ def log_from_threads(log: Any) -> None:
         log: See `LogHub`.
     """
     lock = threading.RLock()
-    for name in ("log_scalars", "log_histogram", "log_text", "state_dict", "flush", "close"):
+    names = "log_scalars", "log_histogram", "log_progress", "log_text"
+    for name in (*names, "state_dict", "flush", "close"):
         setattr(log, name, _locked(getattr(log, name), lock))
 
 

@@ -22,6 +22,8 @@ _REDRAW_S = 0.1
 """Shortest time between two drawings of the bar."""
 _RENEW_S = 0.5
 """Shortest time between two lines in a notebook, each a message to the browser."""
+_BARE_FACTOR = 4
+"""Factor on the interval of lines in which only the counters are new."""
 _MARKS = 20
 """Marks kept per window of a rate: the resolution of its beginning."""
 
@@ -71,12 +73,6 @@ class ConsoleLogger:
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
         """Updates counters and return; prints them if enough time has passed."""
-        first_update = self._updates == 0 < train_iter
-        self._done = max(self._done, env_step)
-        self._updates = max(self._updates, train_iter)
-        if first_update:  # random steps before it are faster than any later
-            self._recent.forget()
-        self._recent.mark(time.monotonic(), self._progress[0])
         value = scalars.get(self._return_tag)
         if value is not None:
             self._last = value
@@ -84,9 +80,25 @@ class ConsoleLogger:
         for tag, name in self._training.items():
             if tag in scalars:
                 self._shown_training[name] = scalars[tag]
+        self._count(env_step, train_iter, self._pause)
+
+    def log_progress(self, *, env_step: int, train_iter: int) -> None:
+        """Updates the counters; a plain line of nothing else comes later than one of metrics."""
+        bar = self._on_terminal or self._cell is not None
+        self._count(env_step, train_iter, self._pause * (1 if bar else _BARE_FACTOR))
+
+    def _count(self, env_step: int, train_iter: int, pause: float) -> None:
+        """Updates the counters, and shows the state if the last one is `pause` seconds old."""
+        first_update = self._updates == 0 < train_iter
+        self._done = max(self._done, env_step)
+        self._updates = max(self._updates, train_iter)
+        if first_update:  # random steps before it are faster than any later
+            self._recent.forget()
+        now = time.monotonic()
+        self._recent.mark(now, self._progress[0])
         self._stale = True
-        self._shown = self._shown or time.monotonic()  # intervals begin with the first metric
-        if time.monotonic() - self._shown >= self._pause:
+        self._shown = self._shown or now  # intervals begin with the first metric or report
+        if now - self._shown >= pause:
             self._show()
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
@@ -148,7 +160,7 @@ class ConsoleLogger:
             parts.append(f"return {number(self._last)} (best {number(self._best)})")
         parts += self._training_parts()
         if rate > 0:
-            parts.append(f"{rate:.0f} {unit}/s")
+            parts.append(f"{_rate(rate)} {unit}/s")
         if left is not None and left > 0:
             parts.append(f"at most {_duration(left)} left")
         return "  ".join(parts)
@@ -172,7 +184,7 @@ class ConsoleLogger:
             ("amount", amount),
             ("returns", returns),
             ("training", "  ".join(self._training_parts())),
-            ("rate", f"{rate:.0f}/s" if rate > 0 else ""),
+            ("rate", f"{_rate(rate)}/s" if rate > 0 else ""),
             ("left", f"{_duration(left)} left" if left else ""),
             ("best", best),
             ("title", self._target.title),
@@ -266,6 +278,10 @@ def _best_before(target: LogTarget, tag: str) -> float:
         return max(line[tag] for line in lines if tag in line and line["step"] <= until)
     except (AttributeError, KeyError, OSError, TypeError, UsageError, ValueError):
         return math.nan
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:.0f}" if per_second >= 10 else f"{per_second:.2g}"
 
 
 def _duration(seconds: float) -> str:

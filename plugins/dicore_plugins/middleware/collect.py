@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 
 _LOG = logging.getLogger("dicore.collector")
+_TELL_S = 0.5
+"""Shortest time between two reports of progress."""
 
 
 @middleware(
@@ -65,6 +68,7 @@ class StepCollector:
         if random_collect_size is None:
             random_collect_size = collect.get("random_collect_size", 0)
         self._warm_up = random_collect_size
+        self._told, self._train_iter = time.monotonic(), 0
         self._task: Any = None
         self._executor: Any = None
         self._acting: Any = None
@@ -98,6 +102,7 @@ class StepCollector:
             self._task = None
         if self._acting is not None:
             self._acting.adopt(self._executor.version(ctx))
+        self._train_iter = ctx.train_iter
         missing = self._missing_warm_up()
         if missing > 0:
             data = self._collect_randomly(missing)
@@ -147,8 +152,16 @@ class StepCollector:
         return samples_within(self.collector, size, self._max_env_step - self.collector.envstep)
 
     def _should_stop(self) -> bool:
-        if self._run is not None and self._run.stop_requested:
-            return True
+        """Whether to end a collect, asked between env steps; also tells how far it is."""
+        if self._run is not None:
+            if self._run.stop_requested:
+                return True
+            now = time.monotonic()
+            if now - self._told > _TELL_S:
+                self._told = now
+                self._run.log.log_progress(
+                    env_step=self.collector.envstep, train_iter=self._train_iter
+                )
         if self._executor is not None and self._executor.cancelled:
             return True
         return self._max_env_step is not None and self.collector.envstep >= self._max_env_step

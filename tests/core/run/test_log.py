@@ -196,15 +196,19 @@ def test_texts_have_a_file_for_each_part(tmp_path: Path) -> None:
     assert (tmp_path / "run/run.txt").read_text().endswith("] alone\n")
 
 
-def test_histograms_reach_those_who_can(tmp_path: Path) -> None:
+def test_histograms_and_progress_reach_those_who_can(tmp_path: Path) -> None:
     class Able(Recorder):
         def log_histogram(self, tag: str, values: Any, *, env_step: int, train_iter: int) -> None:
             self.calls.append((tag, values.tolist()))
 
+        def log_progress(self, **counters: int) -> None:
+            self.calls.append(counters)
+
     plain, able = Recorder(), Able()
     hub = LogHub(LogTarget(tmp_path), [plain, able])
     hub.log_histogram("p", np.array([[1, 2]]), env_step=0, train_iter=0)
-    assert able.calls[1] == ("p", [1.0, 2.0])
+    hub.log_progress(env_step=5, train_iter=2)
+    assert able.calls[1:] == [("p", [1.0, 2.0]), {"env_step": 5, "train_iter": 2}]
     assert len(plain.calls) == 1
 
 

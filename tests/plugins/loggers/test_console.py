@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dicore.interfaces.logger import ILogger, LogTarget
+from dicore.interfaces.logger import ILogger, LogTarget, SupportsProgress
 from dicore.run.log import MetricsFile
 from dicore_plugins.loggers.console import ConsoleLogger
 
@@ -161,6 +161,27 @@ def test_lines_come_at_most_every_interval_and_once_at_the_end(
     assert line.startswith("11 env steps  5 updates  return 2.0 (best 3.0)")
 
 
+def test_a_training_without_metrics_is_not_silent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an env step takes a third of a second, and metrics come every 100 updates."""
+    now = [100.0]
+    monkeypatch.setattr("dicore_plugins.loggers.console.time.monotonic", lambda: now[0])
+    logger = ConsoleLogger()
+    assert isinstance(logger, SupportsProgress)
+    logger.open(LogTarget(Path()))
+    for step in range(1, 61):
+        logger.log_progress(env_step=step, train_iter=0)
+        now[0] += 0.5
+    logger.log_scalars({RETURN: 3.0}, env_step=61, train_iter=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("  ")[0] for line in lines] == [
+        *(f"{step} env steps" for step in (17, 33, 49)), "61 env steps"
+    ]  # fmt: skip
+    assert lines[0].endswith("  2 env steps/s")
+    logger.close()
+
+
 def test_a_resumed_run_knows_its_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("", "[1]\n", '{"step": 5}\n'):
         (tmp_path / "metrics.jsonl").write_text(text)
@@ -190,13 +211,13 @@ def test_lines_of_several_runs_say_whose_they_are_and_come_less_often(
         assert not is_terminal(), "two bars in one line"
         logger = ConsoleLogger(interval=2)
         logger.open(LogTarget(Path(), max_env_step=100))
-        for second in range(1, 21):
+        for second in range(10, 31):
             now[0] = second
             logger.log_scalars({RETURN: 3.0}, env_step=second, train_iter=4)
     say("after it")
     first, second, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("seed 3: 10/100 env steps")
-    assert second.startswith("seed 3: 20/100 env steps")
+    assert first.startswith("seed 3: 20/100 env steps")
+    assert second.startswith("seed 3: 30/100 env steps")
     assert last == "after it"
 
 

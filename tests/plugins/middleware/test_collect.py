@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,23 @@ def test_exactly_n_sample_per_step(make: Any, running: Any) -> None:
     assert [each[0] for each in steps] == [10] * 6
     assert [each[1] for each in steps] == [12 * n for n in range(1, 7)]
     assert steps[-1][2] > 0
+
+
+def test_a_slow_collect_tells_how_far_it_is(
+    make: Any, running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cfg, env, _ = make("policy.collect.n_sample=40")
+    now, told = [0.0], []
+    monkeypatch.setattr("dicore_plugins.middleware.collect.time.monotonic", lambda: now[0])
+    step = env.step_into
+    monkeypatch.setattr(env, "step_into", lambda *a: now.__setitem__(0, now[0] + 0.2) or step(*a))
+    log = SimpleNamespace(
+        log_scalars=lambda *_, **__: None, log_progress=lambda **counts: told.append(counts)
+    )
+    run = SimpleNamespace(log=log, stop_requested=False)
+    running.use(StepCollector(cfg, DQNPolicy(cfg.policy).collect_mode, env, run=run))
+    running.run(max_step=1)
+    assert told == [{"env_step": 4 * steps, "train_iter": 0} for steps in (3, 6, 9)]
 
 
 def test_ends_are_told_with_the_samples(make: Any, running: Any) -> None:
