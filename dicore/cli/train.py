@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from os.path import exists
 from typing import TYPE_CHECKING, Any, Final
 
@@ -197,10 +198,10 @@ class Announcer:
         )
         if run.stop_requested:
             self._print("resume", f"dicore train --resume {run.folder}")
-        self._print(
-            "curve",
-            f"tensorboard --logdir {run.folder}   (numbers: {run.folder}/log/metrics.jsonl)",
-        )
+        shown = f"dicore plot {run.folder} --text"
+        if find_spec("tensorboard") is not None:
+            shown = f"tensorboard --logdir {run.folder}"
+        self._print("curve", f"{shown}   (numbers: {run.folder}/log/metrics.jsonl)")
         self._print("config", f"{run.folder}/config.json")
         self._print("checkpoint", f"{run.folder}/ckpt/{run.store.best_or_latest() or ''}")
         self._print("folder", run.folder)
