@@ -199,10 +199,10 @@ class LaunchPolicyConfig(PolicyConfig):
     model: Any = component("model", default="launch_part")
     misfit: bool = option(False, "does not fit any env")
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+    def bind(self, spec: Any) -> dict[str, Any]:
         if self.misfit:
             raise ConfigError("policy.type: does not fit")
-        return {"model.obs_shape": observation_space}
+        return {"model.obs_shape": spec.observation}
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         assert ctx.observation_space == "flat"
