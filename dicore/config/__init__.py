@@ -5,13 +5,14 @@ compiled = bind(compiled, spec_of(compiled.env, compiled.seed))
 compiled.policy.learn.batch_size
 """
 
+from typing import TYPE_CHECKING, Any
+
 from attrs import define, field
 
 from dicore.config.checks import bind, derived_options
 from dicore.config.compiler import as_config, compile_config, compile_section
 from dicore.config.layers import parse_override
 from dicore.config.paths import differences, flatten, merge, to_dict
-from dicore.config.reader import is_config, read_config
 from dicore.config.resolver import NamedConfig
 from dicore.config.schema import (
     REQUIRED,
@@ -37,6 +38,9 @@ from dicore.config.sections import (
 )
 from dicore.config.signature import config_class, default_config
 from dicore.config.writer import write_config
+
+if TYPE_CHECKING:
+    from dicore.config.reader import is_config, read_config
 
 __all__ = [
     "REQUIRED",
@@ -76,3 +80,12 @@ __all__ = [
     "to_dict",
     "write_config",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what reads config files when it is asked for: most trainings have none."""
+    if name not in ("is_config", "read_config"):
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from dicore.config import reader
+
+    return getattr(reader, name)

@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dicore.config import Compiled, compile_config, differences, is_config
+from dicore.config import Compiled, compile_config, differences
 from dicore.config.paths import plain
 from dicore.config.redact import REDACTED, is_secret, redact_text, redacted_paths
 from dicore.config.writer import saved_tree
@@ -179,10 +179,16 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
     return compile_with(*assumptions, more=[{"pipeline.logger": loggers}])
 
 
+def _is_config(path: str | PathLike[str]) -> bool:
+    from dicore.config.reader import is_config  # most trainings read no file
+
+    return is_config(path)
+
+
 def _sources(request: TrainRequest) -> tuple[Any, str | None]:
     """Returns config and name of the preset of a request."""
     config = request.config
-    if isinstance(config, str | PathLike) and not is_config(config):
+    if isinstance(config, str | PathLike) and not _is_config(config):
         if not _is_preset(str(config)):
             raise UsageError(
                 f"{config}: no such config file, run or preset",

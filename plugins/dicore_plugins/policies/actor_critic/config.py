@@ -123,7 +123,8 @@ class ActorCriticPolicyConfig(PolicyConfig):
         from dicore_plugins.models.shapes import action_options, options_for
         from dicore_plugins.policies.fitting import refuse_rewards
 
-        refuse_rewards(self.type, spec.reward_shape)
+        if spec.reward_shape:
+            refuse_rewards(self.type, spec.reward_shape)
         return {
             **options_for(self.model, spec.observation),
             **action_options(spec.action, algorithm=self.type or "actor-critic"),

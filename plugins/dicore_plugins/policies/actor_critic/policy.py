@@ -28,7 +28,7 @@ from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss
 from dicore_plugins.functional.samples import as_rows, flatten_time, rows_after, to_batch
-from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.models.encoders.mlp import applies
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.models.vac.model import VAC

@@ -83,7 +83,8 @@ class ActorQPolicyConfig(PolicyConfig):
         from dicore_plugins.models.shapes import has_images, options_for
         from dicore_plugins.policies.fitting import refuse_rewards
 
-        refuse_rewards(self.type, spec.reward_shape)
+        if spec.reward_shape:
+            refuse_rewards(self.type, spec.reward_shape)
         found = options_for(self.model, spec.observation)
         images = has_images(found["model.obs_shape"], found.get("model.obs_parts"))
         if images and self.model is not None and "critic_hidden_size_list" in self.model:

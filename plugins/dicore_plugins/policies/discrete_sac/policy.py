@@ -19,7 +19,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore_plugins.functional.distributions import soft_expectation, uniform_entropy
 from dicore_plugins.functional.exploration import mask_of, next_mask_of
-from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.policies.discrete_sac.config import DiscreteSACConfig
 from dicore_plugins.policies.sac.policy import SACPolicy
 

@@ -146,7 +146,8 @@ class DQNConfig(PolicyConfig):
         from dicore_plugins.models.shapes import action_start, discrete_shape, options_for
         from dicore_plugins.policies.fitting import refuse_rewards
 
-        refuse_rewards(self.type, spec.reward_shape)
+        if spec.reward_shape:
+            refuse_rewards(self.type, spec.reward_shape)
         return {
             **options_for(self.model, spec.observation),
             "model.action_shape": discrete_shape(spec.action, algorithm=self.type or "dqn"),

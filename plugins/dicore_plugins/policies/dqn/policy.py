@@ -27,7 +27,7 @@ from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
 from dicore_plugins.functional.td import bridged, by_head, dqn_td_target, legal, nstep_td_error
-from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.encoders.mlp import applies
 from dicore_plugins.models.flat import Flat

@@ -102,7 +102,8 @@ class DTConfig(PolicyConfig):
         )
         from dicore_plugins.policies.fitting import refuse_rewards
 
-        refuse_rewards(self.type, spec.reward_shape)
+        if spec.reward_shape:
+            refuse_rewards(self.type, spec.reward_shape)
         name, seen = self.type or "dt", options_for(self.model, spec.observation)
         if type(spec.action).__name__ == "Box":
             found = box_options(spec.action, algorithm=name)

@@ -26,7 +26,7 @@ from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore_plugins.functional.exploration import greedy, mask_of
 from dicore_plugins.functional.imitation import bc_error, info_nce_error
-from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.policies.bc.policy import CloningPolicy
 from dicore_plugins.policies.ibc.config import IBCConfig
 

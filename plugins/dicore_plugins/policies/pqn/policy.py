@@ -25,7 +25,7 @@ from dicore.run.random import stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.functional.td import legal, nstep_td_error
-from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.policies.actor_critic.policy import ActorCriticPolicy
 from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
 from dicore_plugins.policies.pqn.config import PQNConfig

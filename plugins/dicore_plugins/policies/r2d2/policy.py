@@ -26,7 +26,7 @@ from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.rescale import value_inv_transform, value_transform
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, nstep_columns, sequences
 from dicore_plugins.functional.td import legal, sequence_priority, td_loss
-from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.policies.dqn.policy import DQNPolicy
 from dicore_plugins.policies.r2d2.config import R2D2Config
 
