@@ -10,7 +10,8 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
 from dicore.console import discard_stdout, printable, without_secrets
 
@@ -186,25 +187,28 @@ def _report_usage(error: click.ClickException, *, debug: bool) -> int:
 def _usage_message(error: click.ClickException) -> str:
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
-        close = next(iter(error.possibilities or ()), "")
-        hint = f"; did you mean '{close}'?" if close else ""
-        hint = _option_path(option) or hint
-        return f"no such option '{option}'{hint}"
+        return f"no such option '{option}'{_meant(error, option)}"
     text = error.format_message().rstrip(".")
     text = text.replace("valid integer range", "valid integer")
     return text[:1].lower() + text[1:]
 
 
-def _option_path(option: str) -> str:
-    """Returns how to set what another library has as an option of its command."""
+def _meant(error: Any, option: str) -> str:
+    """Returns the option that is meant: of the command, of the config, or of a near spelling."""
     from dicore_registry.errors import RegistryError
     from dicore_registry.public_names import public_name
 
-    try:
+    path = ""
+    with suppress(AttributeError, RegistryError):  # the table comes with another package
         path = public_name("meant_option")(option)
-    except (AttributeError, RegistryError):
-        return ""
-    return f"; write {path}=VALUE" if path else ""
+    close = next(iter(error.possibilities or ()), "")
+    flags = {each.name: each.opts for each in error.ctx.command.params} if error.ctx else {}
+    own = flags.get(path.rpartition(".")[2])
+    if path and own is None and not path.startswith("pipeline.max_"):  # of trainings
+        return f"; write {path}=VALUE"
+    own = own or next((each for each in flags.values() if close in each), [close])
+    close = next((flag for flag in own if flag.startswith("--")), close)
+    return f"; did you mean '{close}'?" if close else ""
 
 
 def _print_traceback(error: Exception) -> None:

@@ -79,9 +79,10 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
     """Compiles a config.
 
     Args:
-        main: A dict, `[main_config, create_config]`, `{"cpanel": …, "gen_params": …}`, the path of
-            a file or of a run folder, a hand-made or a compiled config; None for names and
-            defaults alone. Of a run folder only `config.json` is read.
+        main: A dict, `[main_config, create_config]` (and a `system_config`, whose options are those
+            of `pipeline.system`), `{"cpanel": …, "gen_params": …}`, the path of a file or of a run
+            folder, a hand-made or a compiled config; None for names and defaults alone. Of a run
+            folder only `config.json` is read.
         create: A create_config; or the first of the classes below.
         *by_position: Classes in the order of DI-engine's `compile_config`, from `env_manager` on.
         preset: Name of a preset, below `main`; or a function that returns it for env and policy
@@ -436,7 +437,8 @@ class Compiler:
 def _hint(key: str, siblings: Sequence[str], paths: Sequence[str], every: Set[str]) -> str:
     """Returns the end of a message about an unknown option: what it may be called here."""
     with suppress(AttributeError, RegistryError):  # the table comes with another package
-        if path := public_name("meant_option")(key, every):
+        path = public_name("meant_option")(key, every)
+        if "." in path or path in siblings:  # a whole component only where it stands
             return f"; '{key}' is {path} here"
     close = nearest(key, siblings, paths)
     return f"; did you mean '{close}'?" if close else ""

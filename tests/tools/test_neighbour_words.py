@@ -62,6 +62,12 @@ def test_every_option_of_the_table_is_one_of_some_policy() -> None:
     [
         (["--lr", "3"], "no such option '--lr'; write policy.learn.learning_rate=VALUE"),
         (["--gamma=0.9"], "no such option '--gamma'; write policy.discount_factor=VALUE"),
+        (["--steps", "3"], "no such option '--steps'; did you mean '--max-env-step'?"),
+        (["--total-timesteps=3"], "'--total-timesteps'; did you mean '--max-env-step'?"),
+        (["--env-stepp=3"], "no such option '--env-stepp'; did you mean '--max-env-step'?"),
+        (["--num-iterations=3"], "'--num-iterations'; did you mean '--max-train-iter'?"),
+        (["--tensorboard-log=x"], "'--tensorboard-log'; write pipeline.logger=VALUE"),
+        (["--algo=dqn"], "no such option '--algo'; did you mean '--policy'?"),
         (["-p", "dnq"], "policy.type: no policy named 'dnq'; did you mean 'dqn'?"),
         (["--max-env-step", "1.5e0"], "'1.5e0' is not a valid integer"),
         (["--track", "wanb"], "no logger named 'wanb'; did you mean 'wandb'?"),
@@ -72,6 +78,11 @@ def test_a_word_on_the_command_line(
 ) -> None:
     assert main(["train", "-e", "cartpole", "-p", "dqn", "--dry-run", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_budget_is_none_of_a_command_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "--episodes", "3"]) == 2
+    assert "no such option '--episodes'; did you mean '--n-episode'?" in capsys.readouterr().err
 
 
 def test_counts_lists_device_and_logger_in_the_forms_of_others(

@@ -88,10 +88,18 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
     "activation_fn": ("policy.model.activation",),
     "use_sde": ("policy.model.gsde",),
     "prioritized_replay": ("policy.priority",),
-    "total_timesteps": ("pipeline.max_env_step",),
-    "n_timesteps": ("pipeline.max_env_step",),
-    "timesteps": ("pipeline.max_env_step",),
-    "max_steps": ("pipeline.max_env_step",),
+    **dict.fromkeys(
+        (
+            "steps", "total_steps", "max_steps", "env_steps", "num_env_steps", "timesteps",
+            "n_timesteps", "num_timesteps", "total_timesteps", "max_timesteps",
+            "episodes", "num_episodes", "n_episodes", "max_episodes",
+        ),
+        ("pipeline.max_env_step",),
+    ),
+    **dict.fromkeys(
+        ("iterations", "num_iterations", "train_steps", "updates", "num_updates"),
+        ("pipeline.max_train_iter",),
+    ),
     "n_eval_episodes": ("env.n_evaluator_episode",),
     "eval_episodes": ("env.n_evaluator_episode",),
     "evaluation_duration": ("env.n_evaluator_episode",),
