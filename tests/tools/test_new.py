@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import tomllib
@@ -45,6 +46,17 @@ def test_a_package(here: Path) -> None:
     assert project["dependencies"][0] == "dicore>=0.1,<0.2"
     assert project["entry-points"] == {"dicore.env": {"grid_maze": "acme_mazes.env:GridMaze"}}
     assert "class GridMaze(" in (place / "acme_mazes" / "env.py").read_text()
+
+
+def test_without_a_kind_the_user_is_asked_or_told_all(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("buffer\n"))
+    assert main(["new", "plugin", "mine"]) == 2
+    assert f"--kind is one of {', '.join(kinds())}\n" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert main(["new", "plugin", "mine"]) == 0
+    assert (here / "mine" / "mine" / "buffer.py").is_file()
 
 
 @pytest.mark.parametrize(("short", "kind"), [("hook", "learner_hook"), ("wrapper", "env_wrapper")])

@@ -95,20 +95,21 @@ def command() -> None:
 @command.command(name="plugin", epilog=_EPILOG)
 @click.argument("dist", metavar="NAME")
 @click.option(
-    "--kind", required=True, metavar="KIND", help="Component kind (see: dicore list kind)."
-)
+    "--kind", metavar="KIND",
+    help=f"Component kind: {', '.join(kinds())}.  [default: asked for on a terminal]",
+)  # fmt: skip
 @click.option("--name", help="Name of the component.  [default: the package name]")
 @click.option(
     "--backend", type=click.Choice(list(_BACKENDS)), default="hatchling", show_default=True,
     help="Build backend.",
 )  # fmt: skip
 @click.option("--folder", metavar="DIR", help="Output folder.  [default: ./NAME]")
-def plugin(dist: str, kind: str, name: str | None, backend: str, folder: str | None) -> None:
+def plugin(dist: str, kind: str | None, name: str | None, backend: str, folder: str | None) -> None:
     """Creates a package with one component and its tests.
 
     The component works as it is: its tests pass.
     """
-    place = write_plugin(dist, kind, name=name, backend=backend, folder=folder)
+    place = write_plugin(dist, kind or _asked_kind(), name=name, backend=backend, folder=folder)
     sys.stdout.write(
         f"created {place}; next:\n  cd {place}\n  pip install -e '.[test]'\n  pytest\n"
     )
@@ -188,6 +189,17 @@ def _usage(kind: str, words: Mapping[str, str]) -> str:
     usage = dicore_registry.default().kinds()[kind].usage(given)
     text = f"Use it after `pip install .`:\n\n```\n{usage}\n```"
     return text if usage else Template(_SLOT).substitute(words)
+
+
+def _asked_kind() -> str:
+    """Asks what the package contains; raises `UsageError` where nobody can answer."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError(
+            f"what does the package contain? --kind is one of {', '.join(kinds())}",
+            hint="dicore new plugin NAME --kind env",
+        )
+    answer: str = click.prompt("kind", type=click.Choice(kinds()), default="env")
+    return answer
 
 
 def _canonical_kind(kind: str) -> str:
