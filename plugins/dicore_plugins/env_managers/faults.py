@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import logging
 import random
+import re
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -27,6 +28,7 @@ LARGEST = float(np.finfo(np.float32).max)
 _LONGEST_WAIT_S = 30.0
 _LONGEST_TEXT = 10_000
 """Characters of the text of an exception that are kept."""
+_SEED = re.compile(r"seed \d+")
 _JITTER = random.SystemRandom()
 
 
@@ -115,6 +117,7 @@ def reward_fault(reward: Any, shape: tuple[int, ...] = ()) -> tuple[Any, Fault |
     Returns:
         The float64 array of that shape, and its fault or None.
     """
+    given: Any = np.zeros(())
     try:
         detach = getattr(reward, "detach", None)  # of a tensor, which may require a gradient
         given = np.asarray(reward if detach is None else detach())
@@ -129,7 +132,10 @@ def reward_fault(reward: Any, shape: tuple[int, ...] = ()) -> tuple[Any, Fault |
         bad = True
     if bad:
         form = f"an array of shape {shape}" if shape else "a number"
-        fault = Fault(EnvStepError, f"reward {reward!r} is not {form}", {"reward": reward})
+        text = f"reward {reward!r} is not {form}"
+        if given.size > 1 and not shape:
+            text = f"reward of shape {given.shape} is not a number; several need a reward_space"
+        fault = Fault(EnvStepError, text, {"reward": reward})
         return np.zeros(shape), fault
     if (abs(value) <= LARGEST).all():
         return value, None
@@ -165,12 +171,18 @@ def flag_fault(flags: tuple[Any, Any]) -> tuple[tuple[bool, bool], Fault | None]
 
 
 def all_of(errors: Sequence[DicoreError]) -> DicoreError:
-    """Returns one error that has the messages of all."""
+    """Returns one error that has the messages of all, each text once."""
     first = errors[0]
     if len(errors) == 1:
         return first
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for error in errors:
+        who, _, text = error.message.partition(": ")
+        alike.setdefault(_SEED.sub("", text), []).append((who, text))
     joined = type(first)(
-        "\n".join(error.message for error in errors),
+        "\n".join(
+            f"{', '.join(who for who, _ in group)}: {group[0][1]}" for group in alike.values()
+        ),
         hint=first.hint,
         context={**first.context, "env_ids": [error.context.get("env_id") for error in errors]},
     )

@@ -74,7 +74,7 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "none": (None, EnvStepError, "reward None is not a number"),
     "digits": ("1.5", EnvStepError, "reward '1.5' is not a number"),
     "text": ("much", EnvStepError, "reward 'much' is not a number"),
-    "pair": (np.array([1.0, 2.0]), EnvStepError, "reward array([1., 2.]) is not a number"),
+    "pair": (np.array([1.0, 2.0]), EnvStepError, "reward of shape (2,) is not a number"),
     "empty": ([], EnvStepError, "reward [] is not a number"),
     "dict": ({"a": 1}, EnvStepError, "reward {'a': 1} is not a number"),
     "nan": (float("nan"), NonFiniteError, "reward nan is not finite"),
@@ -248,6 +248,18 @@ def test_a_spoilt_episode_waits_for_its_reset_where_told_so() -> None:
     assert list(manager.ready_obs) == [0]
     manager.reset([1])
     assert column(manager, 3) == {0: 2, 1: 0}
+
+
+def test_the_same_fault_of_all_environments_is_one_line() -> None:
+    pairs = [Faulty(lambda obs, *rest, n=n: (obs, np.array([n, 2.0]), *rest[1:])) for n in (0, 1)]
+    other = Faulty(lambda obs, _, *rest: (obs, None, *rest))
+    manager = manager_of(*pairs, other)
+    with pytest.raises(EnvStepError) as caught:
+        rollout(manager, 2)
+    first, second = str(caught.value.message).splitlines()
+    assert first.startswith("env 0, env 1: reward of shape (2,) is not a number; several need")
+    assert second.startswith("env 2: reward None")
+    assert caught.value.context["env_ids"] == [0, 1, 2]
 
 
 def test_a_bad_last_step_is_an_error_and_ends_nothing() -> None:
