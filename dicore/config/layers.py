@@ -29,6 +29,9 @@ CREATE_PATHS: dict[str, str] = {
     "reward_model": "policy.reward_model",
     "world_model": "policy.world_model",
     "pipeline": "pipeline",
+    "commander": "pipeline.system.commander",
+    "comm_learner": "pipeline.system.comm_learner",
+    "comm_collector": "pipeline.system.comm_collector",
 }
 """Paths of the entries of a `create_config`; a main config may use these names too."""
 
@@ -211,6 +214,8 @@ def expand_aliases(
         value = _pop(expanded, alias)
         if value is None:
             continue
+        if alias.startswith("comm_") and isinstance(value, Mapping):  # a name, without options
+            value = value["type"] if value.keys() - {"import_names"} == {"type"} else value
 
         def contradicts(
             at: str, first: Any, second: Any, *, alias: str = alias, path: str = path

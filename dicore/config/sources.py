@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 POSITIONS = "env_manager policy learner collector evaluator buffer env reward_model world_model"
 """Order of the classes that DI-engine's `compile_config` takes by position."""
 
+_DICTS = ("main_config", "create_config", "system_config")
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -118,31 +120,35 @@ def _layer(layer: Layer, main: Any, create: Mapping[str, Any] | None, problems: 
         text = f"{second!r} in create_config contradicts {first!r} in main_config"
         problems.add(path, text, layer)
 
-    main, own_create = _pair(main, layer.name, problems)
-    tree: Any = expand_aliases(main, problems, layer)
-    for each in (own_create, plain(create or {})):
+    first, *others = _trees(main, layer.name, problems)
+    tree: Any = expand_aliases(first, problems, layer)
+    for each in (*others, plain(create or {})):
         tree = combine(tree, expand_aliases(each, problems, layer), "", contradicts)
     layer.tree.update(tree)
     return layer
 
 
-def _pair(main: Any, name: str, problems: Problems) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns main and create config of a source of any form."""
+def _trees(main: Any, name: str, problems: Problems) -> list[dict[str, Any]]:
+    """Returns the main config of a source of any form, and those that stand beside it."""
     if main is None:
-        return {}, {}
-    if isinstance(main, Section):
-        return plain(main), {}
-    if isinstance(main, Mapping):
-        if main.keys() and main.keys() <= {"main_config", "create_config"}:
-            return _pair([main.get("main_config"), main.get("create_config")], name, problems)
-        return plain(main), {}
-    if isinstance(main, Sequence) and not isinstance(main, str) and len(main) in (1, 2):
-        halves = [{} if half is None else half for half in main]
-        if all(isinstance(half, Mapping | Section) for half in halves):
-            first, *rest = halves
-            return plain(first), plain(rest[0]) if rest else {}
+        return [{}]
+    if isinstance(main, Mapping) and main.keys() and main.keys() <= set(_DICTS):
+        return _trees([main.get(each) for each in _DICTS], name, problems)
+    if isinstance(main, Mapping | Section):
+        return [plain(main)]
+    if isinstance(main, Sequence) and not isinstance(main, str) and 0 < len(main) <= len(_DICTS):
+        trees = [{} if each is None else each for each in main]
+        if all(isinstance(each, Mapping | Section) for each in trees):
+            trees = [plain(each) for each in trees]
+            return [*trees[:2], *(_system_tree(each) for each in trees[2:] if each)]
     problems.add("", f"{name}: expected a dict, or main_config and create_config, got {main!r}")
-    return {}, {}
+    return [{}]
+
+
+def _system_tree(system: dict[str, Any]) -> dict[str, Any]:
+    from dicore_registry.public_names import public_name
+
+    return {"pipeline": {"system": public_name("system_of_di_engine", "system_config")(system)}}
 
 
 def lay_classes_over(

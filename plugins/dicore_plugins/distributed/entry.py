@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dicore.errors import UsageError
 from dicore.run.launch import TrainRequest, launch
 
 __all__ = ["parallel_pipeline"]
-
-_CONFIGS = 3
-"""Main config, create config and system config."""
 
 
 def parallel_pipeline(
@@ -42,24 +37,15 @@ def parallel_pipeline(
         The trained policy. Config, result, metrics and checkpoints are in the run folder.
 
     Raises:
-        ConfigError: the config is invalid; nothing was written.
-        UsageError: `input_cfg` has more than three parts.
+        ConfigError: the config is invalid, or has more than three parts; nothing was written.
     """
-    config: Any = input_cfg
-    system: Mapping[str, Any] = {}
-    if isinstance(input_cfg, Sequence) and not isinstance(input_cfg, str):
-        if len(input_cfg) > _CONFIGS:
-            raise UsageError(f"expected main, create and system config, got {len(input_cfg)}")
-        config = list(input_cfg[: _CONFIGS - 1])
-        system = input_cfg[_CONFIGS - 1] if len(input_cfg) == _CONFIGS else {}
-    given = [f"pipeline.system.{name}={json.dumps(value)}" for name, value in system.items()]
     request = TrainRequest(
-        config=config,
+        config=input_cfg,
         mode="parallel",
         seed=seed,
         exp_name=exp_name,
         max_env_step=max_env_step,
         max_train_iter=max_train_iter,
-        overrides=[*given, *overrides],
+        overrides=overrides,
     )
     return launch(request, model=model).policy

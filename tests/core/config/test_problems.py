@@ -116,8 +116,8 @@ def toy(**policy: Any) -> dict[str, Any]:
         ({**least(), "seed": -1}, "seed: must be >= 0, got -1"),
         ({**least(), 3: 4}, "3: the config has no option '3'"),
         (
-            {**least(), "commander": {"type": "x"}},
-            "commander: the config has no option 'commander'",
+            {**least(), "coordinator": {"type": "x"}},
+            "coordinator: the config has no option 'coordinator'",
         ),
     ],
 )
@@ -126,7 +126,7 @@ def test_each_mistake_has_its_text(build: Any, main: Any, problem: str) -> None:
     assert found == (problem,)
 
 
-@pytest.mark.parametrize("main", [3, "no_such.yaml", [1, 2], [{}, {}, {}], ["a"]])
+@pytest.mark.parametrize("main", [3, "no_such.yaml", [1, 2], [{}, {}, {}, {}], ["a"]])
 def test_what_is_no_config_is_said_to_be_none(build: Any, main: Any) -> None:
     found = problems_of(build, main)
     assert any("expected a dict, or main_config" in p or "no such config file" in p for p in found)
