@@ -119,8 +119,8 @@ class Continuity:
                 found[first[known][differs]] = True
                 self._warn(
                     f"steps are missing before a pushed step of env {ids[known][differs][0]}: no"
-                    " sequence or episode spans the gap; set n_sample to a multiple of"
-                    " env.collector_env_num"
+                    " sequence or episode spans the gap; collects (n_sample, random_collect_size)"
+                    " that are multiples of env.collector_env_num leave none out"
                 )
         self._note(ids, _rows(steps["next_obs"], last), ~end[last])
         return found

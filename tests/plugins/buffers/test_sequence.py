@@ -278,6 +278,7 @@ def test_no_sequence_spans_missing_steps(caplog: pytest.LogCaptureFixture) -> No
     buffer.push(episode[4:])
     assert drawn(buffer) == {(0, 1), (4, 5), (6, 7)}
     assert "steps are missing before a pushed step of env 0" in caplog.text
+    assert "(n_sample, random_collect_size) that are multiples of" in caplog.text
 
 
 def test_nstep_samples_could_hide_a_gap(caplog: pytest.LogCaptureFixture) -> None:
