@@ -137,6 +137,26 @@ def test_frame_stacks_share_their_frames() -> None:
     np.testing.assert_array_equal(batch["obs"], frames[batch["x"]])
 
 
+@pytest.mark.parametrize(("most", "fits"), [(100_000, False), (40, True)])
+def test_an_episode_that_will_not_fit_is_refused_while_it_grows(
+    monkeypatch: pytest.MonkeyPatch, most: int, fits: bool
+) -> None:
+    """4 GiB a step and 200 GiB in all: what 32 steps hold would double."""
+    module, buffer = "dicore_plugins.buffers.episode.buffer", buffer_of(max_episode_len=most)
+    monkeypatch.setattr(f"{module}.row_bytes", lambda leaves: 4 << 30)
+    free = lambda: (200 << 30) - (4 << 30) * sum(map(len, buffer._running.get(0, ())))  # noqa: E731
+    monkeypatch.setattr(f"{module}.available_bytes", free)
+    episode = steps_of(50, ended=False)
+    for at in range(31):
+        buffer.push(episode[at : at + 1])
+    if fits:
+        assert buffer.push(episode[31:40]) == range(0)
+        return
+    with pytest.raises(ReplayCapacityError, match=r"have 31 steps so far; 33 more need 132.0 GiB"):
+        buffer.push(episode[31:32])
+    assert sum(map(len, buffer._running[0])) == 31, "nothing is taken"
+
+
 def test_memory_is_estimated_by_the_first_episodes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

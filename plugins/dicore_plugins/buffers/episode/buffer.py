@@ -64,6 +64,7 @@ class EpisodeReplayBuffer(SampleBuffer):
     def _forget(self) -> None:
         self._episodes: deque[Batch] = deque(maxlen=self._cfg.replay_buffer_size)
         self._running: dict[int, list[Batch]] = {}
+        self._lengths: dict[int, int] = {}
         self._broken: set[int] = set()
         self._continuity = Continuity()
         self._form = Ring(1)
@@ -113,6 +114,7 @@ class EpisodeReplayBuffer(SampleBuffer):
         """Adds steps to the running episodes, and returns those that they end, in this order."""
         env_id, end = origin(steps)
         self._check_lengths(env_id, end)
+        self._check_running(steps, len(np.unique(env_id)))
         breaks = self._continuity.breaks(steps, env_id, end)
         broken = set() if breaks is None else set(env_id[breaks].tolist())
         found: list[tuple[int, Batch]] = []
@@ -120,13 +122,16 @@ class EpisodeReplayBuffer(SampleBuffer):
             rows = np.flatnonzero(env_id == env)
             if env in broken:
                 self._running.pop(env, None)
+                self._lengths.pop(env, None)
                 self._broken.add(env)
             for piece in np.split(rows, np.flatnonzero(end[rows]) + 1):
                 if not len(piece):
                     continue
                 self._running.setdefault(env, []).append(_copied(steps[piece]))
+                self._lengths[env] = self._lengths.get(env, 0) + len(piece)
                 if end[piece[-1]]:
                     episode = Batch.concat(self._running.pop(env))
+                    del self._lengths[env]
                     if env not in self._broken:
                         found.append((int(piece[-1]), episode))
                     self._broken.discard(env)
@@ -139,9 +144,32 @@ class EpisodeReplayBuffer(SampleBuffer):
             cuts = np.flatnonzero(end[env_id == env]) + 1
             count = int((env_id == env).sum())
             lengths = np.diff(np.concatenate([[0], cuts, [count]]))
-            lengths[0] += sum(map(len, self._running.get(env, ())))
+            lengths[0] += self._lengths.get(env, 0)
             if lengths.max() > most:
                 raise self._too_long(int(lengths.max()), f" of env {env}")
+
+    def _check_running(self, steps: Batch, num_envs: int) -> None:
+        """Checks whether running episodes will fit into the memory, at 1, 2, 4, 8 … steps of all.
+
+        Raises:
+            ReplayCapacityError: twice as many steps will not.
+        """
+        held = sum(self._lengths.values())
+        doubled = 1 << (held + len(steps)).bit_length()
+        if doubled == 1 << held.bit_length():
+            return
+        doubled = min(doubled, self._cfg.max_episode_len * max(num_envs, len(self._lengths)))
+        one = row_bytes(optree.tree_leaves(steps.columns))
+        free = available_bytes() if one * doubled >= MUCH else None
+        if free is not None and one * (doubled - held) > free:
+            raise ReplayCapacityError(
+                f"running episodes have {held} steps so far; {doubled - held} more need"
+                f" {one * (doubled - held) / 2**30:.1f} GiB, but {free / 2**30:.1f} GiB of memory"
+                " are available",
+                hint="limit the episodes (env_wrapper time_limit, or max_episode_len if they are"
+                " shorter anyway), or use fewer environments",
+                context={"needed_bytes": one * doubled, "available_bytes": free},
+            )
 
     def _too_long(self, length: int, where: str) -> ReplayCapacityError:
         return ReplayCapacityError(
@@ -247,6 +275,7 @@ class EpisodeReplayBuffer(SampleBuffer):
             running = _split(state["running"], state["running_len"])
             envs = np.asarray(state["running_env"]).tolist()
             self._running = {env: [each] for env, each in zip(envs, running, strict=True)}
+            self._lengths = {env: len(each) for env, each in zip(envs, running, strict=True)}
             self._broken = set(np.asarray(state["broken_env"]).tolist())
             self._continuity.load_state_dict(state["continuity"])
             for each in (*self._episodes, *running):
