@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from typing import Any
 
@@ -328,6 +329,36 @@ def test_use_time_check() -> None:
     assert buffer.count() == 0
     with pytest.raises(UsageError, match="max_use"):
         use_time_check(buffer, 0)
+
+
+def test_use_time_check_returns_what_is_left_if_asked() -> None:
+    for key in (None, "episode"):
+        buffer = filled(3)
+        buffer.use(use_time_check(buffer, max_use=2))
+        with pytest.raises(ReplayUnderflowError, match="max_use=2 leaves"):
+            buffer.sample(50, replace=True, groupby=key)
+        assert buffer.count() == 3, "a draw that fails is undone"
+        drawn = buffer.sample(50, replace=True, ignore_insufficient=True, groupby=key)
+        items = [item for each in drawn for item in (each if key else [each])]
+        assert Counter(item.data for item in items) == dict.fromkeys(range(3), 2)
+        assert buffer.count() == 0
+
+
+def test_an_index_of_another_buffer_is_refused() -> None:
+    buffer, other = filled(3), filled(3)
+    foreign = other.sample(1)[0].index
+    view = buffer.view()
+    for act in (buffer.update, buffer.delete, view.get_by_index):
+        with pytest.raises(UsageError, match="of an item of another buffer"):
+            act(foreign)
+    assert buffer.count() == 3
+    own = copy.deepcopy(buffer.sample(1)[0].index)
+    assert view.update(own, "changed")
+    assert buffer.update(str(foreign), "by text")
+    state = buffer.state_dict()
+    assert {type(each) for each in state["index"]} == {str}
+    other.load_state_dict(state)
+    assert other.update(own, "restored"), "the index is as old as the state"
 
 
 def test_use_time_check_with_groups() -> None:

@@ -201,6 +201,10 @@ class DequeBuffer(Buffer):
 
         Returns:
             Whether there is such an item.
+
+        Raises:
+            UsageError: the index is that of an item of another buffer. A buffer that has loaded a
+                state does not know: indices from before the state are its own.
         """
         with self._store.changing():
             return bool(self._through("update", self._update, index, data, meta))
@@ -209,7 +213,11 @@ class DequeBuffer(Buffer):
         return self._store.change(index, data, None if meta is None else dict(meta))
 
     def delete(self, index: str | Iterable[str]) -> None:
-        """Removes one or several items; unknown indices are ignored."""
+        """Removes one or several items; unknown indices are ignored.
+
+        Raises:
+            UsageError: an index is that of an item of another buffer.
+        """
         with self._store.changing():
             self._through("delete", self._delete, index)
 
@@ -302,7 +310,7 @@ class DequeBuffer(Buffer):
             return {
                 "data": [each.data for each in items],
                 "meta": [each.meta for each in items],
-                "index": [each.index for each in items],
+                "index": [str(each.index) for each in items],
                 "pushed": self._store.pushed,
                 "middleware": [_state_of(fn) for fn in self._middleware],
                 "rng": self._rng.bit_generator.state,
@@ -332,6 +340,7 @@ class DequeBuffer(Buffer):
                 hint="add the same middleware before loading",
             )
         with self._store.changing():
+            self._store.forget_name()
             self._clear()
             for data, meta, index in zip(state["data"], state["meta"], state["index"], strict=True):
                 self._store.pushed = int(index, 16)

@@ -59,7 +59,8 @@ def _cloned(item: BufferedData) -> BufferedData:
 def use_time_check(buffer_: DequeBuffer, max_use: float = float("inf")) -> BufferMiddleware:
     """Counts how often items are sampled, in `meta["use_count"]`, and removes those used up.
 
-    Items that one draw with replacement takes more often than that are drawn again. Draws of given
+    Items that one draw with replacement takes more often than that are drawn again; if too few are
+    left, it returns fewer with `ignore_insufficient`, and is an error without. Draws of given
     `indices` are only counted; use it before `PriorityExperienceReplay`, which passes them.
 
     Args:
@@ -79,18 +80,21 @@ def use_time_check(buffer_: DequeBuffer, max_use: float = float("inf")) -> Buffe
         given = kwargs.get("indices") is not None
         excess = _record_use(buffer_, result, np.inf if given else max_use, max_use)
         while excess:  # drawn with replacement more often than is left: others take their places
-            if not buffer_.count():
+            more = chain(len(excess), *args[1:], **kwargs) if buffer_.count() else []
+            again = _record_use(buffer_, more, max_use, max_use)
+            for place, each in zip(excess, more, strict=False):
+                result[place] = each
+            lacking = len(excess) - len(more)
+            excess = [excess[at] for at in (*again, *range(len(more), len(excess)))]
+            if lacking and kwargs.get("ignore_insufficient"):
+                return [each for at, each in enumerate(result) if at not in excess]
+            if lacking:
                 have = len(result) - len(excess)
                 raise ReplayUnderflowError(
                     f"cannot sample: max_use={max_use:g} leaves {have} of {len(result)} draws",
                     hint="collect more, sample fewer, or raise max_use",
                     context={"asked": len(result), "have": have},
                 )
-            more = chain(len(excess), *args[1:], **kwargs)
-            again = _record_use(buffer_, more, max_use, max_use)
-            for place, each in zip(excess, more, strict=True):
-                result[place] = each
-            excess = [excess[at] for at in again]
         return result
 
     return check

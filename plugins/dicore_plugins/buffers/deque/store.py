@@ -5,13 +5,22 @@ A change that fails half-way is undone, so that a buffer is as it was before the
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from dicore.errors import UsageError
+
 __all__ = ["BufferedData", "Store"]
+
+
+class _Index(str):
+    """The index of an item that left a buffer: it tells this buffer from others."""
+
+    buffer: str
 
 
 @dataclass
@@ -48,6 +57,7 @@ class Store:
         self.size = size
         self.lock = threading.RLock()
         self.pushed = 0
+        self._name: str | None = secrets.token_hex(8)  # a copy of the buffer has the same items
         self._items: dict[str, BufferedData] = {}
         self._order: list[str] | None = []
         self._first = 0
@@ -78,6 +88,10 @@ class Store:
                 if not self._depth:
                     self._undo.clear()
 
+    def forget_name(self) -> None:
+        """Takes the indices of any buffer from now on: the items come from another one's state."""
+        self._name = None
+
     # ---- writing
 
     def add(self, data: Any, meta: dict[str, Any]) -> BufferedData:
@@ -94,11 +108,11 @@ class Store:
         self._put(item)
         while len(self._items) > self.size:
             self.remove(self.order()[0])
-        return replace(item, meta=dict(meta))
+        return self._handed_out(item)
 
     def remove(self, index: str) -> bool:
         """Removes an item; returns whether it was there."""
-        item = self._items.get(index)
+        item = self._items.get(self._own(index))
         if item is None:
             return False
         self._undo.append(lambda: self._put(item))
@@ -107,11 +121,11 @@ class Store:
 
     def change(self, index: str, data: Any, meta: dict[str, Any] | None) -> bool:
         """Sets data and meta of an item, unless they are None; returns whether it is there."""
-        old = self._items.get(index)
+        old = self._items.get(self._own(index))
         if old is None:
             return False
         new = BufferedData(
-            old.data if data is None else data, index, old.meta if meta is None else meta
+            old.data if data is None else data, old.index, old.meta if meta is None else meta
         )
         self._undo.append(lambda: self._put(old))
         self._put(new)
@@ -150,8 +164,24 @@ class Store:
 
     def get(self, index: str) -> BufferedData | None:
         """Returns a copy of an item that shares its data; None: it is not there."""
-        item = self._items.get(index)
-        return None if item is None else replace(item, meta=dict(item.meta))
+        item = self._items.get(self._own(index))
+        return None if item is None else self._handed_out(item)
+
+    def _handed_out(self, item: BufferedData) -> BufferedData:
+        index: str = item.index
+        if self._name is not None:
+            index = _Index(index)
+            index.buffer = self._name
+        return BufferedData(item.data, index, dict(item.meta))
+
+    def _own(self, index: str) -> str:
+        """Returns an index if it is of no other buffer; all buffers count from 0."""
+        if self._name is not None and getattr(index, "buffer", self._name) != self._name:
+            raise UsageError(
+                f"the index {index!r} is that of an item of another buffer",
+                hint="use the buffer that the item was pushed to or sampled from, or its views",
+            )
+        return index
 
     def __contains__(self, index: str) -> bool:
         return index in self._items
