@@ -145,12 +145,13 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     from dicore_registry.errors import DicoreError
 
     try:
-        with group.make_context("dicore", arguments) as context:
+        with group.make_context("dicore", [*arguments]) as context:
+            context.meta["dicore.words"] = arguments
             group.invoke(context)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except DicoreError as error:
-        return report(error, debug=debug)
+        return report(error, debug=debug, words=arguments)
     except click.ClickException as error:
         return _report_usage(error, debug=debug)
     except (KeyboardInterrupt, click.Abort):
@@ -158,19 +159,25 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     return 0
 
 
-def report(error: DicoreError, *, debug: bool) -> int:
+def report(error: DicoreError, *, debug: bool, words: Sequence[str]) -> int:
     """Prints an error, one line per problem, and returns its exit code.
 
     Args:
         error: The error.
         debug: Also print the traceback.
+        words: The command, to which a hint may add an option.
     """
+    hint = error.hint
+    if hint.startswith("--trust"):
+        import shlex
+
+        hint = f"if you trust it: {shlex.join(['dicore', *words, '--trust'])}"
     if debug:
         _print_traceback(error)
     for problem in getattr(error, "problems", (error.message,)):
         sys.stderr.write(f"error: {printable(problem)}\n")
-    if error.hint:
-        sys.stderr.write(f"  hint: {printable(error.hint)}\n")
+    if hint:
+        sys.stderr.write(f"  hint: {printable(hint)}\n")
     return error.exit_code
 
 

@@ -24,6 +24,7 @@ from dicore.config.redact import (
     texts_in,
 )
 from dicore_registry import code_paths
+from dicore_registry.importing import STRANGE
 
 _FLOAT_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\.?inf", re.IGNORECASE)
 _COUNT_TEXT = re.compile(r"[-+]?\d{1,15}[eE]\+?\d{1,2}")
@@ -35,9 +36,6 @@ _FLOAT = re.compile(
     r"[-+]?([0-9][0-9_]*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
 )
 _STRUCTURED = ("[", "{", '"', "'")
-_FOREIGN = (
-    "reads an environment variable, which a saved config may do only with --trust (trust=True)"
-)
 
 
 class Mismatch(Exception):  # noqa: N818 - a finding to collect, not an error to show
@@ -332,8 +330,8 @@ def resolve_value(value: Any, hint: Any, path: str, references: dict[str, str]) 
     if not names_in(value):
         return convert(value, hint, path)
     read = [(at, text) for at, text in texts_in(value, path) if reads_variable(text)]
-    if refused := [(at, _FOREIGN) for at, text in read if not code_paths.allows(text)]:
-        raise Mismatch(refused)
+    if refused := [at for at, text in read if not code_paths.allows(text)]:
+        raise Mismatch([(at, f"reads an environment variable, and {STRANGE}") for at in refused])
     missing: list[tuple[str, str]] = []
 
     def find(name: str, at: str) -> str:

@@ -12,6 +12,7 @@ from dicore.config.convert import parse_value, shortened
 from dicore.config.paths import combine, lookup, plain
 from dicore.config.redact import conceal, is_secret, redact_text
 from dicore.errors import ConfigError, RegistryError
+from dicore_registry.importing import STRANGE, TRUST
 
 PRESET = "preset "
 """Prefix of the name of a preset's layer."""
@@ -66,9 +67,6 @@ _HOPS = 3
 _INDEX = re.compile(r"[0-9]{1,9}")
 _FILE = re.compile(r".+\.(py|ya?ml|toml|json)(:\d+)?", re.IGNORECASE)
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
-
-_CODE_PATH = "{!r} is a code path, which --names-only (or a saved config without --trust) forbids"
-_TRUST = "--trust (names_only=False) runs code that a saved config refers to by path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +162,8 @@ class Problems:
 
     def add_code_path(self, path: str, target: str, layer: Layer) -> None:
         """Adds a component that only names may choose, and is given as a code path."""
-        self.add(path, _CODE_PATH.format(target), layer)
-        if layer.saved:
-            self.hints.append(_TRUST)
+        why = f"and {STRANGE}" if layer.saved else "which --names-only forbids"
+        self.add(path, f"{target!r} is a code path, {why}", layer)
 
     def below(self, path: str) -> bool:
         """Returns whether there is a mistake at or below `path`."""
@@ -186,6 +183,8 @@ class Problems:
         hints = dict.fromkeys(
             hint for hint in [*self.hints, *(e.hint for e in self.causes)] if hint
         )
+        if any(message.endswith(STRANGE) for _, message, _ in self.found):
+            hints = {TRUST: None, **hints}
         error = ConfigError(ordered, hint="; ".join(hints))
         if len(self.found) == len(unloadable):
             error.exit_code = unloadable[0].exit_code

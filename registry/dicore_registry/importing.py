@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
+STRANGE: Final = "a saved config may be a stranger's"
+"""Why a saved config names no code by its path, and reads no environment variable."""
+TRUST: Final = "--trust (trust=True) runs what a saved config names by path"
+"""The hint of such errors, which a command makes the line to type."""
 _PRIVATE: Final = "_dicore_file_"
 _MOST_PARTS: Final = 4
 
@@ -73,8 +77,7 @@ class CodePaths:
         """
         if not self.allows(text):
             raise CodePathError(
-                explain.at(where, f"'{text}' is a code path, which a saved config may not name"),
-                hint="--trust (trust=True) runs code that a saved config refers to by path",
+                explain.at(where, f"'{text}' is a code path, and {STRANGE}"), hint=TRUST
             )
 
     def check_arguments(self, given: Any, where: str = "") -> None:

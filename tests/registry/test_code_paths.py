@@ -35,7 +35,7 @@ def test_whoever_asks_is_refused_in_any_thread(file: Path) -> None:
     thread.start()
     thread.join()
     assert [str(each).partition("\n")[0] for each in found] == [
-        "policy.hook: './theirs.py:X' is a code path, which a saved config may not name"
+        "policy.hook: './theirs.py:X' is a code path, and a saved config may be a stranger's"
     ] * 2
     assert "--trust" in found[0].hint
 

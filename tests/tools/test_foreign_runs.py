@@ -262,8 +262,11 @@ def test_trust_runs_what_a_run_names(
     planted(run, (("policy", "learn", "learner", "hook"), {PATHS[1]: {}}))
     assert main(["config", "check", str(run)]) == 2
     said = capfd.readouterr().err
-    assert f"policy.learn.learner.hook.{PATHS[1]}: '{PATHS[1]}' is a code path" in said
-    assert "--trust" in said
+    assert (
+        f"policy.learn.learner.hook.{PATHS[1]}: '{PATHS[1]}' is a code path, and a saved config"
+        in said
+    )
+    assert f"  hint: if you trust it: dicore config check {run} --trust\n" in said
     assert not sprung
     main(["config", "check", str(run), "--trust"])
     assert sprung
@@ -344,7 +347,8 @@ def test_a_saved_config_reads_no_variable_that_nobody_named(
         planted(run, (place, text))
         assert main(["config", "check", str(run)]) == 2
         said = capfd.readouterr()
-        assert "only with --trust" in said.err
+        assert "reads an environment variable, and a saved config may be a stranger's" in said.err
+        assert f"  hint: if you trust it: dicore config check {run} --trust\n" in said.err
         assert "hush" not in said.err + said.out
         (run / "config.json").write_text(whole)
     planted(run, (("exp_name",), text))

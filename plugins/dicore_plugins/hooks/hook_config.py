@@ -21,6 +21,7 @@ from dicore.interfaces.hook import POSITIONS, ILearnerHook
 from dicore_registry import default as default_registry
 from dicore_registry import register
 from dicore_registry.explain import nearest
+from dicore_registry.importing import TRUST
 
 _SIMPLE = re.compile(rf"(?P<type>\w+?)_(?P<position>{'|'.join(POSITIONS)})$")
 _ARGUMENTS = ("name", "priority", "position")
@@ -114,7 +115,8 @@ def hook_problems(hook: Any, trusted: Mapping[str, Any] = _NONE) -> Iterator[tup
         try:
             yield from _entry_problems(path, entry, trusted)
         except DicoreError as error:
-            yield path, str(error).removeprefix(f"{path}: ")
+            hint = f"; {error.hint}" if error.hint and error.hint != TRUST else ""
+            yield path, error.message.removeprefix(f"{path}: ") + hint
 
 
 def _entry_problems(path: str, entry: Any, trusted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -139,7 +139,7 @@ def check(ctx: click.Context, /, *, words: Sequence[str], quick: bool, **given: 
             if len(files) > 1:
                 count = len(error.problems) if isinstance(error, ConfigError) else 1
                 sys.stderr.write(f"{printable(name or '')}: {plural(count, 'error')}\n")
-            report(error, debug=False)
+            report(error, debug=False, words=ctx.meta["dicore.words"])
     ctx.exit(exit_code)
 
 
