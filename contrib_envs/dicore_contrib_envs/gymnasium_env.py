@@ -17,7 +17,7 @@ import attrs
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 from dicore.console import without_secrets
-from dicore.errors import ConfigError, MissingDependencyError
+from dicore.errors import ConfigError, EnvCreateError, MissingDependencyError
 from dicore_registry import code_paths
 
 _LOG = logging.getLogger("dicore.env")
@@ -97,6 +97,7 @@ class GymnasiumConfig(EnvConfig):
         Raises:
             ConfigError: the id is not registered, its version was removed, or an argument is wrong.
             MissingDependencyError: a package that it needs is not installed.
+            EnvCreateError: its package does not fit another one.
         """
         import gymnasium
         from gymnasium.error import DependencyNotInstalled, Error
@@ -117,6 +118,8 @@ class GymnasiumConfig(EnvConfig):
         except (Error, TypeError) as error:
             why = without_secrets(str(error))  # gymnasium shows all arguments
             raise ConfigError(f"env.make_kwargs: '{self.env_id}': {why}") from error
+        except (AssertionError, AttributeError) as error:
+            raise _misfit(self.env_id, error) from error
         return self.adapt(made)
 
 
@@ -268,6 +271,48 @@ def _how_to_install(env_id: str) -> str:
     """Returns the command that installs what an id needs; "" if no extra of this package does."""
     space = _namespace(env_id.rpartition(":")[2])
     return f"pip install 'dicore-contrib-envs[{space.extra}]'" if space else ""
+
+
+def _misfit(env_id: str, error: Exception) -> EnvCreateError:
+    """Returns the error for a constructor that failed as it does beside a package it does not fit.
+
+    It names the package, its version, and the versions of the packages that it needs.
+    """
+    import traceback
+    from importlib import metadata
+
+    entry = _spec(env_id).entry_point
+    module = str(entry) if isinstance(entry, str) else entry.__module__
+    packages = metadata.packages_distributions().get(module.partition(":")[0].partition(".")[0], [])
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    why = f"{type(error).__name__}: {without_secrets(str(error)) or place.line}"
+    origin, hint = (
+        f"{place.filename}:{place.lineno}, in {place.name}",
+        "--debug shows the traceback",
+    )
+    dist = ""
+    if packages:
+        dist = f" of {packages[0]} {metadata.version(packages[0])}"
+        needs = filter(None, (map(_installed, metadata.requires(packages[0]) or ())))
+        hint = (
+            f"try another version of it, or of what it needs: {', '.join(needs) or 'see its page'}"
+        )
+    return EnvCreateError(
+        f"env.env_id: '{env_id}'{dist} could not be made: {why} ({origin})", hint=hint
+    )
+
+
+def _installed(requirement: str) -> str:
+    """Returns a required package with its installed version; "" if it is one of an extra."""
+    import re
+    from importlib import metadata
+
+    name = re.match(r"[\w.-]+", requirement)
+    if name is None or "extra ==" in requirement:
+        return ""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return f"{name[0]} {metadata.version(name[0])}"
+    return f"{name[0]} (not installed)"
 
 
 @cache

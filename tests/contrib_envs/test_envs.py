@@ -15,7 +15,7 @@ import pytest
 
 from dicore.cli import main
 from dicore.config import bind, compile_config
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, EnvCreateError
 from dicore.run.env_factory import make_env_manager, spec_of
 from dicore_contrib_envs.one_at_a_time import OneAtATime
 from dicore_plugins.env_managers import ThreadEnvManager
@@ -358,6 +358,42 @@ def test_ids_that_nobody_has_are_refused_where_they_are_made(env_id: str, said: 
     with pytest.raises(ConfigError, match=said) as caught:
         env.build(None)
     assert f"gymnasium has no '{env_id}'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("assert value.shape == ()", "AssertionError: assert value.shape == ()"),
+     ("value.body_names", "AttributeError: 'numpy.ndarray' object has no attribute 'body_names'")],
+)  # fmt: skip
+def test_a_package_that_does_not_fit_another_one_is_named_with_its_versions(
+    line: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As FetchReach-v4 of an older gymnasium-robotics beside a newer mujoco."""
+    (tmp_path / "robo.py").write_text(
+        "import gymnasium, numpy\n\n"
+        f"def make():\n    value = numpy.zeros(1)\n    {line}\n\n"
+        "gymnasium.register('Robo-v4', 'robo:make')\n"
+    )
+    info = tmp_path / "robo_arms-1.4.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: robo-arms\nVersion: 1.4\n"
+        "Requires-Dist: numpy>=1\nRequires-Dist: nothing-1 ; extra == 'all'\n"
+    )
+    (info / "top_level.txt").write_text("robo\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = {"type": "gymnasium", "env_id": "robo:Robo-v4", "n_evaluator_episode": 3}
+    with pytest.raises(EnvCreateError) as caught:
+        compiled({**given, "stop_value": 1}).env.build(None)
+    del sys.modules["robo"], gymnasium.registry["Robo-v4"]
+    file = tmp_path / "robo.py"
+    assert caught.value.message == (
+        f"env.env_id: 'robo:Robo-v4' of robo-arms 1.4 could not be made: {why} ({file}:5, in make)"
+    )
+    version = np.__version__
+    assert caught.value.hint.endswith(
+        f"another version of it, or of what it needs: numpy {version}"
+    )
 
 
 def test_arguments_reach_gymnasium() -> None:
