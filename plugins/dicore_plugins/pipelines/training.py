@@ -426,6 +426,8 @@ class TrainingPipeline:
         final_eval = self._cfg.final_eval and not run.stop_requested
         final_eval = final_eval and not _was_finished(evaluator, run, train_iter, env_step)
         if evaluator is not None and not stopped and final_eval:
+            if text := _about_last_evaluation(parts, env_step):
+                run.log.log_text(text)
             save = lambda name: run.save_best(evaluator.best_return)  # noqa: E731
             annealed = eval_kwargs(parts.policy.command_mode.get_setting_eval, train_iter, env_step)
             evaluator.should_eval(train_iter)  # one that is due is not made again after a resume
@@ -483,6 +485,27 @@ def _has_stopped(parts: Parts) -> bool:
 
 def _log(run: Any, text: str) -> None:
     run.log.log_text(text, channel="serial")
+
+
+def _about_last_evaluation(parts: Parts, env_step: int) -> str:
+    """Returns what the last evaluation takes, and how to do without; "" if that is little."""
+    episodes, last = (
+        parts.cfg.env.n_evaluator_episode,
+        getattr(parts.evaluator, "last_result", None),
+    )
+    if not env_step:  # no environment to collect from tells how long episodes are
+        return ""
+    ended, running = parts.collector.total_episode_count, parts.cfg.env.collector_env_num
+    steps = episodes * env_step / (ended or running)
+    if last is not None:
+        steps = last.statistics.get("envstep_count", steps)
+    if steps < env_step / 2:
+        return ""
+    about = "about" if ended or last is not None else "more than"
+    return (
+        f"last evaluation: {episodes} episodes, {about} {steps:.0f} env steps; Ctrl-C ends it and"
+        " saves, pipeline.final_eval=false leaves it out"
+    )
 
 
 def _env_step(parts: Parts) -> int:

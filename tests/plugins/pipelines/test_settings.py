@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,19 @@ def test_the_stop_value_ends_the_step_so_that_final_is_the_evaluated_policy(
     )
     launch(resume=str(folder), max_env_step=4_000, overrides=["env.stop_value=inf"])
     assert store.load("final")["collector"]["envstep"] >= 4_000
+
+
+def test_a_last_evaluation_longer_than_the_training_is_announced(tmp_path: Path) -> None:
+    """With what leaves it out; no episode has ended that would tell how long they are."""
+    given: dict[str, Any] = {"env": "pendulum", "policy": "td3", "seed": 0, "max_env_step": 80}
+    options = ["pipeline.logger=[]", "env.n_evaluator_episode=2", "env.evaluator_env_num=2"]
+    launch(**given, exp_name=str(tmp_path / "long"), overrides=options)
+    said = (tmp_path / "long/log/run/run.txt").read_text()
+    assert "last evaluation: 2 episodes, more than 160 env steps; Ctrl-C ends it and saves" in said
+    (skip,) = re.findall(r"pipeline\.\w+=false", said)
+    launch(**given, exp_name=str(tmp_path / "short"), overrides=[*options, skip])
+    assert not (tmp_path / "short/log/run/run.txt").exists()
+    assert not (tmp_path / "short/log/metrics.jsonl").exists(), "nothing is evaluated"
 
 
 def test_a_final_evaluation_that_was_due_is_not_made_again_by_a_resumed_run(
