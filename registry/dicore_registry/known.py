@@ -31,8 +31,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "eval_episode_return fire_reset flat_obs frame_stack gym_hybrid_dict_action "
             "gym_to_gymnasium lazy_frame_stack max_and_skip noop_reset obs_norm "
             "obs_plus_prev_action_reward obs_transpose ram rescale_action reward_in_obs "
-            "reward_norm scaled_float_frame static_obs_norm sticky_action time_limit versus "
-            "warp_frame"
+            "reward_norm save_state scaled_float_frame static_obs_norm sticky_action time_limit "
+            "versus warp_frame"
         ),
         "evaluator": "battle fqe interaction metric",
         "executor": "threads",
@@ -54,7 +54,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "model": (
             "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn dt ebm fqf iql "
-            "iqn pdqn ppg qac qrdqn rainbow sqn tqc vac"
+            "iqn paddpg pdqn ppg qac qrdqn rainbow sqn tqc vac"
         ),
         "model_wrapper": (
             "action_noise argmax_sample base combination_argmax_sample "
@@ -73,9 +73,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "policy": (
             "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
-            "discrete_sac dqfd dqn dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn pdqn "
-            "pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil sqil_sac "
-            "sqn td3 td3_bc tqc"
+            "discrete_sac dqfd dqn dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn "
+            "paddpg pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil "
+            "sqil_sac sqn td3 td3_bc tqc"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
         "sampler": (
@@ -119,8 +119,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "hopper_ppo hopper_sac humanoid_sac lunarlander_continuous_ppo "
             "lunarlander_continuous_sac lunarlander_dqn lunarlander_ppo mini_breakout_dqn "
             "minigrid_dqn mountain_car_continuous_sac mountain_car_dqn mountain_car_dqn_rnd "
-            "moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq pendulum_cql "
-            "pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_edac pendulum_ibc "
+            "moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq "
+            "pendulum_cql pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_edac pendulum_ibc "
             "pendulum_iql pendulum_mbpo pendulum_ppo pendulum_sac pendulum_td3 "
             "pendulum_td3_bc pendulum_tqc pong_dqn swimmer_ppo swimmer_sac t_maze_dqn "
             "t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq two_step_dqn walker2d_ppo "

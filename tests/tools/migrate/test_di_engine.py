@@ -222,6 +222,19 @@ def test_environments_and_policies_have_their_names_here(
         assert found == value
 
 
+@pytest.mark.parametrize("several", [True, False])
+def test_the_mask_of_several_passes_is_that_of_the_arguments(several: bool) -> None:
+    mask = [[1, 0], [0, 1], [0, 0]]
+    main = {
+        "env": {"type": "gym_hybrid", "env_id": "Moving-v0", "evaluator_env_num": 2},
+        "policy": {"model": {"multi_pass": several, "action_mask": mask}},
+    }
+    tree, changes = convert(main, {"policy": {"type": "pdqn"}})
+    assert not [each for each in changes if each.verdict == "lost"]
+    found = compile_config(tree).cfg.policy.model.args_mask
+    assert found == (tuple(map(tuple, mask)) if several else None)
+
+
 def test_hindsight_is_a_reward_model() -> None:
     her = {"her_strategy": "final", "her_replay_k": 2, "episode_size": 32, "sample_per_episode": 4}
     main = {"env": {"type": "bitflip", "n_bits": 5}, "policy": {"other": {"her": her}}}

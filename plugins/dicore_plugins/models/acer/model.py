@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import torch
 
 from dicore_plugins.models.acer.config import ACERModelConfig
-from dicore_plugins.models.vac.model import VAC, Mode
+from dicore_plugins.models.modes import Mode
+from dicore_plugins.models.vac.model import VAC
 
 
 class ACERNet(VAC):

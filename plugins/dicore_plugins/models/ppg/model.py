@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName
 from dicore_plugins.models.encoders.observation import ObsEncoder
+from dicore_plugins.models.modes import Mode, check_mode
 from dicore_plugins.models.ppg.config import PPGModelConfig
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
-from dicore_plugins.models.vac.model import VAC, Mode, check_mode, orthogonal
+from dicore_plugins.models.vac.model import VAC, orthogonal
 
 
 class PPGNet(nn.Module):

@@ -263,8 +263,8 @@ class DiscreteSACModelConfig(ActorQModelConfig):
 
 
 @frozen(kw_only=True)
-class PDQNModelConfig(ActorQModelConfig):
-    """Arguments of all actions, and Q values of the actions with them (Xiong et al. 2018)."""
+class PADDPGModelConfig(ActorQModelConfig):
+    """Scores and arguments of all actions, and Q networks (Hausknecht and Stone 2016)."""
 
     action_shape: int | None = option(
         None, "number of discrete actions; None: read from the env", ge=1
@@ -272,6 +272,7 @@ class PDQNModelConfig(ActorQModelConfig):
     args_shape: int | None = option(
         None, "number of continuous arguments; None: read from the env", ge=1
     )
+    num_critics: int = option(1, "number of Q networks, of which targets take the minimum", ge=1)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support."""
@@ -284,6 +285,61 @@ class PDQNModelConfig(ActorQModelConfig):
         Raises:
             ConfigError: a shape is missing or unsupported.
         """
+        from dicore_plugins.models.qac.hybrid import PADDPG
+
+        return PADDPG(
+            action_shape=self.action_shape,
+            args_shape=self.args_shape,
+            num_critics=self.num_critics,
+            **self._shared(),
+        )
+
+
+@frozen(kw_only=True)
+class PDQNModelConfig(ActorQModelConfig):
+    """Arguments of all actions, and Q values of the actions with them (Xiong et al. 2018)."""
+
+    action_shape: int | None = option(
+        None, "number of discrete actions; None: read from the env", ge=1
+    )
+    args_shape: int | None = option(
+        None, "number of continuous arguments; None: read from the env", ge=1
+    )
+    args_mask: tuple[tuple[int, ...], ...] | None = option(
+        None,
+        "which arguments each action has, a row of 0 and 1 per action; the Q value of an action"
+        " then depends on its own arguments only (MP-DQN); None: on all",
+        ge=0,
+        le=1,
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        yield from mask_problems(self)
+        if problem := args_mask_problem(self.args_mask, self.action_shape, self.args_shape):
+            yield "args_mask", problem
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing or unsupported.
+        """
         from dicore_plugins.models.qac.hybrid import PDQN
 
-        return PDQN(action_shape=self.action_shape, args_shape=self.args_shape, **self._shared())
+        return PDQN(
+            action_shape=self.action_shape,
+            args_shape=self.args_shape,
+            args_mask=self.args_mask,
+            **self._shared(),
+        )
+
+
+def args_mask_problem(mask: Any, actions: int | None, args: int | None) -> str | None:
+    """Returns why a mask does not fit the numbers of actions and arguments, or None."""
+    if mask is None or actions is None or args is None:
+        return None
+    if [len(row) for row in mask] == [args] * actions:
+        return None
+    return f"must have {actions} rows (one per action) of {args} numbers (one per argument)"

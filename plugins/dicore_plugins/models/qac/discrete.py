@@ -40,7 +40,7 @@ class DiscreteQAC(ActorQNet):
         actions = count_of(action_shape, "action_shape", "actions")
         super().__init__(obs_shape, (actions, 0, actions), **{"num_critics": 2, **form})
 
-    def forward(self, obs: Any) -> dict[str, Tensor]:
+    def both(self, obs: Any) -> dict[str, Tensor]:
         """Computes the logits of the actions, and their Q values.
 
         Args:
@@ -49,7 +49,11 @@ class DiscreteQAC(ActorQNet):
         Returns:
             `logit` float32 [B, A]; `q_value` float32 [B, E, A].
         """
-        return {**self.policy(obs), "q_value": self.q(obs).transpose(0, 1)}
+        return {**self.policy(obs), **self.critic_of(obs)}
+
+    def critic_of(self, obs: Any, action: None = None) -> dict[str, Tensor]:
+        """Computes `q_value` float32 [B, E, A] of all actions, whatever the action."""
+        return {"q_value": self.q(obs).transpose(0, 1)}
 
     def policy(self, obs: Any) -> dict[str, Tensor]:
         """Computes `logit` only."""

@@ -16,6 +16,7 @@ from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.ensemble import EnsembleMLP
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array, applies
 from dicore_plugins.models.encoders.observation import ObsEncoder
+from dicore_plugins.models.modes import ActorWithQ
 from dicore_plugins.models.qac.config import QACConfig
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
@@ -24,7 +25,7 @@ LOG_STD = (-20.0, 2.0)
 """Range of log standard deviations."""
 
 
-class QAC(nn.Module):
+class QAC(ActorWithQ):
     """Actor and E Q networks over the same observations; actions are in [-1, 1].
 
     Weights and biases begin uniform in +-1 / sqrt(inputs), as in the code of the papers.
@@ -104,7 +105,7 @@ class QAC(nn.Module):
     def obs_norm(self) -> RunningNorm | None:
         return self.encode.norm
 
-    def forward(self, obs: Any) -> dict[str, Tensor]:
+    def both(self, obs: Any) -> dict[str, Tensor]:
         """Computes the distribution of actions, and the Q values of its squashed mean.
 
         Args:
@@ -115,7 +116,11 @@ class QAC(nn.Module):
             float32 [B, E]; with gsde also what `StateDependentActor` returns.
         """
         output = self.policy(obs)
-        return {**output, "q_value": self.q(obs, output["mean"].tanh()).T}
+        return {**output, **self.critic_of(obs, output["mean"].tanh())}
+
+    def critic_of(self, obs: Any, action: Tensor) -> dict[str, Tensor]:
+        """Computes `q_value` float32 [B, E] of actions [B, A] in [-1, 1]."""
+        return {"q_value": self.q(obs, action).T}
 
     def policy(self, obs: Any) -> dict[str, Tensor]:
         """Computes `mean` and `log_std` only."""
@@ -214,7 +219,7 @@ class QAC(nn.Module):
         return forward
 
 
-class ActorQNet(nn.Module):
+class ActorQNet(ActorWithQ):
     """Base class of networks with a deterministic or discrete actor and E Q networks.
 
     Args:

@@ -34,15 +34,13 @@ class IQLNet(QAC):
         activation = options.get("activation", "relu")
         self.value = MLP(sizes, activation, initial_weights="uniform")
 
-    def forward(self, obs: Any) -> dict[str, Tensor]:
-        """Computes the outputs of `QAC.forward`, and `value`, V(s), float32 [B]."""
-        return {**super().forward(obs), "value": self.v(obs)}
+    def both(self, obs: Any) -> dict[str, Tensor]:
+        """Computes the outputs of `QAC`, and `value`, V(s), float32 [B]."""
+        return {**super().both(obs), "value": self.v(obs)}
 
     def v(self, obs: Any) -> Tensor:
         """Computes V(s): float32 [B]."""
         return self.value.forward(self.encode.forward(obs)).squeeze(-1)
-
-    act_numpy = QAC.act_numpy
 
 
 class BCQNet(QAC):
@@ -91,7 +89,7 @@ class BCQNet(QAC):
         drawn = torch.randn(n_candidate, self.latent).clamp(-0.5, 0.5)
         self.register_buffer("candidates", drawn)
 
-    def forward(self, obs: Any) -> dict[str, Tensor]:
+    def both(self, obs: Any) -> dict[str, Tensor]:
         """Chooses the action with the largest first Q value among those of `candidates`.
 
         Returns:
@@ -122,8 +120,8 @@ class BCQNet(QAC):
         return (action + self.perturbation * change).clamp(-1.0, 1.0)
 
     def policy(self, obs: Any) -> dict[str, Tensor]:
-        """Computes `action` only; see `forward`."""
-        return {"action": self.forward(obs)["action"]}
+        """Computes `action` only; see `both`."""
+        return {"action": self.both(obs)["action"]}
 
     def act_numpy(self) -> None:
         """Returns None: it has no NumPy form."""

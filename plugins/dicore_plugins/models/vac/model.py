@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dicore.data import tree_map
-from dicore.errors import ConfigError, UsageError
+from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.mlp import (
     MLP,
     ActivationName,
@@ -30,15 +30,13 @@ from dicore_plugins.models.encoders.mlp import (
 )
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.encoders.recurrent import Recurrent, RNNName, flat_time
+from dicore_plugins.models.modes import Mode, check_mode
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part, action_shape_problem
 from dicore_plugins.models.vac.config import VACConfig
 
 NUMPY_LIMIT = 2**18
 """Batch size times weights of the largest layer up to which NumPy is faster than torch."""
-
-Mode = Literal["compute_actor", "compute_critic", "compute_actor_critic"]
-_MODES = get_args(Mode)
 
 
 class VAC(nn.Module):
@@ -358,12 +356,6 @@ def _hooked(network: nn.Module) -> bool:
         or each._backward_hooks or each._backward_pre_hooks  # noqa: SLF001
         for each in network.modules()
     )  # fmt: skip
-
-
-def check_mode(mode: str) -> None:
-    """Raises UsageError if a network is asked for another mode than the three."""
-    if mode not in _MODES:
-        raise UsageError(f"unknown mode '{mode}'; expected {', '.join(_MODES)}")
 
 
 def _array(leaf: Tensor) -> Array:

@@ -1,4 +1,4 @@
-"""Options of P-DQN."""
+"""Options of P-DQN, MP-DQN and PA-DDPG."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ from dicore_plugins.policies.td3.config import TD3CollectConfig
 
 
 @frozen(kw_only=True)
-class PDQNLearnConfig(ContinuousQLearnConfig):
+class HybridQLearnConfig(ContinuousQLearnConfig):
     """Options of learning."""
 
     learning_rate: float = option(1e-3, "learning rate of the Q network", gt=0, lt=float("inf"))
     actor_learning_rate: float = option(
         1e-4, "learning rate of the actor; keep it below learning_rate", gt=0, lt=float("inf")
     )
+
+
+@frozen(kw_only=True)
+class PDQNLearnConfig(HybridQLearnConfig):
+    """Options of learning."""
+
     double: bool = option(
         True, "double DQN: the online network selects the next action; reduces overestimation"
     )
@@ -34,15 +40,14 @@ class PDQNOtherConfig(OtherConfig):
 
 
 @frozen(kw_only=True)
-class PDQNConfig(ActorQPolicyConfig):
-    """Q-learning of discrete actions whose arguments an actor selects (Xiong et al. 2018)."""
+class HybridQConfig(ActorQPolicyConfig):
+    """Options of off-policy algorithms for a discrete action with bounded arguments."""
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (
         *PolicyConfig.fixed_by_spaces,
         *("model.args_shape", "action_start", "action_low", "action_high"),
     )
 
-    model: Any = component("model", default="pdqn", help="actor of the arguments, and Q network")
     action_start: int = option(0, "lowest discrete action (`Discrete.start`); read from the env")
     action_low: tuple[float, ...] | None = option(
         None, "arguments that -1 of the actor means; read from the env"
@@ -50,11 +55,9 @@ class PDQNConfig(ActorQPolicyConfig):
     action_high: tuple[float, ...] | None = option(
         None, "arguments that 1 of the actor means; read from the env"
     )
-    learn: PDQNLearnConfig = section(PDQNLearnConfig)
+    learn: HybridQLearnConfig = section(HybridQLearnConfig)
     collect: TD3CollectConfig = section(TD3CollectConfig)
     other: PDQNOtherConfig = section(PDQNOtherConfig)
-
-    build = builds("dicore_plugins.policies.pdqn.policy:PDQNPolicy")
 
     def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model and the range of the arguments from the spaces.
@@ -64,5 +67,29 @@ class PDQNConfig(ActorQPolicyConfig):
         """
         from dicore_plugins.models.shapes import hybrid_options
 
-        found = hybrid_options(spec.action, algorithm=self.type or "pdqn")
+        found = hybrid_options(spec.action, algorithm=self.type or "this policy")
         return {**self.seen(spec), **found}
+
+
+@frozen(kw_only=True)
+class PDQNConfig(HybridQConfig):
+    """Q-learning of discrete actions whose arguments an actor selects (Xiong et al. 2018).
+
+    `model.args_mask` makes it MP-DQN (Bester et al. 2019).
+    """
+
+    model: Any = component("model", default="pdqn", help="actor of the arguments, and Q network")
+    learn: PDQNLearnConfig = section(PDQNLearnConfig)
+
+    build = builds("dicore_plugins.policies.pdqn.policy:PDQNPolicy")
+
+
+@frozen(kw_only=True)
+class PADDPGConfig(HybridQConfig):
+    """DDPG whose actor selects scores of the discrete actions too (Hausknecht and Stone 2016)."""
+
+    model: Any = component(
+        "model", default="paddpg", help="actor of scores and arguments, and Q network"
+    )
+
+    build = builds("dicore_plugins.policies.pdqn.policy:PADDPGPolicy")

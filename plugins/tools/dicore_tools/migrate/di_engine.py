@@ -187,8 +187,11 @@ def _policy(tree: Tree) -> None:
         if kind == "episode":
             tree.drop("policy.collect.collector.type", "the policy's own unit is collected")
         tree.drop("policy.collect.collector.get_train_sample", "set by the policy")
-    if tree.get("policy.model.multi_pass"):
-        tree.drop("policy.model.multi_pass", "pdqn passes all arguments at once", "lost")
+    if "policy.model.multi_pass" in tree:
+        if tree.pop("policy.model.multi_pass"):
+            tree.move("policy.model.action_mask", "policy.model.args_mask")
+        else:
+            tree.drop("policy.model.action_mask", "without multi_pass all arguments are passed")
 
 
 def _discount(tree: Tree) -> None:
