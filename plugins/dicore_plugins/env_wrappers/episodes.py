@@ -18,6 +18,7 @@ __all__ = [
     "MaxAndSkipConfig",
     "NoopResetConfig",
     "RescaleActionConfig",
+    "SaveStateConfig",
     "StickyActionConfig",
     "TimeLimitConfig",
     "VersusConfig",
@@ -125,6 +126,21 @@ class MaxAndSkipConfig(ComponentConfig):
         env = env_of(parts)
         need_arrays("max_and_skip", env)
         return MaxAndSkip(env, self.skip)
+
+
+@frozen(kw_only=True)
+class SaveStateConfig(ComponentConfig):
+    """Saves the state within an episode, which a resumed run restores instead of replaying it.
+
+    For environments of classic control, MuJoCo, and others whose attributes are numbers and arrays.
+    List it last.
+    """
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from dicore_plugins.env_wrappers.save_state import SaveState
+
+        return SaveState(env_of(parts))
 
 
 @frozen(kw_only=True)
