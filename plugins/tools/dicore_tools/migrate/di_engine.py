@@ -187,11 +187,13 @@ def _policy(tree: Tree) -> None:
         if kind == "episode":
             tree.drop("policy.collect.collector.type", "the policy's own unit is collected")
         tree.drop("policy.collect.collector.get_train_sample", "set by the policy")
-    if "policy.model.multi_pass" in tree:
-        if tree.pop("policy.model.multi_pass"):
-            tree.move("policy.model.action_mask", "policy.model.args_mask")
-        else:
-            tree.drop("policy.model.action_mask", "without multi_pass all arguments are passed")
+
+
+def _multi_pass(tree: Tree) -> None:
+    if tree.pop("policy.model.multi_pass"):
+        tree.move("policy.model.action_mask", "policy.model.args_mask")
+    else:
+        tree.drop("policy.model.action_mask", "without multi_pass all arguments are passed")
 
 
 def _discount(tree: Tree) -> None:
@@ -429,6 +431,7 @@ _STEPS: tuple[Callable[[Tree], None], ...] = (
     _env_options,
     _of_type,
     _policy,
+    _multi_pass,
     _discount,
     _rates,
     _noise,
