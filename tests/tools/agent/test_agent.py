@@ -70,6 +70,9 @@ def test_training_is_that_of_the_command() -> None:
     line = f"mean return {told.best_return:.2f} (std "
     assert str(ours.best.evaluate()).startswith(line)
     assert ours.batch_evaluate(3, seed=8).returns == ours.evaluate(3, seed=8).returns
+    assert len(ours.batch_evaluate(2, n_evaluator_episode=4).returns) == 4
+    with pytest.raises(UsageError, match="another name of n_episode"):
+        ours.batch_evaluate(2, 4, n_evaluator_episode=4)
     assert ours.deploy(seed=8) == ours.evaluate(1, seed=8).returns[0]
     assert ours.evaluate(3, seed=9).returns != ours.evaluate(3, seed=8).returns
 
@@ -120,6 +123,8 @@ def test_a_video_of_one_episode(here: Path) -> None:
     player = agent(policy__eval__evaluator__max_episode_steps=6)
     assert player.deploy(video=here / "new/one.mp4", seed=3) == player.deploy(seed=3)
     assert list(Path("new").iterdir()) == [Path("new/one.mp4")]
+    player.deploy(enable_save_replay=True, seed=3)
+    assert list(Path("video").iterdir()) == [Path("video/deploy.mp4")]
     command = [ffmpeg.get_ffmpeg_exe(), "-i", "new/one.mp4", "-f", "rawvideo", "-pix_fmt", "gray"]
     done = subprocess.run([*command, "-"], capture_output=True, check=True, timeout=60)
     assert len(done.stdout) == 7 * 600 * 400

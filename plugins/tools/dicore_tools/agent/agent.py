@@ -260,29 +260,52 @@ class Agent:
         return run_episodes(self._trained(seed), n_episode=n_episode, same_starts=same)
 
     def batch_evaluate(
-        self, env_num: int = 4, n_episode: int | None = None, *, seed: int | None = None
+        self,
+        env_num: int = 4,
+        n_episode: int | None = None,
+        *,
+        n_evaluator_episode: int | None = None,
+        seed: int | None = None,
     ) -> Evaluation:
         """Evaluates the policy in several environments in parallel.
 
         Args:
             env_num: Number of environments.
             n_episode: Number of episodes; None: one per environment.
+            n_evaluator_episode: DI-engine's name of `n_episode`.
             seed: Seed of the episodes; None takes the run's.
+
+        Raises:
+            UsageError: both names are given.
         """
+        if n_evaluator_episode is not None:
+            if n_episode is not None:
+                raise UsageError("n_evaluator_episode is another name of n_episode; pass one")
+            n_episode = n_evaluator_episode
         env_num, n_episode = _count("env_num", env_num), _count("n_episode", n_episode)
         trained = self._trained(seed, evaluator_env_num=env_num)
         return run_episodes(trained, n_episode=env_num if n_episode is None else n_episode)
 
-    def deploy(self, video: str | Path | None = None, *, seed: int | None = None) -> float:
+    def deploy(
+        self,
+        video: str | Path | None = None,
+        *,
+        seed: int | None = None,
+        enable_save_replay: bool = False,
+    ) -> float:
         """Runs one episode and returns its return.
 
         Args:
             video: `.mp4` file to record; None: no video.
+            enable_save_replay: Record `video/deploy.mp4` in the run folder (before training, in the
+                working folder), if `video` is None.
             seed: Seed of the episode; None takes the run's.
 
         Raises:
             UsageError: the video cannot be recorded.
         """
+        if video is None and enable_save_replay:
+            video = (self._folder or Path()) / "video" / "deploy.mp4"
         if video is None:
             return run_episodes(self._trained(seed), n_episode=1).returns[0]
         target = Path(video)
