@@ -33,6 +33,8 @@ _METHODS = {
     "world_model": ("should_train", "train", "step", *_STATE),
 }
 """Methods of each role that training calls."""
+_LITTLE_S = 5.0
+"""Seconds of a last evaluation that nobody needs to be told of."""
 
 
 class Parts:
@@ -499,7 +501,7 @@ def _about_last_evaluation(parts: Parts, env_step: int) -> str:
     steps = episodes * env_step / (ended or running)
     if last is not None:
         steps = last.statistics.get("envstep_count", steps)
-    if steps < env_step / 2:
+    if steps < max(env_step / 2, _LITTLE_S * env_step / max(parts.run.clock.seconds, 1e-9)):
         return ""
     about = "about" if ended or last is not None else "more than"
     return (

@@ -87,8 +87,11 @@ def test_the_stop_value_ends_the_step_so_that_final_is_the_evaluated_policy(
     assert store.load("final")["collector"]["envstep"] >= 4_000
 
 
-def test_a_last_evaluation_longer_than_the_training_is_announced(tmp_path: Path) -> None:
+def test_a_last_evaluation_longer_than_the_training_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With what leaves it out; no episode has ended that would tell how long they are."""
+    monkeypatch.setattr("dicore_plugins.pipelines.training._LITTLE_S", 0.0)
     given: dict[str, Any] = {"env": "pendulum", "policy": "td3", "seed": 0, "max_env_step": 80}
     options = ["pipeline.logger=[]", "env.n_evaluator_episode=2", "env.evaluator_env_num=2"]
     launch(**given, exp_name=str(tmp_path / "long"), overrides=options)
