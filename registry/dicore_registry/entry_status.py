@@ -157,6 +157,8 @@ def _settle(entries: list[Entry], prefer: Mapping[tuple[str, str], str]) -> list
     settled = list(entries)
     for key, indexes in groups.items():
         kind, name = key
+        if len(indexes) == 1 and (key not in owned or entries[indexes[0]].dist in FIRST_PARTY):
+            continue
         wanted = prefer.get(key) or prefer.get((kind, family(name)[0]), "")
         chosen = _preferred(entries, indexes, wanted)
         verdicts = chosen or _rivals(entries, indexes, owned.get(key))

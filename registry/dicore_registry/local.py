@@ -35,7 +35,7 @@ class Local(NamedTuple):
         own = isinstance(self.target, type) or doc != type(self.target).__doc__
         from inspect import cleandoc  # late: it takes half of this package's import time
 
-        return Place(file, int(line or 1), cleandoc(doc) if own else "")
+        return Place(file, int(line or 1), cleandoc(doc).partition("\n")[0] if own else "")
 
 
 def declare(kind: str, name: str, target: Any, file: str) -> Local:

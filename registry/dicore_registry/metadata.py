@@ -22,6 +22,7 @@ FIRST_PARTY = frozenset({"dicore", "dicore-plugins", "dicore-tools", "dicore-con
 
 
 _ENDINGS: Final = (".dist-info", ".egg-info")
+_HEADERS: Final = frozenset({"name", "version", "requires-dist", "provides-extra"})
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
@@ -153,10 +154,7 @@ class Dist:
         if self._source is not None and not self.place:
             return self._source.read_text(file) or ""
         try:
-            path = f"{self.place}/{file}" if file else self.place
-            # `Distribution.read_text` takes three times as long.
-            with open(path, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
-                return stream.read()
+            return text_of(f"{self.place}/{file}" if file else self.place)
         except (FileNotFoundError, NotADirectoryError):
             return ""
         except OSError as error:
@@ -168,11 +166,17 @@ class Dist:
         headers: dict[str, list[str]] = {}
         text = self.read("METADATA") or self.read("PKG-INFO") or self.read("")
         for line in text.partition("\n\n")[0].splitlines():
-            if line[:1].isspace():
-                continue  # the rest of a folded header; no header read here is folded
             name, _, value = line.partition(":")
-            headers.setdefault(name.strip().lower(), []).append(value.strip())
+            if (key := name.lower()) in _HEADERS:  # none of these is folded
+                headers.setdefault(key, []).append(value.strip())
         return headers
+
+
+def text_of(file: str) -> str:
+    """Returns a text as `open` reads it, in half the time; raises OSError."""
+    with open(file, "rb", 0) as stream:  # noqa: PTH123
+        text = stream.read().decode("utf-8", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def _inside(facts: Any, table: str, key: str) -> Any:

@@ -28,6 +28,7 @@ _MARKER_PART: Final = (
 _ONE_EXTRA: Final = re.compile(r"""extra\s*==\s*(["'])([\w.-]+)\1""")
 
 
+@cache
 def dist_name(name: str) -> str:
     """Returns the normalised name of a distribution (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from contextlib import suppress
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from dicore_registry.entry import Entry, Removed, Renamed
+from dicore_registry.metadata import text_of
 
 _HOPS: Final = 4
 """Maximum number of re-exports to follow."""
@@ -34,21 +36,16 @@ class Place(NamedTuple):
     Args:
         file: The path of its file.
         line: The line of its definition, from 1; 1 for a whole module.
-        doc: Its docstring; "" if none was found.
+        summary: The first line of its docstring; "" if none was found.
         retired: Why the name is deprecated, if it is defined by `renamed` or `removed`; else "".
         constant: Type of the number, string or list that is assigned to it; else "".
     """
 
     file: str
     line: int
-    doc: str
+    summary: str
     retired: str = ""
     constant: str = ""
-
-    @property
-    def summary(self) -> str:
-        """The first non-blank line of the docstring."""
-        return next((line.strip() for line in self.doc.splitlines() if line.strip()), "")
 
     def judge(self, entry: Entry) -> Entry:
         """Returns an entry that leads here, with the status that its definition gives it."""
@@ -85,7 +82,7 @@ class Sources:
                 return None
             if not attr:
                 return Place(file, 1, _literal(text.whole.lstrip("\ufeff").split("\n"), 0))
-            at = text.definitions.get(attr)
+            at = text.definition(attr)
             if at is not None:
                 return _place(file, text.lines, text.whole.count("\n", 0, at))
             package = os.path.basename(file) == "__init__.py"  # noqa: PTH119 - pathlib is slow here
@@ -116,12 +113,8 @@ class Sources:
     def _text(self, file: str) -> _Text:
         if file not in self._texts:
             whole = ""
-            try:
-                if file:
-                    with open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
-                        whole = stream.read()
-            except OSError:
-                pass
+            with suppress(OSError):
+                whole = text_of(file) if file else ""
             self._texts[file] = _Text(whole)
         return self._texts[file]
 
@@ -137,11 +130,22 @@ class _Text:
         """Its lines, without their ends."""
         return self.whole.split("\n")
 
-    @cached_property
-    def definitions(self) -> dict[str, int]:
-        """Position of the last definition of each name."""
-        hits = _DEFINITION.finditer(self.whole)
-        return {hit[1] or hit[2]: hit.start() for hit in hits}
+    def definition(self, name: str) -> int | None:
+        """Returns the position of the last definition of a name; None if there is none."""
+        found = max(self._last(f"\n{head}{name}", name) for head in ("class ", "def ", ""))
+        if found:
+            return found
+        hits = _DEFINITION.finditer(self.whole)  # the slow way, for other spellings
+        return {hit[1] or hit[2]: hit.start() for hit in hits}.get(name)
+
+    def _last(self, start: str, name: str) -> int:
+        """Returns where the last line begins that defines a name by this start; 0: none."""
+        at = len(self.whole)
+        while (at := self.whole.rfind(start, 0, at)) >= 0:
+            hit = _DEFINITION.match(self.whole, at + 1)
+            if hit is not None and name in hit.groups():
+                return at + 1
+        return 0
 
 
 def _root(name: str) -> list[str]:
@@ -215,7 +219,7 @@ def _attribute_doc(lines: list[str], at: int) -> str:
 
 
 def _literal(lines: list[str], start: int) -> str:
-    """Returns the string literal that begins at the first line of code."""
+    """Returns the first line of the string literal that begins at the first line of code."""
     for index in range(start, len(lines)):
         line = lines[index].strip()
         if not line or line.startswith("#"):
@@ -223,20 +227,13 @@ def _literal(lines: list[str], start: int) -> str:
         match = _DOC.match(line)
         if match is None:
             return ""
-        quote, first = match[1], match[2]
-        rest = "\n".join([first, *lines[index + 1 :]]) if len(quote) == 3 else first
-        body, closed, _ = rest.partition(quote)
-        return _dedent(body) if closed else ""
+        quote, summary = match[1], ""
+        for each in [match[2], *lines[index + 1 :]] if len(quote) == 3 else [match[2]]:
+            body, closed, _ = each.partition(quote)
+            summary = summary or body.strip()
+            if closed:
+                return summary
     return ""
-
-
-def _dedent(doc: str) -> str:
-    first, newline, rest = doc.partition("\n")
-    if not newline:
-        return doc.strip()
-    import textwrap
-
-    return f"{first.strip()}\n{textwrap.dedent(rest)}".strip()
 
 
 def _origin(text: str, module: str, attr: str, *, package: bool) -> tuple[str, str]:

@@ -139,11 +139,11 @@ def test_what_is_not_to_be_seen_has_no_place(place: Sources, target: str) -> Non
     assert place.place(target) is None
 
 
-def test_the_whole_docstring_and_the_line_are_told(place: Sources, world: World) -> None:
+def test_file_and_line_are_told(place: Sources, world: World) -> None:
     file = str(world.folder / "acme_rl" / "parts.py")
     line = MODULE.split("\n").index("class Wide(") + 1
-    doc = "Begins on a line of its own.\n\nRest."
-    assert place.place("acme_rl.parts:Wide") == Place(file, line, doc)
+    summary = "Begins on a line of its own."
+    assert place.place("acme_rl.parts:Wide") == Place(file, line, summary)
 
 
 @pytest.mark.parametrize(
