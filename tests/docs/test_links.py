@@ -144,10 +144,18 @@ def test_the_documents_form_of_the_command_trains(tmp_path: Path) -> None:
     assert record["seed"] == 0
 
 
-@pytest.mark.parametrize("example", ["custom_main.py", "task_form.py"])
-def test_the_examples_run(example: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("example", "steps"),
+    [
+        ("custom_main", 700),
+        ("custom_main_ppo", 512),
+        ("custom_main_td3", 1_010),
+        ("task_form", 700),
+    ],
+)
+def test_the_examples_run(example: str, steps: int, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / example), "--max-env-step", "700"],
+        [sys.executable, str(ROOT / "examples" / f"{example}.py"), "--max-env-step", str(steps)],
         cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
