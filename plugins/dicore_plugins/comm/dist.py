@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import click
 
 from dicore.cli.train import Announcer
@@ -294,6 +295,20 @@ def _read_job(file: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise UsageError(f"{file}: not a file that --module config wrote")
+    from dicore_plugins.comm.config import DistSystemConfig
+
+    system: Any = found.get("config")
+    for name in ("pipeline", "system"):
+        system = system.get(name) if isinstance(system, Mapping) else None
+    options = {each.name for each in attrs.fields(DistSystemConfig)}
+    lacking = sorted(options - system.keys()) if isinstance(system, Mapping) else ["config"]
+    token = found.get("token")
+    lacking += ["token"] if not isinstance(token, str) or not token else []
+    if lacking:
+        raise UsageError(
+            f"{file}: it lacks {', '.join(lacking)}",
+            hint="write it again: dicore -m dist --module config -c CONFIG",
+        )
     return found
 
 

@@ -151,6 +151,25 @@ def test_bad_commands_say_what_to_do(
     assert text in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("module", ["learner", "collector", "coordinator"])
+@pytest.mark.parametrize(
+    "lacking", ["token", "config", "pipeline", "system", "path_policy", "collector_num", "address"]
+)
+def test_a_file_that_lacks_something_is_one_error(
+    here: Path, capsys: pytest.CaptureFixture[str], module: str, lacking: str
+) -> None:
+    job = written()
+    system = job["config"]["pipeline"]["system"]
+    for section in (job, job["config"], job["config"]["pipeline"], system):
+        section.pop(lacking, None)
+    Path("half.pkl").write_text(json.dumps(job))
+    assert main(["-m", "dist", "--module", module, "-c", "half.pkl"]) == 2
+    error = capsys.readouterr().err
+    told = "config" if lacking in ("pipeline", "system") else lacking
+    assert f"half.pkl: it lacks {told}" in error
+    assert "write it again" in error
+
+
 @pytest.mark.parametrize(
     ("overrides", "text"),
     [
