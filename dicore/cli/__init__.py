@@ -159,16 +159,16 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     return 0
 
 
-def report(error: DicoreError, *, debug: bool, words: Sequence[str]) -> int:
+def report(error: DicoreError, *, debug: bool, words: Sequence[str] = ()) -> int:
     """Prints an error, one line per problem, and returns its exit code.
 
     Args:
         error: The error.
         debug: Also print the traceback.
-        words: The command, to which a hint may add an option.
+        words: The command, to which a hint may add an option; none: the hint stays as it is.
     """
     hint = error.hint
-    if hint.startswith("--trust"):
+    if words and hint.startswith("--trust"):
         import shlex
 
         hint = f"if you trust it: {shlex.join(['dicore', *words, '--trust'])}"
