@@ -54,7 +54,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "model": (
             "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn dt ebm fqf iql "
-            "iqn paddpg pdqn ppg qac qrdqn rainbow sqn tqc vac"
+            "iqn pdqn ppg qac qrdqn rainbow sqn tqc vac"
         ),
         "model_wrapper": (
             "action_noise argmax_sample base combination_argmax_sample "
@@ -74,7 +74,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "policy": (
             "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
             "discrete_sac dqfd dqn dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn "
-            "paddpg pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil "
+            "pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil "
             "sqil_sac sqn td3 td3_bc tqc"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",

@@ -134,11 +134,9 @@ from dicore_plugins.policies.mdqn.config import MDQNLearnConfig as MDQNLearnConf
 from dicore_plugins.policies.mdqn.policy import MDQNPolicy as MDQNPolicy
 from dicore_plugins.policies.pdqn.config import HybridQConfig as HybridQConfig
 from dicore_plugins.policies.pdqn.config import HybridQLearnConfig as HybridQLearnConfig
-from dicore_plugins.policies.pdqn.config import PADDPGConfig as PADDPGConfig
 from dicore_plugins.policies.pdqn.config import PDQNConfig as PDQNConfig
 from dicore_plugins.policies.pdqn.config import PDQNLearnConfig as PDQNLearnConfig
 from dicore_plugins.policies.pdqn.config import PDQNOtherConfig as PDQNOtherConfig
-from dicore_plugins.policies.pdqn.policy import PADDPGPolicy as PADDPGPolicy
 from dicore_plugins.policies.pdqn.policy import PDQNPolicy as PDQNPolicy
 from dicore_plugins.policies.pg.config import PGCollectConfig as PGCollectConfig
 from dicore_plugins.policies.pg.config import PGConfig as PGConfig

@@ -168,31 +168,6 @@ def test_an_update_of_pdqn_equals_the_formulas(double: bool) -> None:
     assert rates == [1e-4, 1e-3]
 
 
-def test_an_update_of_paddpg_equals_the_formulas() -> None:
-    policy = policy_of("paddpg", actions=HYBRID)
-    rng = np.random.default_rng(1)
-    kinds = rng.integers(1, 4, ROWS)
-    args = rng.uniform([-2, 0], [2, 1], (ROWS, 2)).astype(np.float32)
-    batch = rows({"action_type": kinds, "action_args": args})
-    model, target = policy.get_attribute("model"), policy.get_attribute("target_model")
-
-    def best(network: Any, obs: Any) -> Any:
-        out = forward(layers(network.actor), obs)
-        return np.concatenate([obs, np.eye(3)[out[:, :3].argmax(1)], np.tanh(out[:, 3:])], 1)
-
-    future = critics(target, best(target, batch["next_obs"]))[0][:, 0]
-    y = batch["reward"] + GAMMA * (1 - batch["done"]) * future
-    taken = np.concatenate([batch["obs"], np.eye(3)[kinds - 1], (args - [0, 0.5]) / [2, 0.5]], 1)
-    error = critics(model, taken)[0][:, 0] - y
-    before = [each.detach().clone() for each in model.actor.parameters()]
-    found = policy.learn_mode.forward(batch)
-    assert found["critic_loss"].item() == pytest.approx((error**2).mean(), rel=1e-4)
-    np.testing.assert_allclose(found["priority"], np.abs(error), rtol=1e-4, atol=1e-5)
-    moved = zip(before, model.actor.parameters(), strict=True)
-    scores, _ = torch.tensor_split(next(b - a for a, b in list(moved)[-1:]), [3])
-    assert (scores != 0).any(), "no gradient reaches the scores"
-
-
 def test_the_arguments_of_pdqn_ignore_the_values_of_forbidden_actions() -> None:
     observed = spaces.Dict({"action_mask": spaces.MultiBinary(3), "seen": OBS})
     mask = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1]] * 4, np.int8)

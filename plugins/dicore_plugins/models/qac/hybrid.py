@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.mlp import Array, applies
-from dicore_plugins.models.qac.config import PADDPGModelConfig, PDQNModelConfig, args_mask_problem
+from dicore_plugins.models.qac.config import PDQNModelConfig, args_mask_problem
 from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
 
-__all__ = ["PADDPG", "PDQN"]
+__all__ = ["PDQN"]
 
 
 class PDQN(ActorQNet):
@@ -113,89 +112,5 @@ class PDQN(ActorQNet):
             q = critic(np.concatenate((x.repeat(len(mask), 0), own), 1))
             q = q.reshape(len(args), len(mask), -1).diagonal(axis1=1, axis2=2)
             return {"action_args": args, "logit": q}
-
-        return forward
-
-
-class PADDPG(ActorQNet):
-    """An actor for scores of the discrete actions and arguments, and Q networks of both together.
-
-    Hausknecht and Stone 2016, arXiv:1511.04143, section 4.
-
-    Args:
-        obs_shape: An int or 1-tuple; unused if `obs_parts` is given.
-        action_shape: K.
-        args_shape: A.
-        **form: Further arguments of `ActorQNet`.
-
-    Raises:
-        ConfigError: a shape is unsupported or missing.
-    """
-
-    config_class = PADDPGModelConfig
-
-    def __init__(
-        self,
-        obs_shape: int | Sequence[int] | None,
-        action_shape: int | None,
-        args_shape: int | None,
-        **form: Any,
-    ) -> None:
-        actions = count_of(action_shape, "action_shape", "discrete actions")
-        both = actions + count_of(args_shape, "args_shape", "continuous arguments")
-        super().__init__(obs_shape, (both, both, 1), **form)
-        self.actions = actions
-
-    def both(self, obs: Any) -> dict[str, Tensor]:
-        """Computes `policy`, and `q_value` float32 [B, E] of the best action.
-
-        Args:
-            obs: [B, ...], or a tree of these.
-        """
-        output = self.policy(obs)
-        best = {"action_type": output["logit"].argmax(1), **output}
-        return {**output, **self.critic_of(obs, best)}
-
-    def critic_of(self, obs: Any, action: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `q_value` float32 [B, E].
-
-        Args:
-            obs: [B, ...], or a tree of these.
-            action: `action_type` int64 [B], counted from 0; `action_args` [B, A] in [-1, 1].
-        """
-        kinds = functional.one_hot(action["action_type"], self.actions).float()
-        return {"q_value": self.q(obs, kinds, action["action_args"]).T}
-
-    def policy(self, obs: Any) -> dict[str, Tensor]:
-        """Computes `logit` float32 [B, K], and `action_args` float32 [B, A] in [-1, 1]."""
-        x = self.actor.forward(self.encode.forward(obs))
-        return {"logit": x[:, : self.actions], "action_args": x[:, self.actions :].tanh()}
-
-    def q(self, obs: Any, kinds: Tensor, args: Tensor, *, frozen: bool = False) -> Tensor:
-        """Computes the Q values: float32 [E, B].
-
-        Args:
-            obs: [B, ...], or a tree of these.
-            kinds: float32 [B, K], one-hot.
-            args: float32 [B, A], in [-1, 1].
-            frozen: The parameters get no gradient; `kinds` and `args` do.
-        """
-        x = torch.cat((self.encode.forward(obs), kinds, args), -1)
-        return self.critic.forward(x, frozen=frozen).squeeze(-1)
-
-    def act_numpy(self) -> Callable[[Any], dict[str, Array]] | None:
-        """Returns the NumPy form of `policy`, on views of the parameters, or None."""
-        if not applies(type(self), "act_numpy", "forward", "policy"):
-            return None
-        return act_by((self.actor,), self._views, self.encode.by_numpy())
-
-    def _views(self) -> Callable[[Array], dict[str, Array]] | None:
-        actor = self.actor.by_numpy()
-        if actor is None:
-            return None
-
-        def forward(x: Array) -> dict[str, Array]:
-            logit, args = np.split(actor(x), [self.actions], 1)
-            return {"logit": logit, "action_args": np.tanh(args)}
 
         return forward

@@ -82,14 +82,3 @@ class PDQNConfig(HybridQConfig):
     learn: PDQNLearnConfig = section(PDQNLearnConfig)
 
     build = builds("dicore_plugins.policies.pdqn.policy:PDQNPolicy")
-
-
-@frozen(kw_only=True)
-class PADDPGConfig(HybridQConfig):
-    """DDPG whose actor selects scores of the discrete actions too (Hausknecht and Stone 2016)."""
-
-    model: Any = component(
-        "model", default="paddpg", help="actor of scores and arguments, and Q network"
-    )
-
-    build = builds("dicore_plugins.policies.pdqn.policy:PADDPGPolicy")

@@ -1,4 +1,4 @@
-"""P-DQN and PA-DDPG for hybrid actions.
+"""P-DQN and MP-DQN for hybrid actions.
 
 P-DQN (Xiong et al. 2018, arXiv:1810.06394) learns Q values of the discrete actions:
 
@@ -6,16 +6,6 @@ P-DQN (Xiong et al. 2018, arXiv:1810.06394) learns Q values of the discrete acti
 
 The actor x selects the arguments of all discrete actions k at once; it maximizes sum_k Q(s, k, x).
 MP-DQN (Bester et al. 2019, arXiv:1905.04388) is P-DQN with Q_k(s, x_k); see `PDQN`.
-
-PA-DDPG (Hausknecht and Stone 2016, arXiv:1511.04143) has one value of the whole action (u, x), in
-which an actor also scores the discrete actions:
-
-    y = r + gamma_k (1 - done) Q'(s', u'(s'), x'(s')),   the actor maximizes Q(s, u(s), x(s))
-
-The replay buffer holds the action taken, not scores. So the critic sees one-hot u; between these Q
-is linear in u, and the actor's u(s) is the softmax of its scores:
-
-    Q(s, u, x) = sum_k u_k Q(s, k, x)
 
 Shapes: R ready environments, B samples, K discrete actions, A arguments.
 """
@@ -28,10 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, tree_map
+from dicore.data import Batch, EnvBatch
 from dicore_plugins.functional.exploration import (
     allowed,
     eps_greedy,
@@ -42,7 +31,7 @@ from dicore_plugins.functional.exploration import (
 from dicore_plugins.functional.td import dqn_td_target, legal
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
-from dicore_plugins.policies.pdqn.config import PADDPGConfig, PDQNConfig
+from dicore_plugins.policies.pdqn.config import PDQNConfig
 
 
 class PDQNPolicy(ContinuousQPolicy):
@@ -149,44 +138,6 @@ class PDQNPolicy(ContinuousQPolicy):
         eps, now = self._cfg.other.eps, command_info["envstep"]
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
         return {"eps": schedule(now), "noise": self._cfg.collect.noise_at(now)}
-
-
-class PADDPGPolicy(PDQNPolicy):
-    """A deterministic actor selects the scores of discrete actions and their arguments."""
-
-    config_class: ClassVar[type[PolicyConfig]] = PADDPGConfig
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
-        "policy": ("", {"logit": "BA", "action_args": "BP"}), "q": ("AP", "EB")
-    }  # fmt: skip
-
-    def _q_of(self, obs: Any, index: Tensor, args: Tensor) -> Tensor:
-        q: Tensor = self._model.q(obs, self._one_hot(index), args)
-        return q
-
-    def _one_hot(self, index: Tensor) -> Tensor:
-        return functional.one_hot(index, self._cfg.model.action_shape).float()
-
-    def _target(self, batch: Batch) -> Tensor:
-        return ContinuousQPolicy._target(self, batch)  # noqa: SLF001 - of the base of P-DQN
-
-    def _next_value(self, next_obs: Any) -> Tensor:
-        output = self._target_model.policy(next_obs)
-        kinds = self._one_hot(legal(output["logit"], next_obs).argmax(1))
-        value: Tensor = self._target_model.q(next_obs, kinds, output["action_args"]).amin(0)
-        return value
-
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
-        obs = batch["obs"]
-        output = self._model.policy(obs)
-        scores, args = legal(output["logit"], obs), output["action_args"]
-        every = torch.arange(scores.shape[1], device=scores.device).repeat(len(scores))
-        repeated = tree_map(lambda leaf: leaf.repeat_interleave(scores.shape[1], 0), obs)
-        args = args.repeat_interleave(scores.shape[1], 0)
-        q = self._model.q(repeated, self._one_hot(every), args, frozen=True)[0]
-        loss = -(scores.softmax(1) * q.view_as(scores)).sum(1).mean()
-        self._step("actor", loss)
-        self._move_target("actor", "critic")
-        return {"actor_loss": loss.detach()}
 
 
 def _allowed(obs: Any, q: Any) -> Any:
