@@ -32,12 +32,13 @@ class MiniGridConfig(GymnasiumConfig):
             return env
         from minigrid import wrappers
 
-        outer = {
+        forms: dict[str, Any] = {
             "one_hot": wrappers.OneHotPartialObsWrapper,
             "full": wrappers.FullyObsWrapper,
             "rgb": wrappers.RGBImgPartialObsWrapper,
-        }.get(self.observation, lambda inner: inner)
-        return wrappers.ImgObsWrapper(outer(env))
+        }
+        outer = forms.get(self.observation)
+        return wrappers.ImgObsWrapper(env if outer is None else outer(env))
 
 
 MINIGRID_DQN: dict[str, Any] = {

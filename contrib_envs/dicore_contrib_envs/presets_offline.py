@@ -40,7 +40,7 @@ An action changes the return by a hundredth, so the weight of the Q values is la
 PENDULUM_CQL = _preset("pendulum", "cql", model=_SMALL, learn={**_TARGET, "n_action": 4})
 """CQL on Pendulum."""
 
-_SCALED = {
+_SCALED: dict[str, Any] = {
     "model": _SMALL,
     "learn": {**_TARGET, "temperature": 0.01},
     "pipeline": {"dataset": {"reward_scale": 0.01}},

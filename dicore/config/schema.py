@@ -221,7 +221,7 @@ class ComponentConfig(Section):
             cls._build = vars(cls)["build"]  # type: ignore[attr-defined] # attrs repairs its super()
             cls.build = annotated(vars(cls)["build"])  # type: ignore[method-assign]
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: Any, *_: Any, **parts: Any) -> Any:
         """Imports the heavy code and makes the component.
 
         Args:

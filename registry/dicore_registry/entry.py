@@ -134,8 +134,8 @@ class Contract(Protocol):
     Otherwise its instantiation raises `TypeError`, which names the missing methods.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         if Protocol in cls.__bases__:
             for name, member in vars(cls).items():
                 method = getattr(member, "fget", member)  # of a property

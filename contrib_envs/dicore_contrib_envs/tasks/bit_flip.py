@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -27,15 +27,14 @@ class BitFlip(gymnasium.Env[dict[str, Bits], np.int64]):
         render_mode: None or `rgb_array`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 4}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 - see gymnasium.Env
 
     def __init__(
         self, n_bits: int = 8, step_reward: float = -1.0, render_mode: str | None = None
     ) -> None:
         self.render_mode = render_mode
-        self.observation_space = Dict({
-            name: MultiBinary(n_bits) for name in ("observation", "achieved_goal", "desired_goal")
-        })  # fmt: skip
+        parts = ("observation", "achieved_goal", "desired_goal")
+        self.observation_space: Any = Dict({name: MultiBinary(n_bits) for name in parts})
         self.action_space = Discrete(n_bits)
         self._n = n_bits
         self._step_reward = step_reward
@@ -60,7 +59,8 @@ class BitFlip(gymnasium.Env[dict[str, Bits], np.int64]):
         self._bits[action] ^= 1
         self._steps += 1
         obs = self._observation()
-        goals = obs["achieved_goal"], obs["desired_goal"], {}
+        info: dict[str, Any] = {}
+        goals = obs["achieved_goal"], obs["desired_goal"], info
         reward, success = float(self.compute_reward(*goals)), bool(self.compute_terminated(*goals))
         truncated = not success and self._steps >= self._n
         return obs, reward, success, truncated, {"is_success": success}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -31,7 +31,7 @@ class MiniBreakout(gymnasium.Env[Image, np.int64]):
         render_mode: None or `rgb_array`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - see gymnasium.Env
 
     def __init__(
         self, sticky_action_probability: float = 0.1, render_mode: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -40,7 +40,7 @@ class Moving(gymnasium.Env[Array, Any]):
         render_mode: None or `rgb_array`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 4}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 - see gymnasium.Env
 
     def __init__(self, bins: int | None = None, render_mode: str | None = None) -> None:
         self.render_mode = render_mode

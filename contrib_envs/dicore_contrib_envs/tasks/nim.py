@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -30,11 +30,12 @@ class Nim(gymnasium.Env[Array, npt.NDArray[np.int64]]):
         render_mode: None or `rgb_array`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 2}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 2}  # noqa: RUF012 - see gymnasium.Env
 
     def __init__(self, heap_max: int = 21, most: int = 3, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
-        self.observation_space = Box(0.0, 1.0, (2, heap_max + 1), np.float32)
+        self._shape = 2, heap_max + 1
+        self.observation_space = Box(0.0, 1.0, self._shape, np.float32)
         self.action_space = MultiDiscrete([most, most])
         self.reward_space = Box(-1.0, 1.0, (2,), np.float32)
         heaps = np.arange(most + 2, heap_max + 1)
@@ -67,10 +68,10 @@ class Nim(gymnasium.Env[Array, npt.NDArray[np.int64]]):
     def render(self) -> npt.NDArray[np.uint8]:
         """Draws the stones."""
         row = [2 + self.to_play] + [4] * self.left
-        cells = row + [0] * (self.observation_space.shape[1] - len(row))
+        cells = row + [0] * (self._shape[1] - len(row))
         return picture([cells], scale=16)
 
     def _observation(self) -> Array:
-        obs = np.zeros(self.observation_space.shape, np.float32)
+        obs = np.zeros(self._shape, np.float32)
         obs[:, self.left] = 1
         return obs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -32,7 +32,7 @@ class TMaze(gymnasium.Env[Array, np.int64]):
         render_mode: None or `rgb_array`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 8}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 8}  # noqa: RUF012 - see gymnasium.Env
 
     def __init__(self, length: int = 10, render_mode: str | None = None) -> None:
         self.render_mode = render_mode

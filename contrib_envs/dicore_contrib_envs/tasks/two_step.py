@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -31,7 +31,7 @@ class TwoStep(gymnasium.Env[Array, npt.NDArray[np.int64]]):
         render_mode: None or `rgb_array`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 2}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 2}  # noqa: RUF012 - see gymnasium.Env
 
     def __init__(self, team_reward: bool = False, render_mode: str | None = None) -> None:
         self.render_mode = render_mode

@@ -172,7 +172,7 @@ class AgentBase(Policy):
     def _forward_learn(self, data: Any, **_: Any) -> list[dict[str, Any]]:
         """Stores trajectories and updates the agents after each chunk of all workers."""
         results: list[dict[str, Any]] = []
-        for _ in self._store.add(data):
+        for _chunk in self._store.add(data):
             for agent in self.agents.values():
                 results += agent.update()
         return results
@@ -369,7 +369,10 @@ class AgentBase(Policy):
         """Returns the recurrent states [F, ...] after some rows of a block, by agent."""
         if "hidden_state" not in block:
             return dict.fromkeys(self.agents)
-        at = lambda leaf: np.asarray(leaf)[rows, workers]  # noqa: E731
+
+        def at(leaf: Any) -> Any:
+            return np.asarray(leaf)[rows, workers]
+
         column = block["hidden_state"]
         states = column if len(self.agents) > 1 else {self.name: column}
         hidden = {name: at(states[name]) if name in states else None for name in self.agents}

@@ -105,7 +105,9 @@ class SampleBuffer:
         """
         return self._drawn(batch_size, cur_learner_iter, sample_range, replace)
 
-    def _drawn(self, size: int, train_iter: int, part: slice | None, replace: bool) -> Any:
+    def _drawn(
+        self, size: int, train_iter: int, part: slice | None, replace: bool
+    ) -> Batch | Refused:
         raise NotImplementedError
 
     def sample(

@@ -203,14 +203,14 @@ def _alike(one: Tree, other: Tree) -> bool:
 def _differ(before: Tree, shown: Tree) -> BoolArray:
     """Returns which rows differ: bool [K]."""
     pairs = zip(optree.tree_leaves(before), optree.tree_leaves(shown), strict=True)
-    return np.logical_or.reduce([_differs(one, other) for one, other in pairs])
+    found: BoolArray = np.logical_or.reduce([_differs(one, other) for one, other in pairs])
+    return found
 
 
 def _differs(one: Any, other: Any) -> BoolArray:
     if hasattr(one, "packed") and hasattr(other, "packed"):
-        same = (one.numbers == other.numbers).reshape(len(one), -1).all(1)
+        same: BoolArray = (one.numbers == other.numbers).reshape(len(one), -1).all(1)
         if same.all():
             return ~same
     differs: npt.NDArray[Any] = np.asarray(one) != np.asarray(other)
-    found: BoolArray = differs.any(axis=tuple(range(1, differs.ndim)))
-    return found
+    return np.asarray(differs.any(axis=tuple(range(1, differs.ndim))))

@@ -79,6 +79,7 @@ class DeviceStorage:
         self._index: Any = None
 
     def check(self, needed: int, capacity: int) -> None:
+        free: int | None
         if self.device.type == "cuda":
             import torch
 
@@ -143,7 +144,7 @@ class TensorColumn:
         import torch
 
         if not is_tensor(values):
-            values = torch.from_numpy(np.require(values, self.dtype, "CW"))
+            values = torch.from_numpy(np.require(values, self.dtype, ["C", "W"]))
         device = self.tensor.device
         # from page-locked memory, a copy may read what its owner writes after the push
         later = device.type == "cuda" and not (values.device.type == "cpu" and values.is_pinned())

@@ -72,7 +72,7 @@ class FrameStore:
             int32, the slots of the frames, in the shape of `stacks.numbers`.
         """
         numbers = stacks.numbers
-        slots = self._slot_of[numbers & (len(self._slot_of) - 1)]
+        slots: Slots = self._slot_of[numbers & (len(self._slot_of) - 1)]
         unknown = self._number[slots] != numbers
         if unknown.any():
             wanted = numbers[unknown]

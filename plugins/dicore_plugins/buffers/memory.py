@@ -62,7 +62,8 @@ def check_bytes(
 
 def row_bytes(arrays: list[Any]) -> int:
     """Returns the bytes that a sample of these columns needs in a ring; of stacks, one frame."""
-    size, frames = 0, {}
+    size = 0
+    frames: dict[tuple[Any, Any], int] = {}
     for array in arrays:
         one = array.dtype.itemsize * math.prod(array.shape[1:])
         if hasattr(array, "packed"):

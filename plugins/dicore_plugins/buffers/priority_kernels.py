@@ -11,7 +11,7 @@ from numba import njit
 _BELOW = 1 - 2.0**-52
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _sum_up(sums, minima, leaves, below, here, node):  # type: ignore[no-untyped-def]
     child = below + 4 * node
     first, second, third, fourth = sums[child], sums[child + 1], sums[child + 2], sums[child + 3]
@@ -28,7 +28,7 @@ def _sum_up(sums, minima, leaves, below, here, node):  # type: ignore[no-untyped
     minima[here - leaves + node] = min(first, second, third, fourth)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _renew(sums, minima, starts, slots):  # type: ignore[no-untyped-def]
     """Computes the nodes above slots: each one's, or all of a level if those are fewer."""
     count = len(slots)
@@ -43,7 +43,7 @@ def _renew(sums, minima, starts, slots):  # type: ignore[no-untyped-def]
                 _sum_up(sums, minima, starts[1], below, here, slots[i] >> (2 * level))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def set_masses(sums, minima, starts, slots, masses):  # type: ignore[no-untyped-def]
     """Writes masses and computes the nodes above them; see `PriorityTree.set`."""
     count = len(slots)
@@ -52,7 +52,7 @@ def set_masses(sums, minima, starts, slots, masses):  # type: ignore[no-untyped-
     _renew(sums, minima, starts, slots)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def update(sums, minima, starts, slots, masses, values, by_slot):  # type: ignore[no-untyped-def]
     """Writes masses and values of slots that have one; see `PriorityTree.update`."""
     kept, highest = 0, 0.0
@@ -69,7 +69,7 @@ def update(sums, minima, starts, slots, masses, values, by_slot):  # type: ignor
     return highest, len(slots) - kept
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def fill(sums, minima, starts, start, masses):  # type: ignore[no-untyped-def]
     """Writes masses of consecutive slots from `start`; see `PriorityTree.fill`."""
     for i in range(len(masses)):
@@ -83,7 +83,7 @@ def fill(sums, minima, starts, start, masses):  # type: ignore[no-untyped-def]
             _sum_up(sums, minima, starts[1], starts[level - 1], starts[level], node)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def are_valid(priority, most):  # type: ignore[no-untyped-def]
     """Returns whether all priorities are from 0 to `most`."""
     for each in priority:  # noqa: SIM110 - compiled
@@ -92,7 +92,7 @@ def are_valid(priority, most):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def slots_of(ids, push_count, cursor, count, capacity, slots):  # type: ignore[no-untyped-def]
     """Writes the slots of samples by id, -1 if overwritten; returns the largest id."""
     newest = -1
@@ -104,7 +104,7 @@ def slots_of(ids, push_count, cursor, count, capacity, slots):  # type: ignore[n
     return newest
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def facts(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 - benchmarks/prioritized.py
     slots, uses, stamps, priorities, masses, train_iter, push_count, cursor, capacity,
     ids, places, use, staleness, priority, mass,
@@ -122,7 +122,7 @@ def facts(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 - benchmarks
         mass[i] = masses[slot]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _at_the_top(sums, points, shares, nodes, left):  # type: ignore[no-untyped-def]
     """Finds the node of the highest level for each point, and how far into it the point is."""
     running, last = np.zeros(len(sums) + 1), 0
@@ -150,7 +150,7 @@ def _at_the_top(sums, points, shares, nodes, left):  # type: ignore[no-untyped-d
         before = point
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def find(sums, starts, points, shares, nodes):  # type: ignore[no-untyped-def]
     """Walks from the highest level to the slots; see `PriorityTree.find`."""
     left = np.empty(len(points))

@@ -183,7 +183,8 @@ class PriorityTree:
             )
             left -= before
             nodes = nodes * 4 + after_1 + after_2 + after_3
-        return nodes
+        found: IntArray = nodes
+        return found
 
     def at(self, shares: FloatArray, chosen: IntArray | None = None) -> IntArray:
         """Returns the slots at shares of the sum of masses: of all slots, or of the chosen ones.

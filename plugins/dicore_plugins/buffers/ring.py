@@ -279,7 +279,7 @@ class Ring:
 
     def _columns(self, arrays: list[Any]) -> list[Any]:
         """Returns the columns of what was made or taken like the sources."""
-        return arrays if self._layout is None else self._layout.columns(arrays[0])  # type: ignore[no-any-return]
+        return arrays if self._layout is None else self._layout.columns(arrays[0])
 
     # ---- reading
 

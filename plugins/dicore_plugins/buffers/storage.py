@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -80,7 +80,8 @@ def storage_of(
         return FileStorage(folder, keep=keep)
     from dicore_plugins.buffers.device import DeviceStorage, PinnedStorage
 
-    return {"cuda": DeviceStorage, "pinned": PinnedStorage}[name](device)
+    kinds: dict[str, Callable[[str], Storage]] = {"cuda": DeviceStorage, "pinned": PinnedStorage}
+    return kinds[name](device)
 
 
 class FileStorage:
@@ -229,7 +230,7 @@ class MappedColumn:
             out = np.empty((len(rows), *self.shape[1:]), self.dtype)
         if not out.nbytes:
             return out
-        view, size = memoryview(out).cast("B"), self._row
+        view, size = out.data.cast("B"), self._row
         for start, row in zip(range(0, len(rows) * size, size), rows.tolist(), strict=True):
             os.preadv(self._file, (view[start : start + size],), self._start + row * size)
         return out

@@ -262,7 +262,8 @@ class SerialCollector:
         if n_sample is None and n_episode is None:
             n_sample = self._n_sample
             n_episode = self._n_episode if n_sample is None else None
-        unit, wanted = ("n_sample", n_sample) if n_episode is None else ("n_episode", n_episode)
+        unit = "n_sample" if n_episode is None else "n_episode"
+        wanted: Any = n_sample if n_episode is None else n_episode
         if not isinstance(wanted, Integral) or int(wanted) < 1:
             raise UsageError(
                 f"cannot collect {wanted!r} {unit[2:]}s",

@@ -50,8 +50,8 @@ class Block:
         self.changed = False
         self._finals: list[tuple[int, int, Tree]] = []
         self._spec: Any = None
-        self._leaves: list[npt.NDArray[Any]] = []
-        self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
+        self._leaves: list[Any] = []  # arrays, or stacks of frames
+        self._items: list[tuple[str, Any]] | None = None
         self._order: list[int] = []
         self._forms: list[tuple[tuple[int, ...], Any]] = []
 
@@ -116,7 +116,7 @@ class Block:
             self._write_leaves(t, row)
             return
         for (key, column), (shape, dtype) in zip(self._items, self._forms):  # noqa: B905 - equal
-            value = row.get(key)
+            value: Any = row.get(key)
             if (
                 value.__class__ is column.__class__
                 and value.dtype is dtype
@@ -303,12 +303,14 @@ class Block:
             final = _concatenated(*values) if plain else tree_map(_concatenated, *values)
         return Tail(obs, np.array(rows, np.int64), final, starts, carried, self.changed)
 
-    def _columns(self, rows: slice, envs: slice, env_id: npt.NDArray[np.int64]) -> Batch:
+    def _columns(
+        self, rows: slice, envs: slice | npt.NDArray[np.int64], env_id: npt.NDArray[np.int64]
+    ) -> Batch:
         if self._items is not None:
             columns = {key: leaf[rows, envs] for key, leaf in self._items}
         else:
             leaves = [leaf[rows, envs] for leaf in self._leaves]
-            columns = optree.tree_unflatten(self._spec, leaves)
+            columns = dict(optree.tree_unflatten(self._spec, leaves))
         columns |= {"end": self.end[rows, envs], "valid": self.valid[rows, envs]}
         return Batch({**columns, "env_id": env_id}, rows.stop)
 
@@ -321,7 +323,7 @@ class Block:
         self.rows -= count
         self._carried[:] = self.rows
         if self._finals:
-            self._finals = [(t - count, *rest) for t, *rest in self._finals if t >= count]  # type: ignore[misc]
+            self._finals = [(t - count, env, obs) for t, env, obs in self._finals if t >= count]
 
     def advance_env(self, env: int | npt.NDArray[np.int64], count: int) -> None:
         """Drops the first `count` rows of one environment, or of several with as many rows."""

@@ -188,8 +188,8 @@ def _warn_of_bounds(recording: Recording, space: Any) -> None:
     below = space.spaces if isinstance(space, spaces.Dict) else {"": space}
     for name, each in below.items():
         leaf = recording.obs[name] if name else recording.obs
-        bounds = _bounds(each) if isinstance(each, spaces.Box) else None
-        if bounds is None or isinstance(leaf, dict) or not each.is_bounded():
+        bounds = _bounds(each) if isinstance(each, spaces.Box) and each.is_bounded() else None
+        if bounds is None or isinstance(leaf, dict):
             continue
         for start, part in _parts(leaf):
             wrong = np.argwhere((part < bounds[0]) | (part > bounds[1]))

@@ -81,7 +81,8 @@ def _with_stacks(folder: Path) -> dict[str, Any]:
     """Reads samples with frame stacks, each frame of which is stored once."""
     state = read_state(folder)
     samples, _ = restored(Batch(dict(state["columns"])), state["frames"])
-    return _leafwise(samples.columns, _in_memory)
+    columns: dict[str, Any] = _leafwise(samples.columns, _in_memory)
+    return columns
 
 
 def _leafwise(tree: Any, fn: Any) -> Any:

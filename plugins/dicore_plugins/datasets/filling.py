@@ -88,5 +88,5 @@ def _parts(dataset: Any, ends: Any) -> Iterator[Batch]:
 def _made(get_train_sample: Any, block: Batch, tail: Tail, *, whole: bool) -> Batch:
     from dicore_plugins.middleware.learn import without_origin
 
-    samples = get_train_sample(block, tail)
+    samples: Batch = get_train_sample(block, tail)
     return samples if whole else without_origin(samples)

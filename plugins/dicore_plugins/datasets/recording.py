@@ -143,7 +143,7 @@ def recording_of(
     _check_numbers(file, found, keys)
     _check_lengths(file, found, keys)
     order = _order(found)
-    flags = {
+    flags: dict[str, npt.NDArray[np.bool_]] = {
         name: _flags(file, found[name], keys[name])[order]
         for name in ("terminated", "truncated", "end") if name in found
     }  # fmt: skip
@@ -195,13 +195,13 @@ def _keys(
             missing.append(f"{name} ({', '.join(aliases)})")
     if missing:
         has = ", ".join(sorted(stored)) or "no columns"
-        names = [each.partition(" ")[0] for each in missing]
-        given = ", ".join(f'"{name}": "NAME"' for name in names)
-        more = "; terminated excludes time limits" if "terminated" in names else ""
+        lacking = [each.partition(" ")[0] for each in missing]
+        given = ", ".join(f'"{name}": "NAME"' for name in lacking)
+        more = "; terminated excludes time limits" if "terminated" in lacking else ""
         raise SchemaError(
             f"{file}: no column {', '.join(missing)}; it has {has}",
             hint=f"give the names: pipeline.dataset.columns='{{{given}}}'{more}",
-            context={"file": file, "key": names[0], "episode": None},
+            context={"file": file, "key": lacking[0], "episode": None},
         )
     return keys
 

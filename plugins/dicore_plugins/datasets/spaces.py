@@ -82,7 +82,7 @@ def _bound(values: Any) -> Any:
 def _box(data: dict[str, Any]) -> spaces.Space[Any]:
     dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
     low, high = (np.broadcast_to(np.array(data[k], dtype), shape) for k in ("low", "high"))
-    return spaces.Box(low.copy(), high.copy(), shape, dtype.type)  # type: ignore[arg-type]
+    return spaces.Box(low.copy(), high.copy(), shape, dtype.type)
 
 
 _READ: dict[str, Callable[[dict[str, Any]], spaces.Space[Any]]] = {

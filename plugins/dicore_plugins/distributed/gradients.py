@@ -60,11 +60,13 @@ def join_group(
     limit = timedelta(seconds=timeout)
     serves = rank == 0 and given.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     try:
-        store = distributed.TCPStore(host, int(port), world_size, serves, limit)
+        store = distributed.TCPStore(  # type: ignore[attr-defined] # public, not in `__all__`
+            host, int(port), world_size, serves, limit
+        )
         attempt = f"attempt {given.get('TORCHELASTIC_RESTART_COUNT', 0)}"
         distributed.init_process_group(
             backend,
-            store=distributed.PrefixStore(attempt, store),
+            store=distributed.PrefixStore(attempt, store),  # type: ignore[attr-defined] # likewise
             rank=rank,
             world_size=world_size,
             timeout=limit,

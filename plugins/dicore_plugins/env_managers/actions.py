@@ -432,7 +432,7 @@ class ActionLog:
         self.steps.append((env_ids, actions))
         self.count += 1
 
-    def actions(self, env_id: int) -> Sequence[Any] | None:
+    def actions(self, env_id: int) -> Sequence[Any] | npt.NDArray[Any] | None:
         """Returns the actions of an environment's running episode, or None if they are lost.
 
         Arrays of the same dtype and shape are stacked to one array.

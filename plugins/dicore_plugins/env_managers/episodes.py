@@ -291,7 +291,7 @@ class EpisodeSeeds:
                 env id.
         """
         dynamic = True if dynamic_seed is None else dynamic_seed
-        if isinstance(seed, Integral):
+        if isinstance(seed, int | Integral):
             self._run_seed = seed = int(seed)
             self._literal = {} if dynamic else dict.fromkeys(range(self._env_num), seed)
             self.episodes = [0] * self._env_num
@@ -300,7 +300,7 @@ class EpisodeSeeds:
             self._since = {env_id: self.episodes[env_id] for env_id in self._literal}
         self._role, self._dynamic = role, dynamic
 
-    def _by_env(self, seed: Sequence[int] | Mapping[int, int]) -> dict[int, int]:
+    def _by_env(self, seed: Any) -> dict[int, int]:
         """Returns literal seeds by env id; raises UsageError as `set` does."""
         if isinstance(seed, Mapping):
             unknown = sorted(set(seed) - set(range(self._env_num)))

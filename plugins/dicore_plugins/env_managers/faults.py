@@ -253,12 +253,11 @@ class RemoteError(Exception):
 
     def restored(self) -> Exception:
         """Returns the exception itself if its class is built in or dicore's, else this one."""
-        kind = getattr(errors, self.kind, None) or getattr(builtins, self.kind, None)
+        kind: Any = getattr(errors, self.kind, None) or getattr(builtins, self.kind, None)
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             return self
-        error = (
-            kind(self.message, hint=self.hint) if hasattr(errors, self.kind) else kind(self.message)
-        )
+        known = hasattr(errors, self.kind)
+        error: Exception = kind(self.message, **({"hint": self.hint} if known else {}))
         error.__cause__ = self
         return error
 

@@ -313,8 +313,10 @@ class ManagedEnvs:
         Raises:
             UsageError: an environment cannot record, or the number of folders differs.
         """
-        one = isinstance(replay_path, str | PathLike)
-        paths = [replay_path] * self.env_num if one else [*replay_path]
+        if isinstance(replay_path, str | PathLike):
+            paths: list[Any] = [replay_path] * self.env_num
+        else:
+            paths = [*replay_path]
         if len(paths) != self.env_num:
             raise UsageError(f"{len(paths)} folders for {self.env_num} environments")
         for env_id, path in enumerate(paths):

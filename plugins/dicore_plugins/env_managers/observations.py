@@ -223,9 +223,14 @@ class Nested:
         path: Path in the observation, for messages.
     """
 
-    def __init__(self, parts: dict[Any, Leaf | Nested], kind: type, path: str) -> None:
+    def __init__(
+        self,
+        parts: dict[Any, Leaf | Nested],
+        kind: type[dict[Any, Any] | tuple[Any, ...]],
+        path: str,
+    ) -> None:
         self._parts = parts
-        self._kind = kind
+        self._kind: type[Any] = kind
         self._name = f"observation {path}".rstrip()
         self.path = path
         self.large: bool = any(part.large for part in parts.values())

@@ -151,7 +151,7 @@ class StackLeaf:
 
     def try_write(self, block: StackedFrames | SharedStacks, row: int, obs: Any) -> bool:
         """Stores one observation; returns whether it is valid."""
-        if block.__class__ is SharedStacks:
+        if isinstance(block, SharedStacks):
             stack = obs if obs.__class__ is LazyFrames else self._lazy(obs)
             return stack is not None and block.write(row, stack, self._frame)
         stacks = self.stack([obs])

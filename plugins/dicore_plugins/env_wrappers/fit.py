@@ -55,7 +55,8 @@ def need_frames(name: str, env: Any, keys: list[str] | None) -> None:
 def need_image(name: str, env: Any) -> None:
     """Raises ConfigError unless observations are uint8 [height, width(, 1 or 3)]."""
     space = env.observation_space
-    shape, dtype = getattr(space, "shape", None) or (), getattr(space, "dtype", None)
+    shape: tuple[int, ...] = getattr(space, "shape", None) or ()
+    dtype = getattr(space, "dtype", None)
     fits = dtype == "uint8" and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)))
     _need(fits, name, "image observations, uint8 [height, width] or [height, width, 3]", space)
 

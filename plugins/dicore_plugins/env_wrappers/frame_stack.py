@@ -124,10 +124,13 @@ class LazyFrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any, depth: int, keys: list[str] | None = None) -> None:
         super().__init__(env)
-        space, self._depth, self._keys = env.observation_space, depth, None
+        space: Any = env.observation_space
+        self._depth = depth
+        self._keys: list[str] | None = None
         if isinstance(space, Dict):
-            self._keys = list(space.spaces) if keys is None else list(keys)
-            stacked = {key: StackedBox(space[key], depth) for key in self._keys}
+            parts: dict[str, Any] = space.spaces
+            self._keys = list(parts) if keys is None else list(keys)
+            stacked = {key: StackedBox(parts[key], depth) for key in self._keys}
             self.observation_space: Any = Dict({**space.spaces, **stacked})
         else:
             self.observation_space = StackedBox(space, depth)

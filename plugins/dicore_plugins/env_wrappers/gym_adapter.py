@@ -192,7 +192,7 @@ def _discrete(space: Any) -> spaces.Discrete:
 
 def _dict(space: Any) -> spaces.Dict:
     parts = ((key, gymnasium_space(part)) for key, part in space.spaces.items())
-    return spaces.Dict(OrderedDict(parts))  # type: ignore[arg-type]  # keeps the order
+    return spaces.Dict(OrderedDict(parts))  # keeps the order
 
 
 def _graph(space: Any) -> spaces.Graph:

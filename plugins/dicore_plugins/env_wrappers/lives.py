@@ -77,7 +77,7 @@ class EpisodicLife(gymnasium.Wrapper[Any, Any, Any, Any]):
         result = self.env.step(action)
         self._actions.append(action)
         self._lives = self._count(result[4])
-        return result  # type: ignore[return-value]
+        return result
 
     def _count(self, info: Mapping[str, Any]) -> int:
         if self._ale is not None:
@@ -101,7 +101,7 @@ class FireReset(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        meanings = getattr(env.unwrapped, "get_action_meanings", list)()
+        meanings: list[str] = getattr(env.unwrapped, "get_action_meanings", list)()
         if "FIRE" not in meanings:
             raise ConfigError(
                 "env.env_wrapper: 'fire_reset' needs an environment with an action FIRE, but wraps"

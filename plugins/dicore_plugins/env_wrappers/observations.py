@@ -112,7 +112,7 @@ class LazyFrameStackConfig(ComponentConfig):
     """Stacks the last n observations like `frame_stack`, but keeps each frame once in memory."""
 
     n_frames: int = option(4, "frames to stack; padded with the first frame after reset", ge=1)
-    keys: list[str] | None = option(
+    keys: list[str] | None = option(  # type: ignore[assignment] # hides the method of a mapping
         None, "parts of a dict observation to stack; None: all, like `frame_stack`"
     )
 
@@ -209,11 +209,11 @@ class StaticObsNormConfig(ComponentConfig):
             (np.asarray(getattr(space, bound, end), np.float32) - mean) / std
             for bound, end in (("low", -np.inf), ("high", np.inf))
         )
-        bounds = (np.broadcast_to(each, space.shape) for each in (low, high))
+        low, high = (np.broadcast_to(each, space.shape) for each in (low, high))
         return TransformObservation(
             env,
             lambda obs: (np.asarray(obs, np.float32) - mean) / std,
-            Box(*bounds, space.shape, np.float32),
+            Box(low, high, space.shape, np.float32),
         )
 
 

@@ -247,9 +247,9 @@ def make_parallel(env_id: str, **kwargs: Any) -> Any:
         why = without_secrets(str(error))
         raise ConfigError(f"env.make_kwargs: '{env_id}': {why}") from error
     except (ImportError, FailedToImport) as error:
-        why = error.__cause__ or error
+        cause = error.__cause__ or error
         raise MissingDependencyError(
-            f"env.env_id: '{env_id}' of pettingzoo needs a package that is not installed: {why}"
+            f"env.env_id: '{env_id}' of pettingzoo needs a package that is not installed: {cause}"
         ) from error
 
 

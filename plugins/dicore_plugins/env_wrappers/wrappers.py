@@ -253,7 +253,7 @@ class HybridDictAction(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> Step:
         parts = np.split(np.asarray(action["action_args"], np.float32), self._ends)
-        return self.env.step((action["action_type"], *parts))  # type: ignore[return-value]
+        return self.env.step((action["action_type"], *parts))
 
 
 class NormalizeObservation(wrappers.NormalizeObservation[Any, Any, Any]):
@@ -319,11 +319,12 @@ class DiscretizeAction(gymnasium.ActionWrapper[Any, Any, Any]):
     def __init__(self, env: Any, bins: int = 11) -> None:
         super().__init__(env)
         space = env.action_space
+        self._shape: tuple[int, ...] = space.shape
         self._values = np.linspace(space.low, space.high, bins, dtype=space.dtype)
         one = self._values[0].size == 1
         self.action_space = Discrete(bins) if one else MultiDiscrete(np.full(space.shape, bins))
 
     def action(self, action: Any) -> Any:
         """Returns the values [...] of the choices, which are one number or int [...]."""
-        chosen = np.asarray(action, np.int64).reshape(1, *self.env.action_space.shape)
+        chosen = np.asarray(action, np.int64).reshape(1, *self._shape)
         return np.take_along_axis(self._values, chosen, 0)[0]

@@ -55,7 +55,7 @@ class RecordedEnv(gymnasium.Env[Any, Any]):
         dataset: Single steps, with the `end` of its episodes.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata = {"render_modes": []}  # noqa: RUF012 - see gymnasium.Env
 
     def __init__(self, dataset: Any) -> None:
         from dicore_plugins.datasets.spaces import recorded_spaces

@@ -34,7 +34,7 @@ class ExecutorContract(Suite):
             with _started(make) as task:
                 program.use(task)
                 task.run(max_step=7)
-                ctx = task.ctx
+                ctx: Any = task.ctx
                 seen.append((ctx.total_step, ctx.env_step, ctx.train_iter, program.trained))
         expect(seen[0] == seen[1], f"without: {seen[0]}; with: {seen[1]}")
 
@@ -87,7 +87,8 @@ class ExecutorContract(Suite):
 
         with _started(self.make) as task:
             task.use(count).run(max_step=10)
-            found = task.ctx.total_step, task.ctx.env_step, task.spent
+            ctx: Any = task.ctx
+            found = ctx.total_step, ctx.env_step, task.spent
         expect(found == (3, 3, False), f"step 3 with 3 env steps is to be repeated, got {found}")
 
     def test_functions_are_called_at_rest(self) -> None:
@@ -99,7 +100,7 @@ class ExecutorContract(Suite):
         def save(ctx: Any) -> None:
             if ctx.total_step == 2:
                 task.executor.at_rest(
-                    lambda: found.append((task.ctx.train_iter, len(program.trained)))
+                    lambda: found.append((_now(task).train_iter, len(program.trained)))
                 )
 
         with _started(self.make) as task:
@@ -145,3 +146,7 @@ def _started(make: Any) -> Task:
         task.executor = make(task, 3)
         task.executor.here.ctx, task._here = task.ctx, task.executor.here  # noqa: SLF001 - as start
     return task
+
+
+def _now(task: Task) -> Any:
+    return task.ctx

@@ -243,7 +243,7 @@ def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, torch.Tensor]]:
             yield from _leaves(value, f"{path}.{key}" if path else str(key))
     elif isinstance(tree, torch.Tensor):
         yield path, tree.detach()
-    elif hasattr(tree, "__array__") and getattr(tree, "ndim", 0):
+    elif hasattr(tree, "__array__") and getattr(tree, "ndim", False):
         yield path, torch.as_tensor(tree)
 
 

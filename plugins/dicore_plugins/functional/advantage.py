@@ -94,13 +94,12 @@ def gae(
     if _by_numba(kernels, columns[0]):
         found = _gae(*map(_plain, columns), gamma, gae_lambda)
     else:
-        found = _numpy_gae(*columns, gamma, gae_lambda)
+        found = _numpy_gae(columns, gamma, gae_lambda)
     return found.reshape(np.shape(reward)).astype(kind, copy=False)
 
 
-def _numpy_gae(
-    reward: Any, value: Any, next_value: Any, done: Any, end: Any, gamma: float, gae_lambda: float
-) -> Any:
+def _numpy_gae(columns: Sequence[npt.NDArray[Any]], gamma: float, gae_lambda: float) -> Any:
+    reward, value, next_value, done, end = columns
     discount, decay = reward.dtype.type(gamma), reward.dtype.type(gamma * gae_lambda)
     stop = end | done
     with np.errstate(invalid="ignore"):
@@ -177,13 +176,12 @@ def nstep_return(
     if _by_numba(kernels, columns[0]):
         found = _nstep(*map(_plain, columns), nstep, gamma)
     else:
-        found = _numpy_nstep(*columns, nstep, gamma)
+        found = _numpy_nstep(columns, nstep, gamma)
     return found.reshape(np.shape(reward)).astype(kind, copy=False)
 
 
-def _numpy_nstep(
-    reward: Any, next_value: Any, done: Any, end: Any, nstep: int, gamma: float
-) -> Any:
+def _numpy_nstep(columns: Sequence[npt.NDArray[Any]], nstep: int, gamma: float) -> Any:
+    reward, next_value, done, end = columns
     discount, stop = reward.dtype.type(gamma), (end | done)[:-1]
     one = np.where(done, reward, reward + discount * next_value)
     found = one.copy()
@@ -311,9 +309,11 @@ def get_gae(
                 f"row {step} is truncated, so the value of its next state is not in row {step + 1}",
                 hint="add next_value to the row, or call get_gae for each episode",
             )
-    numbers = [np.array([_number(each) for each in column], np.float32)
-               for column in ([row["reward"] for row in data], value, following)]  # fmt: skip
-    advantage = gae(*numbers, done, end, gamma=gamma, gae_lambda=gae_lambda)
+    reward, values, next_values = (
+        np.array([_number(each) for each in column], np.float32)
+        for column in ([row["reward"] for row in data], value, following)
+    )
+    advantage = gae(reward, values, next_values, done, end, gamma=gamma, gae_lambda=gae_lambda)
     return [
         {**row, "adv": _like(number, row["value"], cuda)}
         for row, number in zip(data, advantage, strict=True)

@@ -120,7 +120,8 @@ def _sequences(batch: list[Any], path: str, column_of: Callable[[list[Any], str]
     if isinstance(first, Timestep):
         flags = ([vars(step)[name] for step in batch] for name in ("truncated", "terminated"))
         truncated, terminated = (_scalars(column, path) for column in flags)
-        return Timestep(*columns, truncated=truncated, terminated=terminated)
+        collated: Any = Timestep  # with columns in place of values
+        return collated(*columns, truncated=truncated, terminated=terminated)
     return type(first)(*columns) if hasattr(first, "_fields") else columns
 
 
@@ -292,8 +293,9 @@ def _decollate(batch: Any, ignore: frozenset[str], path: str) -> list[Any] | _Sa
             else _decollate(value, ignore, f"{path}.{key}" if path else str(key))
             for key, value in batch.items()
         }
-        if all(isinstance(column, _Same) for column in columns.values()):
-            return _Same({key: column.value for key, column in columns.items()})
+        same = {key: each.value for key, each in columns.items() if isinstance(each, _Same)}
+        if len(same) == len(columns):
+            return _Same(same)
         return [
             {key: column[i] for key, column in columns.items()}
             for i in range(_count(columns, path))
@@ -318,10 +320,12 @@ def _sequence(batch: Sequence[Any], ignore: frozenset[str], path: str) -> list[A
     }
     rows = [[column[i] for column in columns.values()] for i in range(_count(columns, path))]
     if isinstance(batch, Timestep):
-        flags = zip(batch.truncated, batch.terminated, strict=True)
+        stacked: Any = batch  # with columns in place of values
         return [
-            Timestep(*row[:3], row[3] or {}, truncated=truncated, terminated=terminated)
-            for row, (truncated, terminated) in zip(rows, flags, strict=True)
+            Timestep(obs, reward, done, info or {}, truncated=truncated, terminated=terminated)
+            for (obs, reward, done, info), truncated, terminated in zip(
+                rows, stacked.truncated, stacked.terminated, strict=True
+            )
         ]
     return [type(batch)(*row) for row in rows] if hasattr(batch, "_fields") else rows
 

@@ -196,7 +196,8 @@ def _walk(
                 return joined
         parts = [_walk(value, leaf, name, ignore_keys, numbers) for value in item]
         if hasattr(item, "_replace"):
-            return item._replace(**dict(zip(item._fields, parts, strict=True)))
+            named: Any = item
+            return named._replace(**dict(zip(named._fields, parts, strict=True)))
         return type(item)(parts)
     result = leaf(item)
     if result is NotImplemented:

@@ -167,7 +167,8 @@ def qrdqn_loss(
             f" {list(target.shape)}"
         )
     target = target.detach()
-    loss: Tensor = _QuantileHuber.apply(quantile, target, fraction.detach(), kappa).sum(1)
+    columns = quantile, target, fraction.detach(), kappa
+    loss: Tensor = _QuantileHuber.apply(*columns).sum(1)  # type: ignore[no-untyped-call] # torch leaves it untyped
     td_error = (target.mean(1) - quantile.detach().mean(1)).abs()
     return weighted_mean(loss, weight), td_error
 

@@ -198,7 +198,8 @@ def _gaussian_kl(old: Mapping[str, Any], new: Mapping[str, Any]) -> Tensor:
     mean, log_std = old["mean"].detach(), old["log_std"].detach()
     change = (mean - new["mean"]).square() + (2 * log_std).exp()
     scaled = 0.5 * change * (-2 * new["log_std"]).exp()
-    return (new["log_std"] - log_std + scaled - 0.5).sum(-1)
+    divergence: Tensor = (new["log_std"] - log_std + scaled - 0.5).sum(-1)
+    return divergence
 
 
 def squashed_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ _FLOATS, _FLAGS = "float32[:, ::1]", "boolean[:, ::1]"
 _COLUMNS = ", ".join([_FLOATS] * 3 + [_FLAGS] * 2)
 
 
-@njit(f"{_FLOATS}({_COLUMNS}, float64, float64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(f"{_FLOATS}({_COLUMNS}, float64, float64)", cache=True, nogil=True)
 def gae(reward, value, next_value, done, end, gamma, gae_lambda):  # type: ignore[no-untyped-def]
     """Computes advantages; see `dicore_plugins.functional.gae`.
 
@@ -43,7 +43,7 @@ def gae(reward, value, next_value, done, end, gamma, gae_lambda):  # type: ignor
     return out
 
 
-@njit(  # type: ignore[untyped-decorator]
+@njit(
     f"{_FLOATS}({_FLOATS}, {_FLOATS}, {_FLAGS}, {_FLAGS}, int64, float64)", cache=True, nogil=True
 )
 def nstep_return(reward, next_value, done, end, nstep, gamma):  # type: ignore[no-untyped-def]

@@ -14,7 +14,8 @@ from dicore.errors import SchemaError
 __all__ = ["check_shapes", "in_float32", "weighted_mean"]
 
 _HALF = (torch.float16, torch.bfloat16)
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def in_float32(function: Callable[P, R]) -> Callable[P, R]:
@@ -31,7 +32,7 @@ def in_float32(function: Callable[P, R]) -> Callable[P, R]:
         if isinstance(first, Tensor) and first.dtype not in _HALF:
             return function(*args, **kwargs)
         wide = {name: _wide(value) for name, value in kwargs.items()}
-        return function(*map(_wide, args), **wide)  # type: ignore[arg-type]
+        return function(*map(_wide, args), **wide)
 
     return in_float32_if_half
 

@@ -348,7 +348,8 @@ def _bridged(
 
 def _take(leaf: npt.NDArray[Any], index: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     """Takes [T', N, ...] by indices into the flattened first two axes of [T, N, ...]."""
-    return as_rows(leaf).take(index, axis=0)
+    taken: npt.NDArray[Any] = as_rows(leaf).take(index, axis=0)
+    return taken
 
 
 def get_nstep_return_data(

@@ -89,7 +89,7 @@ def build_learner_hook_by_cfg(cfg: Mapping[str, Any] | Iterable[Any] | str) -> H
 
 def _built(entry: Mapping[str, Any] | str) -> ILearnerHook | None:
     """Creates one hook from the full form; None if its value disables it (`False`, `''`)."""
-    spec = {"type": entry} if isinstance(entry, str) else dict(entry)
+    spec: dict[str, Any] = {"type": entry} if isinstance(entry, str) else dict(entry)
     cls = _resolve(spec.pop("type"))
     hook: ILearnerHook | None
     if "simple_value" in spec:

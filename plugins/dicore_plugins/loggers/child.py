@@ -193,7 +193,7 @@ class ChildLogger:
         try:
             while self._waiting:
                 line = self._waiting[0]
-                written = child.stdin.write(line)
+                written: int | None = child.stdin.write(line)
                 if written is None:  # the pipe is full
                     return
                 if written < len(line):

@@ -71,7 +71,7 @@ class CometWriter:
         known = own / "run_id.txt"
         continued = resumed_at is not None and known.is_file()
         key = known.read_text().strip() if continued else uuid4().hex
-        unasked = dict.fromkeys(
+        unasked: dict[str, Any] = dict.fromkeys(
             ("log_code", "log_graph", "parse_args", "log_git_metadata", "log_git_patch",
              "log_env_details", "auto_output_logging", "auto_param_logging", "auto_metric_logging",
              "auto_log_co2"),

@@ -275,7 +275,7 @@ def _best_before(target: LogTarget, tag: str) -> float:
     until = (target.resumed_at or (0, 0))[0]
     try:
         lines = read_metrics(target.folder / "metrics.jsonl")
-        return max(line[tag] for line in lines if tag in line and line["step"] <= until)
+        return float(max(line[tag] for line in lines if tag in line and line["step"] <= until))
     except (AttributeError, KeyError, OSError, TypeError, UsageError, ValueError):
         return math.nan
 

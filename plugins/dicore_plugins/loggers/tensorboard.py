@@ -120,7 +120,7 @@ class TensorBoardLogger:
     def _open_files(self) -> dict[str, _EventFile]:
         assert self._target is not None, "open() comes first"
         folder = self._target.folder
-        places = {self._axis: folder}
+        places: dict[str, Path] = {self._axis: folder}
         if self._axis == "both":
             places = {"env_step": folder / "env_step", "train_iter": folder / "train_iter"}
         files = {axis: _EventFile(place, self._flush_secs) for axis, place in places.items()}

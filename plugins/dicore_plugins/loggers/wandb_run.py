@@ -119,7 +119,8 @@ class WandbWriter:
         """Logs a histogram."""
         import wandb
 
-        self._run.log({tag: wandb.Histogram(np_histogram=(bins, edges)), **counts})
+        histogram: Any = bins, edges  # lists do as well as arrays
+        self._run.log({tag: wandb.Histogram(np_histogram=histogram), **counts})
 
     def flush(self) -> None:
         """Does nothing: the service's own process writes at once."""

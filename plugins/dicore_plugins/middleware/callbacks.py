@@ -297,8 +297,9 @@ class CkptSaver:
         if self._interval is not None and self._interval.due(ctx.train_iter):
             self._save(f"iteration_{ctx.train_iter}", ctx)
         late = self._executor is None and self._store.is_late
-        if self._run is not None and (self._run.due or late):
-            self._at_rest(lambda: self._run.save_due(self._task.ctx.train_iter))
+        run = self._run
+        if run is not None and (run.due or late):
+            self._at_rest(lambda: run.save_due(_now(self._task).train_iter))
         if self._save_finish and self._task.finish:
             self._save("final", ctx)
 
@@ -309,8 +310,9 @@ class CkptSaver:
             self._executor.at_rest(save)
 
     def _save(self, name: str, ctx: OnlineRLContext, learner: Any = None) -> None:
-        if self._run is not None:
-            self._at_rest(lambda: self._run.save_checkpoint(name))
+        run = self._run
+        if run is not None:
+            self._at_rest(lambda: run.save_checkpoint(name))
             return
         self._store.save(name, {"learner": learner or self._learner(ctx)})
 
@@ -353,3 +355,8 @@ def termination_checker(
             own.task.finish = True
 
     return own.by(check)
+
+
+def _now(task: Task) -> Any:
+    """Returns the context of the present step, which has the counters of the run."""
+    return task.ctx

@@ -204,7 +204,8 @@ def priority_calculator(priority_calculation_fn: Callable[[Any], Any] | None = N
 def _abs_reward(data: Any) -> npt.NDArray[np.float32]:
     reward = data["reward"] if isinstance(data, Batch) else [row["reward"] for row in data]
     found: npt.NDArray[np.float32] = np.abs(np.asarray(reward, np.float32)) + np.float32(1e-6)
-    return found.reshape(len(found), -1).sum(1)
+    sums: npt.NDArray[np.float32] = found.reshape(len(found), -1).sum(1)
+    return sums
 
 
 def _in_order(data: Any, ends: Sequence[int]) -> tuple[Batch, npt.NDArray[np.bool_]]:

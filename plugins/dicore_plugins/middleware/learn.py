@@ -14,6 +14,7 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import UsageError
+from dicore.interfaces.buffer import IBuffer
 from dicore.task import OnlineRLContext, StepInterrupted, middleware
 from dicore.task.middleware import Role
 from dicore_plugins.learners.base.config import BaseLearnerConfig
@@ -23,7 +24,7 @@ _DATA_LOG = logging.getLogger("dicore.data")
 _LOG = logging.getLogger("dicore.learn")
 
 Settings = Callable[[Mapping[str, Any]], dict[str, Any]]
-Source = Any | Sequence[tuple[Any, float]] | Mapping[str, Any]
+Source = IBuffer | Sequence[tuple[IBuffer, float]] | Mapping[str, IBuffer]
 
 
 def data_pusher(
@@ -89,7 +90,8 @@ def _replays(source: Source) -> Source:
         return {name: _replay(each) for name, each in source.items()}
     if isinstance(source, list | tuple):
         return [(_replay(each), share) for each, share in source]
-    return _replay(source)
+    replay: IBuffer = _replay(source)
+    return replay
 
 
 def _whole(data: Any) -> Any:
@@ -181,7 +183,7 @@ def offpolicy_data_fetcher(
         if output and "priority" in output:
             _update_priorities(storage, shares, ctx.train_data, output["priority"])
 
-    made: Any = fetch if with_priority else draw
+    made: Callable[[OnlineRLContext], Any] = fetch if with_priority else draw
     made.__qualname__ = offpolicy_data_fetcher.__qualname__
     vars(made)["join_task"] = join_task
     declared = middleware(
@@ -191,14 +193,15 @@ def offpolicy_data_fetcher(
         uses=[buffer_],
         role=Role.FETCHER,
     )
-    return declared(made)
+    declared(made)  # it returns what it was given
+    return made
 
 
 def _shares(source: Source, size: int) -> list[tuple[Any, int]]:
     """Returns each buffer with the number of samples that a batch takes from it."""
     if isinstance(source, Mapping):
         return [(buffer, size) for buffer in source.values()]
-    if not isinstance(source, list | tuple):
+    if not isinstance(source, Sequence):
         return [(source, size)]
     shares = [share for _, share in source]
     if not shares or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
@@ -213,7 +216,7 @@ def _shares(source: Source, size: int) -> list[tuple[Any, int]]:
 
 def _sample(source: Source, shares: list[tuple[Any, int]], train_iter: int, *, reuse: bool) -> Any:
     """Returns the samples of a batch; why not (`Refused`), if a buffer refuses to draw."""
-    if not isinstance(source, Mapping | list | tuple):
+    if not isinstance(source, Mapping | Sequence):
         return source.sample_batch(shares[0][1], train_iter, reuse=reuse)
     parts = [buffer.sample_batch(count, train_iter) for buffer, count in shares if count]
     refused = [part for part in parts if not part]
@@ -266,13 +269,12 @@ def as_learner(cfg: Any, policy: Any, run: Any | None = None, log_freq: int | No
 
     Without a config (None) it is that of the policy's options; see `multistep_trainer`.
     """
-    if hasattr(policy, "register_hook"):
-        section, hooks = None, None
-    else:
+    section: Any = None
+    if not hasattr(policy, "register_hook"):
         found = mode_attribute(policy, "cfg", None) if cfg is None else cfg.policy
         section = BaseLearnerConfig() if found is None else found.learn.learner
-        hooks = section.get("hook")
     if log_freq is not None:
+        hooks = None if section is None else section.get("hook")
         if not isinstance(hooks, Mapping):
             raise UsageError(
                 "log_freq has no effect on a learner with hooks of its own",
@@ -470,7 +472,7 @@ class OffPolicyLearner:
         if self._per_step is None:
             return int(self._updates)
         count = math.floor(env_step * self._per_step) - math.floor(before * self._per_step)
-        return count if self._begun and self.learner.train_iter else min(count, 1)
+        return count if self._begun and self.learner.train_iter else int(min(count, 1))
 
     def _batches(self, count: int) -> Iterator[Any]:
         """Yields the batches of this step; with priorities, one draw at a time."""

@@ -79,8 +79,8 @@ class TransformerInput(BaseWrapper):
         output = self._model(sequence, *args, **env_ids_for(self._model, env_id), **kwargs)
         found = {**output, "input_seq": sequence}
         if only_last_logit:
-            rows = np.arange(len(ids))
-            found["logit"] = tree_map(lambda leaf: leaf[at, rows], output["logit"])
+            columns = np.arange(len(ids))
+            found["logit"] = tree_map(lambda leaf: leaf[at, columns], output["logit"])
         return found
 
     def reset(self, *args: Any, **kwargs: Any) -> None:

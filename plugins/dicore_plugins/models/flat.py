@@ -41,13 +41,13 @@ class Flat:
         UsageError: the module has no parameters, or they cannot share a tensor.
     """
 
-    module: nn.Module
+    module: Any
     data: Tensor
     grad: Tensor
 
     def __init__(self, module: nn.Module | Iterable[nn.Parameter]) -> None:
         parameters: Any = getattr(module, "parameters", None)  # also of wrapped modules
-        self.module: Any = nn.Module() if parameters is None else module
+        self.module = nn.Module() if parameters is None else module
         self._source = tuple(cast("Any", module)).__iter__ if parameters is None else parameters
         self._parameters: tuple[nn.Parameter, ...] = ()
         self._buffers: tuple[Tensor, ...] = ()

@@ -391,7 +391,8 @@ def hybrid_options(space: Any, *, algorithm: str, needed: str = _NEEDED) -> dict
     if not hasattr(space, "sample"):
         raise _no_space("action_space", space)
     parts = dict(getattr(space, "spaces", None) or {}) if type(space).__name__ == "Dict" else {}
-    kinds, args = parts.get("action_type"), parts.get("action_args")
+    kinds: Any = parts.get("action_type")
+    args: Any = parts.get("action_args")
     if len(parts) == 2 and type(kinds).__name__ == "Discrete" and type(args).__name__ == "Box":
         bounds = _box(args)
         finite = all(

@@ -159,16 +159,18 @@ def build_optimizer(
     flat = params if isinstance(params, Flat) else Flat(params)
     given = {name: value for name, value in options.items() if value is not None}
     if section is None:
-        made = FlatAdam(flat, learning_rate=learning_rate, max_grad_norm=max_grad_norm, **given)
-        made.configured_rate = learning_rate
-        return made
+        adam = FlatAdam(flat, learning_rate=learning_rate, max_grad_norm=max_grad_norm, **given)
+        adam.configured_rate = learning_rate
+        return adam
     if lacking := [name for name in given if name not in section]:
         raise UsageError(f"optimizer '{section.type}' has no option {', '.join(lacking)}")
-    made = attrs.evolve(section, **given).build(ctx, params=flat)
-    if not isinstance(made, FlatOptimizer):
+    found = attrs.evolve(section, **given).build(ctx, params=flat)
+    if isinstance(found, FlatOptimizer):
+        made: FlatOptimizer = found
+    else:
         from dicore_plugins.optimizers.foreign import ForeignOptimizer
 
-        made = ForeignOptimizer(flat, made)
+        made = ForeignOptimizer(flat, found)
     made.learning_rate = made.configured_rate = learning_rate
     made.max_grad_norm = max_grad_norm
     return made

@@ -142,7 +142,7 @@ class FlatOptimizer:
             return
         for name, moment in zip(self.moments, self._moments, strict=True):
             if "sq" in name:
-                F.threshold_(moment, _MIN_SQUARE, 0.0)
+                F.threshold_(moment, _MIN_SQUARE, 0.0)  # type: ignore[attr-defined] # public
             else:
                 moment.copy_(F.hardshrink(moment, _MIN_MEAN))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMo
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
 
 FIELDS = ("learn", "collect", "eval", "command")
+
+ModeT = TypeVar("ModeT")
 
 
 def _nothing() -> None:
@@ -64,6 +66,8 @@ class Policy:
     config_class: ClassVar[type[PolicyConfig]] = PolicyConfig
     fields: ClassVar[tuple[str, ...]] = FIELDS
     """Names of the modes; a subclass adds its own, and returns each by `mode(…)`."""
+    _like: Any = None
+    """The collect mode whose samples have the same columns, if it stands in for one."""
 
     def __init__(
         self,
@@ -147,7 +151,7 @@ class Policy:
         settings = self._get_setting_learn, self._get_setting_collect, self._get_setting_eval
         return CommandMode(*map(_with_counters, settings))
 
-    def mode(self, field: str, make: Callable[[], Any]) -> Any:
+    def mode(self, field: str, make: Callable[[], ModeT]) -> ModeT:
         """Returns a mode, which is created when it is first asked for.
 
         Args:
@@ -164,7 +168,8 @@ class Policy:
             )
         if field not in self._modes:
             self._modes[field] = make()
-        return self._modes[field]
+        found: ModeT = self._modes[field]
+        return found
 
     def _make_learn_mode(self) -> LearnMode:
         return LearnMode(

@@ -5,6 +5,7 @@ Shapes: T steps, N environments, B = T N rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +33,7 @@ def with_reward_model(collect_mode: Any, reward_model: Any, *, estimates: bool =
     Returns:
         The mode with another `get_train_sample`; the block itself is not changed.
     """
-    make_samples = collect_mode.get_train_sample
+    make_samples: Callable[[Batch, Tail], Batch] = collect_mode.get_train_sample
 
     def get_train_sample(block: Batch, tail: Tail) -> Batch:
         steps, num_envs = block["end"].shape

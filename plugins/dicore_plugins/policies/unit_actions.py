@@ -81,5 +81,5 @@ class UnitActions:
         low, high = self._bounds  # rounding may exceed them
         if self._moves:
             action = action * self.scale + self.middle
-        scaled = np.minimum(np.maximum(action, low), high)
+        scaled: npt.NDArray[Any] = np.minimum(np.maximum(action, low), high)
         return scaled if self._dims is None else scaled.reshape(-1, *self._dims)

@@ -80,7 +80,7 @@ class EncodedMLP(nn.Module):
         On the CPU and without gradients by NumPy, which takes half the time of torch for few rows.
         """
         if torch.is_grad_enabled() or not (by_numpy := (self._by_numpy or self._functions())[0]):
-            device = self.mlp.layers[0].weight.device
+            device = next(self.mlp.parameters()).device
             return self.encoder.forward(tree_map(lambda leaf: _tensor_of(leaf).to(device), x))
         return torch.from_numpy(by_numpy(_arrays(x)))
 
@@ -102,7 +102,7 @@ class EncodedMLP(nn.Module):
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
         self._by_numpy = None  # views of statistics that move
-        return super()._apply(*args, **kwargs)
+        return super()._apply(*args, **kwargs)  # type: ignore[no-untyped-call] # of torch
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out what has views of the statistics."""
@@ -145,8 +145,8 @@ class NetworkRewardModel:
         self._optimizer = build_optimizer(
             None,
             Flat(trained),
-            learning_rate=self._cfg.learning_rate,
-            max_grad_norm=self._cfg.max_grad_norm,
+            learning_rate=self._cfg["learning_rate"],
+            max_grad_norm=self._cfg["max_grad_norm"],
         )
         size = {"replay_buffer_size": self._cfg.get("replay_buffer_size", 1)}
         self._rng = stream("reward_model")

@@ -126,16 +126,19 @@ class GAIL(ExpertRewardModel):
         logit = net.mlp.forward(torch.cat([expert, agent])).squeeze(1)
         loss, shown, own = gail_error(logit[: len(agent)], logit[len(agent) :])
         self._facts.update(expert_accuracy=shown, agent_accuracy=own)
-        weight = self._cfg.gradient_penalty
+        weight: float = self._cfg.gradient_penalty
         return loss + weight * self._penalty(expert, agent) if weight else loss
 
     def _penalty(self, expert: Tensor, agent: Tensor) -> Tensor:
         """Returns the mean of (|gradient of the logit| - 1)^2 between pairs (Gulrajani 2017)."""
         share = torch.from_numpy(self._rng.random((len(agent), 1), np.float32)).to(agent.device)
         between = (share * expert + (1 - share) * agent).detach().requires_grad_()
-        logit = self._net.mlp.forward(between).sum()  # type: ignore[operator, union-attr]
-        (gradient,) = torch.autograd.grad(logit, between, create_graph=True)
-        return (gradient.norm(dim=1) - 1).square().mean()
+        net: Any = self._net
+        (gradient,) = torch.autograd.grad(
+            net.mlp.forward(between).sum(), between, create_graph=True
+        )
+        penalty: Tensor = (gradient.norm(dim=1) - 1).square().mean()
+        return penalty
 
 
 class GuidedCost(ExpertRewardModel):
@@ -158,7 +161,8 @@ class GuidedCost(ExpertRewardModel):
         return {"obs": batch["obs"], "action": batch["action"]}
 
     def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
-        return self._net.forward(self._inputs(batch)).squeeze(1)
+        reward: Tensor = self._net.forward(self._inputs(batch)).squeeze(1)
+        return reward
 
     def collect_data(self, data: Batch) -> None:
         """Stores a copy of samples, with the probabilities of their actions."""
@@ -189,7 +193,8 @@ class GuidedCost(ExpertRewardModel):
         shown, own = reward[: len(agent)], reward[len(agent) :]
         self._facts.update(expert_reward=shown.detach().mean(), agent_reward=own.detach().mean())
         loss = guided_cost_error(shown, own, batch["log_prob"])
-        return loss + self._cfg.l2_weight * reward.square().mean()
+        penalty: Tensor = self._cfg.l2_weight * reward.square().mean()
+        return loss + penalty
 
 
 class _REDNet(DistillationNet):

@@ -61,8 +61,9 @@ class IntrinsicRewardModel(NetworkRewardModel):
         raise NotImplementedError
 
     def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
-        reward = self._tensor(batch["reward"]).float()
-        weight, share = self.weight, self._cfg.extrinsic_weight
+        reward: Tensor = self._tensor(batch["reward"]).float()
+        weight = self.weight
+        share: float = self._cfg.extrinsic_weight
         if not self._scale.known or not weight:
             return reward * share
         scale = self._scale.value
@@ -222,7 +223,8 @@ class ICM(IntrinsicRewardModel):
         return self._net.forward_error(*self._net.encode(tensors))
 
     def _loss(self, batch: Mapping[str, Any]) -> Tensor:
-        net, share = self._net, self._cfg.forward_share
+        net = self._net
+        share: float = self._cfg.forward_share
         encoded = net.encode(batch)
         forward = net.forward_error(*encoded).mean()
         return (1 - share) * net.inverse_error(*encoded) + share * forward

@@ -135,7 +135,8 @@ class EpisodicNovelty:
         mean = self._total / self._count if self._total else 1.0
         apart = np.where(np.isfinite(nearest), nearest / mean, 1.0)
         kernel = self._epsilon / (np.maximum(apart - _CLUSTER, 0) + self._epsilon)
-        return (1 / (np.sqrt(kernel.sum(1)) + _CONSTANT)).astype(np.float32)
+        found: Array = (1 / (np.sqrt(kernel.sum(1)) + _CONSTANT)).astype(np.float32)
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the mean distance, and the newest steps of each environment."""
@@ -212,8 +213,9 @@ class NGU(IntrinsicRewardModel):
 
     def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
         errors, error = self._net.errors, self._net.distillation.forward(batch["next_obs"])
-        factor = (1 + (error - errors.mean) / errors.std).clamp_(1, self._cfg.max_factor)
-        return factor * self._tensor(batch["novelty"])
+        factor: Tensor = (1 + (error - errors.mean) / errors.std).clamp_(1, self._cfg.max_factor)
+        novelty: Tensor = self._tensor(batch["novelty"])
+        return factor * novelty
 
     def _loss(self, batch: Mapping[str, Any]) -> Tensor:
         net = self._net.controllable

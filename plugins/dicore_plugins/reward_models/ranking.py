@@ -139,6 +139,7 @@ class TREX(ExpertRewardModel):
     def _expert_loss(self) -> Tensor:
         """Computes the cross-entropy of which snippet of each of P pairs is the better one."""
         cfg = self._cfg
+        l1_weight: float = cfg.l1_weight
         worse, better = self._pairs(cfg.batch_size)
         length = self._last - self._first + 1
         steps = np.minimum(np.minimum(length[worse], length[better]), cfg.snippet_len)
@@ -156,7 +157,7 @@ class TREX(ExpertRewardModel):
         sums = (raw * there).sum(2).T
         wanted = torch.ones(len(worse), dtype=torch.int64, device=self._device)
         loss = functional.cross_entropy(sums, wanted)
-        return loss + cfg.l1_weight * (raw.abs() * there).sum() / there.sum().mul(2)
+        return loss + l1_weight * (raw.abs() * there).sum() / there.sum().mul(2)
 
     def _pairs(self, count: int) -> tuple[Array, Array]:
         """Draws P pairs of episodes of different rank: the worse ones, and the better ones."""

@@ -256,7 +256,7 @@ class MemoryColumn:
     """
 
     def __init__(self, ring: Ring, key: str, half: Array, count: int) -> None:
-        self.shape = (len(half), count + half.shape[1], *half.shape[2:])
+        self.shape: tuple[int, ...] = (len(half), count + half.shape[1], *half.shape[2:])
         self.dtype = half.dtype
         self._store = ring.column(key)
         self._oldest = ring.cursor - ring.count

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -227,7 +228,7 @@ def compute_advantages(
     Raises:
         SchemaError: the chunk has no values of the agent.
     """
-    option = lambda name, given: _option(info, compute_advantages, name, given)  # noqa: E731
+    option = partial(_option, info, compute_advantages)
     prefix = f"/agents/{info.get('agent_name', 'agent')}/artifacts"
     for key in (f"{prefix}/values", "/masks", "/rewards"):
         if key not in data:

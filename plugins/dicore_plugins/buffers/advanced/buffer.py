@@ -66,6 +66,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     """
 
     config_class = AdvancedConfig
+    _cfg: AdvancedConfig
     by_row, slot_bytes = True, 40
 
     def __init__(
@@ -247,7 +248,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             if refused is not None:
                 return refused
             beta, lowest = self.beta, self._tree.minimum
-            slots = self._draw(batch_size, chosen)
+            slots = self._draw_by_mass(batch_size, chosen)
             self._draws += 1
             self._thruput.drawn += batch_size
             batch, masses = self._annotated(slots, cur_learner_iter, reuse=reuse)
@@ -302,7 +303,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             return None
         return Refused(f"drawing {size} samples: max_use={cfg.max_use:g} leaves {draws} draws")
 
-    def _draw(self, count: int, chosen: IntArray | None) -> IntArray:
+    def _draw_by_mass(self, count: int, chosen: IntArray | None) -> IntArray:
         """Draws slots, from all stored samples or from the chosen slots."""
         slots = self._tree.at(strata(self._rng, count), chosen)
         return slots if self._cfg.max_use == math.inf else self._within_max_use(slots, chosen)

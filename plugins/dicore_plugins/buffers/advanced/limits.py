@@ -49,7 +49,7 @@ class ThruputControl:
             )
         return None
 
-    def refuses_draw(self, count: int, stored: int) -> Refused | None:
+    def refuses_draw(self, count: int, stored: float) -> Refused | None:
         """Returns why a draw of `count` of the `stored` samples is refused, or None."""
         if stored < count * self._ratio:
             return Refused(

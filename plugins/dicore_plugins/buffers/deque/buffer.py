@@ -154,7 +154,7 @@ class DequeBuffer(Buffer):
         unroll_len: int | None = None,
     ) -> list[Any]:
         if isinstance(indices, bool):  # sample(size, replace), as of other buffers
-            indices, replace = None, indices
+            replace, indices = indices, None
         found = [*indices] if indices is not None else self._store.order()
         if sample_range is not None:
             found = found[sample_range]
@@ -347,7 +347,7 @@ class DequeBuffer(Buffer):
                 self._store.add(data, dict(meta))
             self._store.pushed = int(state["pushed"])
         for fn, each in zip(with_state, states, strict=True):
-            fn.load_state_dict(each)  # type: ignore[attr-defined]
+            fn.load_state_dict(each)
         self._rng.bit_generator.state = dict(state["rng"])
 
     def save_data(self, file: str | Path) -> None:

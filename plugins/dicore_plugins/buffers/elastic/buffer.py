@@ -12,6 +12,7 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
+from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.elastic.config import ElasticConfig
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.buffers.ring import IntArray
@@ -62,10 +63,12 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
         self,
         data: Row | Sequence[Mapping[str, Any]] | Batch,
         cur_collector_envstep: int | None = None,
-    ) -> range:
+    ) -> range | Refused:
         """Stores samples, and sets the size if the env steps are told; see `NaiveReplayBuffer`."""
         with self._lock:
             ids = super().push(data)
+            if isinstance(ids, Refused):
+                return ids
             self._held = min(self._held + len(ids), self._size)
             if cur_collector_envstep is not None:
                 self.set_buffer_size(cur_collector_envstep)

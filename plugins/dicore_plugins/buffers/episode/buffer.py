@@ -113,6 +113,7 @@ class EpisodeReplayBuffer(SampleBuffer):
     def _completed(self, steps: Batch) -> list[Batch]:
         """Adds steps to the running episodes, and returns those that they end, in this order."""
         env_id, end = origin(steps)
+        assert end is not None, "steps have a column `end`, see `_push`"
         self._check_lengths(env_id, end)
         self._check_running(steps, len(np.unique(env_id)))
         breaks = self._continuity.breaks(steps, env_id, end)

@@ -58,7 +58,8 @@ def packed(body: Mapping[str, Any], number: int) -> bytes:
     skeleton, blocks = encode_state(dict(body))
     table = [[name, block.code, block.data.nbytes] for name, block in blocks.items()]
     text = json.dumps({"body": skeleton, "blocks": table}, separators=(",", ":")).encode()
-    parts = [_LENGTH.pack(len(text)), text, *(block.data.cast("B") for block in blocks.values())]
+    parts: list[bytes | memoryview] = [_LENGTH.pack(len(text)), text]
+    parts += [block.data.cast("B") for block in blocks.values()]
     payload = b"".join(parts)
     return _HEADER.pack(len(payload), zlib.crc32(payload), number) + payload
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dicore.config.compiler import as_config
+from dicore.config.schema import ComponentConfig
 from dicore.data import Batch, Row
 from dicore.errors import (
     ConfigError,
@@ -23,6 +24,7 @@ from dicore.errors import (
     SchemaError,
     UsageError,
 )
+from dicore.interfaces.buffer import Refused
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
@@ -49,7 +51,8 @@ class NaiveReplayBuffer:
         folder: Folder of `storage=mmap` if the options name none.
     """
 
-    config_class = NaiveConfig
+    config_class: ClassVar[type[ComponentConfig]] = NaiveConfig
+    _cfg: ComponentConfig
     by_row: ClassVar[bool] = False
     """Whether small samples are stored row after row: slower to push, faster to draw."""
     slot_bytes: ClassVar[int] = 8
@@ -64,7 +67,8 @@ class NaiveReplayBuffer:
         device: str = "cuda",
         folder: str | Path | None = None,
     ) -> None:
-        self._cfg = cfg = as_config(cfg, NaiveConfig)
+        cfg = as_config(cfg, NaiveConfig)
+        self._cfg = cfg
         if missing := set(RingConfig().keys()) - set(cfg.keys()):
             raise ConfigError(
                 f"the section is of '{cfg.type or type(cfg).__name__}' and lacks {min(missing)}",
@@ -85,8 +89,8 @@ class NaiveReplayBuffer:
             cfg.replay_buffer_size, debug=cfg.debug, storage=storage, by_row=self.by_row
         )
         self._rng = stream("buffer") if rng is None else rng
-        period = self._cfg.periodic_thruput_seconds
-        self._tracked = tracked = self._cfg.enable_track_used_data
+        period = cfg.periodic_thruput_seconds
+        self._tracked = tracked = cfg.enable_track_used_data
         self._usage = Usage(self._ring.capacity, tracked=tracked, period=period, log=log)
         self._warned = False
 
@@ -127,7 +131,7 @@ class NaiveReplayBuffer:
         self,
         data: Row | Sequence[Mapping[str, Any]] | Batch,
         cur_collector_envstep: int | None = None,
-    ) -> range:
+    ) -> range | Refused:
         """Stores a sample, a list of samples or a Batch, and returns their ids.
 
         Raises:
@@ -167,7 +171,7 @@ class NaiveReplayBuffer:
         replace: bool = False,
         *,
         reuse: bool = False,
-    ) -> Batch:
+    ) -> Batch | Refused:
         """Draws B samples uniformly and independently.
 
         Raises:
@@ -212,11 +216,12 @@ class NaiveReplayBuffer:
         cur_learner_iter: int = 0,
         sample_range: slice | None = None,
         replace: bool = False,
-    ) -> list[Row]:
+    ) -> list[Row] | Refused:
         """Draws like `sample_batch`, and returns the samples as a list of dicts (copies)."""
-        return self.sample_batch(
+        drawn = self.sample_batch(
             batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
-        ).rows()
+        )
+        return drawn if isinstance(drawn, Refused) else drawn.rows()
 
     def _draw(self, number: int, batch_size: int, replace: bool) -> IntArray:
         """Returns the slots of `number` samples, for batches of B."""
@@ -398,7 +403,8 @@ class Usage:
         """
         if self.times is None:
             raise UsageError("draws are not tracked", hint="set enable_track_used_data=True")
-        return self.times[slots].astype(np.int64, copy=False)
+        times: IntArray = self.times[slots].astype(np.int64, copy=False)
+        return times
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the draw counts of the stored samples; empty if draws are not tracked."""

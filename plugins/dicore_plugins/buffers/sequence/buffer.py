@@ -68,6 +68,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     """
 
     config_class = SequenceConfig
+    _cfg: SequenceConfig
     slot_bytes = 64
     keeps_origin = True
     """Middleware pushes `end`, `env_id` and `valid` too."""
@@ -86,7 +87,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             debug=cfg.debug,
         )
         super().__init__(base, rng=rng, log=log)
-        self._cfg: SequenceConfig = cfg
+        self._cfg = cfg
         self._length = cfg.length
         capacity = cfg.replay_buffer_size
         stride = cfg.unroll_len if cfg.stride is None else cfg.stride

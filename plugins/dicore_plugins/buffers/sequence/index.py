@@ -187,16 +187,16 @@ class SequenceIndex:
         lengths = [np.full(len(full), self._length)]
         if self._padding:
             for row in np.flatnonzero(end).tolist():
-                steps = self._length + int(surplus[row])
-                short = self._short_starts(steps)
+                count = self._length + int(surplus[row])
+                short = self._short_starts(count)
                 streams.append(np.full(len(short), stream[row]))
                 starts.append(begin[row] + short)
-                lengths.append(steps - short)
+                lengths.append(count - short)
         of, at, steps = (np.concatenate(each) for each in (streams, starts, lengths))
         stored = at >= self._tail[of]
         if not stored.all():
             of, at, steps = of[stored], at[stored], steps[stored]
-        slots = self._log[of, at & (self._log.shape[1] - 1)]
+        slots: IntArray = self._log[of, at & (self._log.shape[1] - 1)]
         self.lengths[slots] = steps
         places = np.arange(self.count, self.count + len(slots))
         self._starts[places], self._place[slots] = slots, places
@@ -212,7 +212,8 @@ class SequenceIndex:
         stride, length = self._stride, self._length
         first = max(0, (steps - length) // stride + 1)
         starts = np.arange(first * stride, steps, stride)
-        return starts[(starts == 0) | (starts + length - stride < steps)]
+        found: IntArray = starts[(starts == 0) | (starts + length - stride < steps)]
+        return found
 
     # ---- reading
 
@@ -238,7 +239,8 @@ class SequenceIndex:
         at = self._position[starts][:, None] + self.steps(self.lengths[starts])
         at &= width - 1
         at += (self._stream[starts].astype(np.int64) * width)[:, None]
-        return self._log.reshape(-1).take(at)
+        slots: IntArray = self._log.reshape(-1).take(at)
+        return slots
 
     def steps(self, lengths: Slots) -> Any:
         """Returns 0, 1, … as int64 [L] or [B, L], never above the last step of a sequence."""

@@ -12,10 +12,10 @@ import numpy as np
 from dicore.data import Batch, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
-from dicore_plugins.collectors.base import mode_attribute
 from dicore_plugins.collectors.episode.config import EpisodeCollectorConfig
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions
+from dicore_plugins.policies.base import mode_attribute
 
 __all__ = ["EpisodeCollector"]
 

@@ -40,7 +40,7 @@ class _Call(NamedTuple):
     """The options of one call of `collect_batch` that its steps need."""
 
     kwargs: dict[str, Any]
-    count: bool
+    counts: bool
     stop: Callable[[], bool] | None
     reuse: bool
 
@@ -57,6 +57,7 @@ class SampleCollector(SerialCollector):
     _from_start = False
     """Whether the block has all rows of the running episodes."""
     _each: PerEnvSteps | None = None
+    _block: Block
 
     def reset_env(self, env: Any | None = None) -> None:
         """Resets the current environments, or launches a new manager and uses it from now on."""
@@ -165,7 +166,7 @@ class SampleCollector(SerialCollector):
             elif wanted == self._n_sample and 2 * wanted <= len(data):
                 self._warn_of_waste(wanted, len(data))
             data = data[:wanted]
-        return self._finished(data, train_iter, count=call.count)
+        return self._finished(data, train_iter, count=call.counts)
 
     def samples_within(self, env_steps: int) -> int:
         """Returns the number of samples that `env_steps` more steps complete; may be negative.
@@ -175,8 +176,10 @@ class SampleCollector(SerialCollector):
         if isinstance(self._sample_len, str):
             return env_steps
         kept = 0 if self._on_policy and not self._interrupted else int(self._block.rows.min())
-        first = self._sample_len - self._stride
-        return (env_steps - (first - kept) * self._num_envs) // self._stride
+        length: int = self._sample_len
+        stride: int = self._stride
+        envs: int = self._num_envs
+        return (env_steps - (length - stride - kept) * envs) // stride
 
     def _begin(self, unit: str) -> None:
         """Drops the rows of earlier calls that this call must not use."""
@@ -257,12 +260,12 @@ class SampleCollector(SerialCollector):
             block.write(t, columns)
             done = timestep.terminated | timestep.truncated
             end[t] = done
-            if call.count:
+            if call.counts:
                 self.envstep += num_envs
             if timestep.abnormal is not None:
                 self._drop_abnormal(np.full(num_envs, t), answer.env_id, timestep, call)
             if b"\1" in done.tobytes():  # an eighth of the time of done.any()
-                self._episodes_ended(t, answer.env_id, done, timestep, count=call.count)
+                self._episodes_ended(t, answer.env_id, done, timestep, count=call.counts)
         block.rows[:] = rows
         block.changed |= obs_changed(columns, shown)
         latest = env.ready_obs.value
@@ -338,14 +341,14 @@ class SampleCollector(SerialCollector):
         """
         each = self._per_env()
         t, ids, timestep = each.step(self._block, self._policy, self._step, call.kwargs, wanted)
-        if call.count:
+        if call.counts:
             self.envstep += len(ids)
         if timestep.abnormal is not None:
             self._drop_abnormal(t, ids, timestep, call)
         done = timestep.terminated | timestep.truncated
         if not done.any():
             return []
-        self._episodes_ended(t, ids, done, timestep, count=call.count)
+        self._episodes_ended(t, ids, done, timestep, count=call.counts)
         done = done & (t >= 0)
         if timestep.abnormal is not None:
             done = done & ~timestep.abnormal
@@ -387,7 +390,7 @@ class SampleCollector(SerialCollector):
             env, at = int(env_id[row]), int(t[row])
             self._abnormal.add(env, timestep.info[row], counts=whole)
             start = at if at < 0 else self._block.drop(at, env)
-            if call.count:
+            if call.counts:
                 self.envstep -= at + 1 - max(start, int(self._counted_from[env])) if at >= 0 else 1
             if at >= 0 and whole:
                 self._advance_env(env, at + 1)

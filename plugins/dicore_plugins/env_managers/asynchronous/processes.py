@@ -161,4 +161,4 @@ class AsyncProcessPool(ProcessPool):
         """Closes all environments within 5 s; workers that hang are killed."""
         super().close()
         for each in (self._found, self._resetting, self._queued, self._done):
-            each.clear()  # type: ignore[attr-defined]
+            each.clear()

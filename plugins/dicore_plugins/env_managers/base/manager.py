@@ -9,12 +9,13 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import hypot
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numpy import array, float32, ndarray
 
+from dicore.config.sections import ManagerConfig
 from dicore.data import EnvBatch, TimestepBatch, tree_row
 from dicore.errors import DicoreError, EnvStateError
 from dicore.interfaces.env_manager import EnvState
@@ -68,12 +69,12 @@ class BaseEnvManager(ManagedEnvs):
         UsageError: there is no factory.
     """
 
-    config_class = BaseManagerConfig
+    config_class: ClassVar[type[ManagerConfig]] = BaseManagerConfig
 
     def __init__(
         self,
         env_fn: Sequence[Callable[[], Any]],
-        cfg: BaseManagerConfig | Mapping[str, Any] | None = None,
+        cfg: ManagerConfig | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(env_fn, cfg)
         self._ids: npt.NDArray[np.int64] = np.arange(self.env_num)

@@ -51,7 +51,7 @@ def preload(env_fn: Iterable[Callable[[], Any]]) -> None:
     That is torch, too, if the factories use it: each worker would import it again, which takes 1 s
     of CPU time and 150 MB.
     """
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined] # noqa: SLF001
+    server: Any = forkserver._forkserver  # noqa: SLF001
     if server._forkserver_pid is None and server._preload_modules == ["__main__"]:  # noqa: SLF001
         torch = ["torch"] if _uses_torch(env_fn) else []
         server.set_forkserver_preload(["__main__", *_PRELOADED, *torch])

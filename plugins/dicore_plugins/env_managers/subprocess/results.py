@@ -50,12 +50,12 @@ class Joined:
             stored: `ended` of the results that it stored; see `IEnvTransport`.
         """
         try:
-            worked, reply = (True, _NOTHING) if len(answer) == 1 else loads(answer)
-        except Exception as error:  # an info may pickle and not unpickle
-            worked, reply = False, RemoteError.of(error)
+            worked, found = (True, _NOTHING) if len(answer) == 1 else loads(answer)
+        except Exception as raised:  # an info may pickle and not unpickle
+            worked, found = False, RemoteError.of(raised)
+        reply: Any = found
         if not worked:
-            error: RemoteError = reply
-            self.raised |= dict.fromkeys(rows, error)
+            self.raised |= dict.fromkeys(rows, reply)
             return
         flags = dict(enumerate(stored))
         for at, (obs, reward, flag) in reply.results.items():

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -279,7 +279,7 @@ class WorkerPool(EnvPool):
         self,
         ids: list[int] | None,
         buffer: int,
-        actions: Sequence[Any] | None,
+        actions: Iterable[Any] | None,
         ahead: Mapping[int, tuple[int, Mapping[str, Any]]],
     ) -> bytes:
         """Steps environments.
@@ -296,7 +296,7 @@ class WorkerPool(EnvPool):
             actions = self._port.actions(self._rows if ids is None else ids)
         return self._stepped(self.ids if ids is None else ids, buffer, actions)
 
-    def _stepped(self, ids: list[int], buffer: int, actions: Sequence[Any]) -> bytes:
+    def _stepped(self, ids: list[int], buffer: int, actions: Iterable[Any]) -> bytes:
         results: dict[int, Any] = {}
         infos: dict[int, Any] = {}
         ends: dict[int, Any] = {}

@@ -39,7 +39,7 @@ class Channel:
             except RuntimeError:  # another thread woke him
                 return
 
-    def wait(self, count: int, until: float) -> None:
+    def wait(self, count: float, until: float) -> None:
         """Sleeps until `count` answers are there, or until a time of `time.monotonic`."""
         self._enough = count  # before the answers are counted: `put` does it the other way round
         while len(self._answers) < count:

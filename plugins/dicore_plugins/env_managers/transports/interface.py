@@ -5,7 +5,7 @@ Shapes: N environments, K of them named, `...` one observation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
@@ -62,7 +62,7 @@ class IEnvTransport(Contract, Protocol):
     def put_actions(self, rows: Rows, actions: Any) -> bool:
         """Stores a sequence of actions; False: the message carries them."""
 
-    def actions(self, rows: Rows) -> Sequence[Any]:
+    def actions(self, rows: Rows) -> Iterable[Any]:
         """Returns copies of the stored actions of environments, in a worker."""
 
     def write(self, env_id: int, buffer: int, obs: Any, reward: Any, ended: int) -> bool:

@@ -60,7 +60,8 @@ class SharedMemory:
             size = -(-(start + length) // _ALIGNED) * _ALIGNED
             if not len(memory):
                 return np.zeros(0, kind)
-            return memory[start : start + length].view(kind).reshape(shape)
+            found: npt.NDArray[Any] = memory[start : start + length].view(kind).reshape(shape)
+            return found
 
         self._storage = storage_of(layout.observation_space)
         first = tree_map(lambda each: _placed(each, column), self._storage.empty(count))
@@ -104,11 +105,10 @@ class SharedMemory:
         self._actions[rows] = actions
         return True
 
-    def actions(self, rows: Rows) -> Sequence[Any]:
+    def actions(self, rows: Rows) -> npt.NDArray[Any]:
         """Returns copies of the stored actions."""
         stored: Any = self._actions
-        copies: Sequence[Any] = np.array(stored[rows])
-        return copies
+        return np.array(stored[rows])
 
     def write(self, env_id: int, buffer: int, obs: Any, reward: Any, ended: int) -> bool:
         """Stores what has the form that the spaces declare."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from numpy import ndarray
 
+from dicore.config.sections import ManagerConfig
 from dicore.data import EnvBatch, TimestepBatch, tree_map
 from dicore.errors import DicoreError, EnvStateError, UsageError
 from dicore.interfaces.env_manager import EnvState
@@ -60,7 +61,7 @@ class VectorEnvManager(BaseEnvManager):
         cfg: Options, as a section, a dict, or None for the defaults.
     """
 
-    config_class: type[VectorOptions] = VectorManagerConfig
+    config_class: ClassVar[type[ManagerConfig]] = VectorManagerConfig
     pool_class = VectorPool
     _pool: VectorPool
 
@@ -199,7 +200,7 @@ class VectorEnvManager(BaseEnvManager):
             seeds = seeds[:1] * self.env_num
         self._resetting, self._left_out = [], {}
         options, reseed = self._options, self._reseed
-        self._block = self._begun(self._id_list, seeds, lambda: begin(seeds, options, reseed))
+        self._block = self._begun_all(self._id_list, seeds, lambda: begin(seeds, options, reseed))
         self._reseed = False
 
     def _begin_some(self, rows: list[int]) -> Any:
@@ -210,9 +211,11 @@ class VectorEnvManager(BaseEnvManager):
         """
         left = self._left_out
         seeds = [self._seeds.peek(i) if i in left else self._seeds.next(i) for i in rows]
-        return self._begun(rows, seeds, lambda: self._pool.begin_some(rows, seeds, self._options))
+        return self._begun_all(
+            rows, seeds, lambda: self._pool.begin_some(rows, seeds, self._options)
+        )
 
-    def _begun(self, rows: list[int], seeds: Sequence[int], begin: Callable[[], Any]) -> Any:
+    def _begun_all(self, rows: list[int], seeds: Sequence[int], begin: Callable[[], Any]) -> Any:
         """Begins episodes; returns checked observations of all environments [N, ...]."""
         try:
             obs = retried(begin, rows, seeds, self._cfg)
@@ -287,7 +290,7 @@ class VectorEnvManager(BaseEnvManager):
                 made[row] = end(env_id, infos[row] if info else None)
             over += ended
         if over:
-            self._begin_next(over)
+            self._continue(over)
         self._list_ready()
         if self._resetting and not self._ready_ids.size:
             self._wait_for_reset()
@@ -333,7 +336,7 @@ class VectorEnvManager(BaseEnvManager):
         for env_id in env_ids:
             count[env_id] += 1
 
-    def _begin_next(self, over: list[int]) -> None:
+    def _continue(self, over: list[int]) -> None:
         """Begins the episodes that follow those that ended, now or in the next step."""
         left, states = self._left_out, self._episodes.state
         for env_id in over if left or not self._episodes.all_run else ():
@@ -353,7 +356,7 @@ class VectorEnvManager(BaseEnvManager):
     def _wait_for_reset(self) -> None:
         """Steps the vector env once more, in which all environments are reset or left out."""
         _, _, terminated, truncated, _ = self._advance(self._idle())
-        self._begin_next(self._over(terminated, truncated))
+        self._continue(self._over(terminated, truncated))
         self._list_ready()
 
     def _final_obs(self, obs: Any, rows: list[int], infos: Infos) -> Any:

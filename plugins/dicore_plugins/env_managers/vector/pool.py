@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import gymnasium
@@ -162,9 +162,8 @@ class VectorPool(EnvPool):
                 "environments are the same object",
                 hint="each factory must create a new environment per call",
             )
-        vec = SyncVectorEnv(
-            [lambda env=env: env for env in made], copy=False, autoreset_mode=DISABLED
-        )
+        again = [partial(_given, env) for env in made]
+        vec = SyncVectorEnv(again, copy=False, autoreset_mode=DISABLED)
         vec._rewards = np.zeros((len(self), *shape))  # noqa: SLF001 - it has room for scalars only
         return vec
 
@@ -337,3 +336,7 @@ def _label(make: Any) -> str:
     section = getattr(make, "env", None)
     name = getattr(section, "env_id", None) or getattr(section, "type", None)
     return f"env '{name}'" if name else "this environment"
+
+
+def _given(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    return env

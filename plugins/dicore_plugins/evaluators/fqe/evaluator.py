@@ -216,7 +216,7 @@ class FQEvaluator(ScheduledEvaluator):
         q, size = self._net.forward(batch["obs"], batch["action"]), self._net.scale
         loss, error = td_loss(q / size, y.squeeze(1) / size)
         self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self._optimizer.step(loss)
         self._target_flat.data.lerp_(self._flat.data, cfg.target_theta)
         return error.mean() * (size / self._reward_scale)

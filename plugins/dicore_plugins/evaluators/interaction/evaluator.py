@@ -183,7 +183,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         """
         total = float(np.sum([np.sum(each) for each in returns]))
         if self._cfg.measure == "reward_per_step":
-            return total / sum(info["episode_length"] for info in infos)
+            return float(total / sum(info["episode_length"] for info in infos))
         if self._cfg.measure == "win_rate":
             return float(np.mean([_won(info) for info in infos]))
         return total / len(returns)
@@ -355,7 +355,7 @@ class InteractionEvaluator(ScheduledEvaluator):
     @property
     def has_stopped(self) -> bool:
         """Whether the last evaluations reached the stop value, also those before a resume."""
-        return self._consecutive >= self._cfg.consecutive
+        return self._consecutive >= int(self._cfg.consecutive)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the results so far and the environments' counters, without running episodes."""

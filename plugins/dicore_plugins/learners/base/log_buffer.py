@@ -262,7 +262,8 @@ def _fetched(tensors: list[torch.Tensor]) -> npt.NDArray[np.float64]:
     if any(each.shape != first.shape or each.device != first.device for each in tensors):
         tensors = [each.float().mean().cpu() for each in tensors]
     stacked = torch.stack(tensors).detach().cpu().double().numpy()  # NumPy has no bfloat16
-    return stacked.reshape(len(tensors), -1).mean(1)
+    means: npt.NDArray[np.float64] = stacked.reshape(len(tensors), -1).mean(1)
+    return means
 
 
 def _mean(name: str, value: Any) -> float:

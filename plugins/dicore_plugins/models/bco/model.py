@@ -61,8 +61,8 @@ class BCONet(VAC):
         self.inverse_encode = ObsEncoder(obs_shape, obs_parts, conv=conv)
         features = self.inverse_encode.features
         self.pair_norm = RunningNorm(2 * features)
-        outputs = self.actor.layers[-1].out_features
-        self.inverse_mlp = MLP((2 * features, *inverse_hidden_size_list, outputs), **form)
+        last: Any = self.actor.layers[-1]
+        self.inverse_mlp = MLP((2 * features, *inverse_hidden_size_list, last.out_features), **form)
         std = self.log_std
         self.inverse_log_std = None if std is None else nn.Parameter(torch.zeros_like(std))
 

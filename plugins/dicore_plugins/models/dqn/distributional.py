@@ -52,7 +52,7 @@ class AtomHead(QHead):
     def outputs(self, x: Tensor) -> Tensor:
         """Maps features [B, F] to outputs [B, A, N]."""
         advantage, value = self._streams
-        a = advantage.forward(x).unflatten(1, (-1, self.atoms))
+        a: Tensor = advantage.forward(x).unflatten(1, (-1, self.atoms))
         if value is None:
             return a
         return value.forward(x).unsqueeze(1) + a - a.mean(1, keepdim=True)
@@ -206,7 +206,8 @@ class ImplicitHead(QHead):
         """
         embedding = self.embed.forward(torch.cos(fraction.unsqueeze(-1) * self._steps))
         values = super().forward((x.unsqueeze(1) * embedding).flatten(0, 1))
-        return values.unflatten(0, (x.shape[0], -1)).transpose(1, 2)
+        outputs: Tensor = values.unflatten(0, (x.shape[0], -1)).transpose(1, 2)
+        return outputs
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps features [B, F] to values [B, A], the means of the quantiles."""

@@ -69,7 +69,10 @@ class DQN(nn.Module):
         if self.vectorize is not None:
             obs_shape = self.vectorize.width
         obs, actions, self.multi_head = _shapes(obs_shape, action_shape, conv)
-        self.conv, features = _convolve(conv, obs) if len(obs) == 3 else (None, obs[0])
+        self.conv: nn.Module | None = None
+        features = obs[0]
+        if len(obs) == 3:
+            self.conv, features = _convolve(conv, obs)
         sizes = (features, *encoder_hidden_size_list)
         self.encoder = MLP(sizes, activate_output=True, **form)
         heads = [
@@ -107,7 +110,7 @@ class DQN(nn.Module):
         """Draws new noise for noisy layers, or removes it; see `NoisyMLP.reset_noise`."""
         for head in self._parts[2]:
             for stream in head.streams():
-                stream.reset_noise(on=on)  # type: ignore[attr-defined] # called if noisy
+                stream.reset_noise(on=on)
 
     def features(self, obs: Tensor) -> Tensor:
         """Computes what the heads receive: float32 [B, F]."""
@@ -117,10 +120,12 @@ class DQN(nn.Module):
 
     def _vectors(self, obs: Any, first: Any) -> Tensor:
         if first is not None:
-            return first.forward(obs)
-        if obs.dtype is not torch.float32:
-            obs = obs.to(next(self.parameters()).dtype)
-        return obs if obs.dim() == 2 else obs.reshape(obs.shape[0], -1)
+            features: Tensor = first.forward(obs)
+            return features
+        x: Tensor = obs
+        if x.dtype is not torch.float32:
+            x = x.to(next(self.parameters()).dtype)
+        return x if x.dim() == 2 else x.reshape(x.shape[0], -1)
 
     def _values(self, x: Tensor, encoder: MLP, heads: tuple[QHead, ...]) -> Any:
         x = encoder.forward(x)
@@ -237,9 +242,10 @@ class QHead(nn.Module):
         self.value = layers((features, *hidden, atoms), **form) if dueling else None
 
     @property
-    def _streams(self) -> tuple[Any, Any]:
+    def _streams(self) -> tuple[MLP, MLP | None]:
         """The networks of the advantages and of the value, or None."""
-        return self._modules["advantage"], self._modules.get("value")
+        modules: Any = self._modules  # a tenth of the time of `self.advantage`
+        return modules["advantage"], modules.get("value")
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps features [B, F] to values [B, A]."""
@@ -272,7 +278,7 @@ class QHead(nn.Module):
             return None
 
         def forward(x: Array) -> Array:
-            a = a_of(x)
+            a: Array = a_of(x)
             a -= a.mean(1, keepdims=True)
             a += v_of(x)
             return a

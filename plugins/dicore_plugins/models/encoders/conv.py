@@ -140,8 +140,9 @@ class _Residual(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
-        for conv in self.layers:
+        convs = [nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2)]
+        self.layers = nn.ModuleList(convs)
+        for conv in convs:
             initialise(conv, _GAIN)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +52,8 @@ class EnsembleMLP(nn.Module):
         self._activation = function = ACTIVATIONS[activation]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         # The parameter dicts of the lists, ten times as fast as their items; see `MLP`.
-        self._tables = self.weights._parameters, self.biases._parameters  # noqa: SLF001
+        parts = self.weights, self.biases
+        self._tables: Any = tuple(each._parameters for each in parts)  # noqa: SLF001
         self.norms: nn.ModuleList | None = None if renorm is None else nn.ModuleList()
         for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
             gain = function.gain if index < len(sizes) - 2 else 1.0
@@ -114,6 +116,7 @@ class EnsembleMLP(nn.Module):
             parameters as it is, else it is overwritten.
         """
         by_numpy, slope = ACTIVATIONS[self.activation].by_numpy, SLOPES[self.activation]
+        assert by_numpy is not None, "those that have a slope are known to NumPy"
         pairs = list(zip(*(each.values() for each in self._tables), strict=True))
         shared = x.dim() == 2
         kept = [x.expand(self.count, -1, -1)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -75,15 +74,22 @@ class _Tanh(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         (y,) = ctx.saved_tensors
-        return torch.ops.aten.tanh_backward(gradients[0], y)
+        slope: Tensor = torch.ops.aten.tanh_backward(gradients[0], y)
+        return slope
+
+
+def is_recorded() -> bool:
+    """Returns whether the operations are recorded, for an export."""
+    tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined] # public, not in `__all__`
+    return torch.compiler.is_compiling() or bool(tracing())
 
 
 def tanh(x: Tensor) -> Tensor:
     """Computes tanh; on the CPU by NumPy, which takes a tenth of the time of torch 2.13."""
     other = x.dtype is not torch.float32 or x.device.type != "cpu"
-    if other or torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if other or is_recorded():
         return torch.tanh(x)
-    y: Tensor = _Tanh.apply(x)
+    y: Tensor = _Tanh.apply(x)  # type: ignore[no-untyped-call] # torch leaves it untyped
     return y
 
 
@@ -103,7 +109,9 @@ SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 Pull = Callable[..., Tensor | None]
 
 
-@cache
+_APPLIES: dict[tuple[type, str, tuple[str, ...]], bool] = {}
+
+
 def applies(kind: type, shortcut: str, *methods: str) -> bool:
     """Returns whether a method that does in less time what others do is true of a class.
 
@@ -115,12 +123,12 @@ def applies(kind: type, shortcut: str, *methods: str) -> bool:
         shortcut: Name of the method.
         *methods: Names of the methods whose work it does.
     """
-    for each in kind.__mro__:
-        if shortcut in vars(each):
-            return True
-        if any(name in vars(each) for name in methods):
-            return False
-    return True
+    found = _APPLIES.get((kind, shortcut, methods))
+    if found is None:
+        names = {shortcut, *methods}
+        first = next((each for each in kind.__mro__ if names & vars(each).keys()), None)
+        found = _APPLIES[kind, shortcut, methods] = first is None or shortcut in vars(first)
+    return found
 
 
 @torch.no_grad()
@@ -264,6 +272,7 @@ class MLP(nn.Module):
             second argument is true, else None.
         """
         by_numpy, slope = ACTIVATIONS[self.activation].by_numpy, SLOPES[self.activation]
+        assert by_numpy is not None, "those that have a slope are known to NumPy"
         rows: Any = self._rows()
         kept = [x]
         for table, _, active, _ in rows:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.errors import ConfigError, EnvSpaceError
+from dicore_plugins.models.encoders.mlp import is_recorded
 from dicore_plugins.models.shapes import Part
 
 
@@ -89,11 +90,6 @@ def _encoder(part: Part, conv: str) -> tuple[nn.Module | None, int]:
     return image_encoder(conv, start)
 
 
-def _is_traced() -> bool:
-    """Returns whether the operations are recorded, for an export."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
-
-
 class OneHot(nn.Module):
     """Encodes integers [B] or [B, C] as one-hot float32 [B, V]; it has no parameters.
 
@@ -128,7 +124,7 @@ class OneHot(nn.Module):
             EnvSpaceError: a category is outside its range (checked on the CPU only; on other
                 devices `scatter_` raises the error of the device).
         """
-        if obs.device.type == "cpu" and not _is_traced():
+        if obs.device.type == "cpu" and not is_recorded():
             column = torch.from_numpy(self._index(obs.numpy()) + self._column)
         else:
             column = obs.reshape(obs.shape[0], -1).long() + self.offset

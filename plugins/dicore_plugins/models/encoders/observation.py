@@ -85,7 +85,7 @@ class ObsEncoder(nn.Module):
         if self.nested is not None:
             flat: Tensor = self.nested.forward(obs)
             return flat
-        x = obs if obs.dtype is torch.float32 else obs.float()
+        x: Tensor = obs if obs.dtype is torch.float32 else obs.float()
         return x if x.dim() == 2 else x.reshape(x.shape[0], -1)
 
     def by_numpy(self) -> Callable[[Any], Array] | None:

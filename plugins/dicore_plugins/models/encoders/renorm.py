@@ -99,7 +99,8 @@ class BatchRenorm(nn.Module):
         with torch.no_grad():
             mean, var = _moments(x)
             r, d = self._correction(mean, var)
-        y: Tensor = _Normal.apply(x, scale, shift, mean, torch.rsqrt(var + _EPS), r, d)
+        columns = x, scale, shift, mean, torch.rsqrt(var + _EPS), r, d
+        y: Tensor = _Normal.apply(*columns)  # type: ignore[no-untyped-call] # torch leaves it untyped
         return y
 
     def _detached(self) -> tuple[Tensor, Tensor]:

@@ -205,7 +205,7 @@ class QAC(ActorWithQ):
         return act_by((self.actor,), self._views, self.encode.by_numpy())
 
     def _views(self) -> Callable[[Array], dict[str, Any]] | None:
-        actor = self.actor.by_numpy()
+        actor: Callable[[Array], Any] | None = self.actor.by_numpy()
         if actor is None or self._in_parts:
             return actor
 

@@ -256,7 +256,7 @@ class VAC(nn.Module):
 
     def _trunk(self, obs: Any) -> Tensor:
         encode, encoder = self._parts[:2]
-        x = encode.forward(obs)
+        x: Tensor = encode.forward(obs)
         return x if encoder is None else encoder.forward(x)
 
     def _of_features(self, x: Tensor, mode: Mode) -> dict[str, Any]:

@@ -123,7 +123,8 @@ class ExpertSteps:
 
     def take(self, index: Any) -> Batch:
         """Returns B samples by index."""
-        return self._steps[index]
+        taken: Batch = self._steps[index]
+        return taken
 
 
 def _acting(expert: Any) -> Any:

@@ -77,7 +77,8 @@ class SerialPipeline(TrainingPipeline):
         collector = StepCollector(
             cfg, parts.collect_mode, parts.collector_env, None, run=run, collector=parts.collector
         )
-        settings, learner = policy.command_mode.get_setting_learn, OffPolicyLearner
+        settings = policy.command_mode.get_setting_learn
+        learner: type[OffPolicyLearner] = OffPolicyLearner
         if getattr(cfg.policy.reward_model, "hindsight", False):
             from dicore_plugins.middleware.hindsight import HERLearner
 

@@ -44,7 +44,7 @@ class ACERConfig(IMPALAConfig):
     reduces: ClassVar[bool] = False
 
     model: Any = component("model", default="acer", help="network of actions and Q values")
-    learn: ACERLearnConfig = section(ACERLearnConfig)
+    learn: ACERLearnConfig = section(ACERLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.acer.policy:ACERPolicy")
 

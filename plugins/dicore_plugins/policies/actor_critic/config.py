@@ -19,7 +19,7 @@ from dicore_plugins.optimizers.config import (
 class ActorCriticLearnConfig(LearnConfig):
     """Options of learning from samples of the current policy."""
 
-    batch_size: int | None = option(
+    batch_size: int | None = option(  # type: ignore[assignment] # also None
         None, "samples per gradient update; None: all of a collect", ge=1
     )
     learning_rate_end: float = option(

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -16,6 +18,8 @@ from dicore.data import Batch, Tree, tree_map
 from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.samples import as_rows
+
+Array = npt.NDArray[np.float32]
 
 
 def minibatches(columns: dict[str, Any], order: Tensor, size: int) -> Iterator[Batch]:
@@ -52,16 +56,17 @@ def with_scaled_advantages(batch: Batch) -> Batch:
     return Batch({**batch.columns, "advantage": scaled}, len(batch))
 
 
-def in_chunks(function: Callable[[Any], Tensor], obs: Tree, size: int) -> Any:
+def in_chunks(function: Callable[[Any], Tensor], obs: Tree, size: int) -> Array:
     """Computes a number for each observation [B, ...], `size` at once: float32 [B], an array."""
     tensors = Batch({"obs": obs}).to_torch()
     with torch.inference_mode():
         starts = range(0, len(tensors), size)
         pieces = [function(tensors[start : start + size]["obs"]) for start in starts]
-    return torch.cat(pieces).float().cpu().numpy()
+    found: Array = torch.cat(pieces).float().cpu().numpy()
+    return found
 
 
-def log_prob_of(block: Batch, index_of: Callable[[Batch], Any]) -> Any:
+def log_prob_of(block: Batch, index_of: Callable[[Batch], Any]) -> Array:
     """Computes the log-probabilities of actions that were taken: float32 [T * N], an array.
 
     Args:
@@ -71,7 +76,8 @@ def log_prob_of(block: Batch, index_of: Callable[[Batch], Any]) -> Any:
     batch = Batch(tree_map(as_rows, dict(block.columns))).to_torch()
     with torch.inference_mode():
         log_prob, _ = log_prob_entropy(batch.columns, index_of(batch), mask_of(batch.get("obs")))
-    return log_prob.float().numpy()
+    found: Array = log_prob.float().numpy()
+    return found
 
 
 class Weights(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -158,12 +159,14 @@ class ActorCriticPolicy(Policy):
             batch = with_scaled_advantages(batch)
         weights = Weights.of(self._model, learn, settings)
         found = None if pull is None else self._losses_and_slopes(batch, output, weights, settings)
-        if found is None:
+        slopes: dict[str, Tensor] | None = None
+        if found is not None:
+            parts, info, slopes = found
+        else:
             log_prob, entropy = log_prob_entropy(
                 output, self._action_index(batch), mask_of(batch["obs"])
             )
-            found = *self._loss(batch, output["value"], log_prob, entropy, **settings), None
-        parts, info, slopes = found
+            parts, info = self._loss(batch, output["value"], log_prob, entropy, **settings)
         value_loss = parts.value * weights.unit
         loss = torch.add(parts.policy, value_loss, alpha=learn.value_weight)
         if weights.entropy:
@@ -270,7 +273,7 @@ class ActorCriticPolicy(Policy):
         return getattr(self._model, "rnn", None) is not None
 
     @cached_property
-    def _memory(self) -> Any:
+    def _memory(self) -> ModuleType:
         """What is different with a recurrent network."""
         from dicore_plugins.policies.actor_critic import recurrent
 
@@ -383,7 +386,10 @@ class ActorCriticPolicy(Policy):
         columns["log_prob"] = self._acted_log_prob(block).reshape(value.shape)
         made = Batch(columns, len(block))
         if self._recurrent:
-            return self._memory.as_sequences(made, int(self._cfg.collect.unroll_len), tail)
+            sequences: Batch = self._memory.as_sequences(
+                made, int(self._cfg.collect.unroll_len), tail
+            )
+            return sequences
         return flatten_time(made)
 
     def _advantages(self, block: Batch, tail: Tail | None) -> tuple[Any, Any]:
@@ -412,7 +418,10 @@ class ActorCriticPolicy(Policy):
         """Computes the values before and after each step: float32 [T, N] each."""
         if self._recurrent:
             with evaluating(self._switched):
-                return self._memory.block_values(self._model, block, tail, self._device)
+                value, next_value = self._memory.block_values(
+                    self._model, block, tail, self._device
+                )
+                return value, next_value
         shape = block["end"].shape
         rows = tree_map(as_rows, block["obs"])
         value = self._values(rows).reshape(shape)

@@ -63,7 +63,10 @@ class AWACPolicy(ContinuousQPolicy):
 
     def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
         noise = self._rng.standard_normal(output["mean"].shape, np.float32)
-        return np.clip(np.tanh(output["mean"]) + np.exp(output["log_std"]) * noise, -1, 1)
+        action: npt.NDArray[Any] = np.clip(
+            np.tanh(output["mean"]) + np.exp(output["log_std"]) * noise, -1, 1
+        )
+        return action
 
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "advantage_weight"]

@@ -76,6 +76,6 @@ class BCConfig(CloningConfig):
 
     offline: ClassVar[bool] = True
 
-    learn: BCLearnConfig = section(BCLearnConfig)
+    learn: BCLearnConfig = section(BCLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.bc.policy:BCPolicy")

@@ -136,4 +136,5 @@ class BCPolicy(CloningPolicy):
             )
         expert = {name: batch[name] for name in names}
         temperature = self._cfg.learn.distill_temperature
-        return distillation_error(expert, output, batch.get("weight"), mask, temperature)
+        loss: Tensor = distillation_error(expert, output, batch.get("weight"), mask, temperature)
+        return loss

@@ -50,7 +50,7 @@ class BCOConfig(DemonstrationsConfig, CloningConfig):
     rewarded: ClassVar[bool] = False
 
     model: Any = component("model", default="bco", help="network of actions, and inverse model")
-    learn: BCOLearnConfig = section(BCOLearnConfig)
+    learn: BCOLearnConfig = section(BCOLearnConfig)  # type: ignore[assignment] # replaces the base's options
     collect: BCOCollectConfig = section(BCOCollectConfig)
     other: BCOOtherConfig = section(BCOOtherConfig)
 

@@ -59,19 +59,15 @@ class BCOPolicy(FromDemonstrations, CloningPolicy):
     def _mode_of(self, output: Mapping[str, Any], mask: Any) -> Any:
         """Returns the most likely actions, as the network's distribution has them."""
         logit, mean = output.get("logit"), output.get("mean")
-        args = None if mean is None else mean.detach()
+        args = None if mean is None else self._actions.within(mean.detach())
         if logit is None:
-            return self._actions.within(args)
+            return args
         if not isinstance(logit, Tensor):
             masks = [None] * len(logit) if mask is None else mask
             heads = [_best(*pair) for pair in zip(logit, masks, strict=True)]
             return torch.stack(heads, 1)
         best = _best(logit, mask)
-        return (
-            best
-            if args is None
-            else {"action_type": best, "action_args": self._actions.within(args)}
-        )
+        return best if args is None else {"action_type": best, "action_args": args}
 
 
 def _mean_of(chosen: Tensor) -> Tensor:

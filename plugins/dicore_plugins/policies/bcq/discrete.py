@@ -50,4 +50,5 @@ class DiscreteBCQPolicy(DQNPolicy):
         logit, mask = self._model.imitation(batch["obs"]), mask_of(batch["obs"])
         action = self._action_index(batch["action"]).reshape(-1)
         loss, _ = bc_error({"logit": logit}, action, weight, mask)
-        return loss + self._cfg.learn.logit_weight * weighted_mean(logit.square().mean(1), weight)
+        logit_weight: float = self._cfg.learn.logit_weight
+        return loss + logit_weight * weighted_mean(logit.square().mean(1), weight)

@@ -73,7 +73,8 @@ class BCQPolicy(ContinuousQPolicy):
         std = log_std.exp()
         found = self._model.decoded(features, torch.addcmul(mean, std, self._normal(mean)))
         divergence = -0.5 * (1 + 2 * log_std - mean.square() - std.square()).mean()
-        return (found - action).square().mean() + 0.5 * divergence
+        loss: Tensor = (found - action).square().mean() + 0.5 * divergence
+        return loss
 
     def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
         action: npt.NDArray[Any] = output["action"]

@@ -14,6 +14,6 @@ class C51Config(DQNConfig):
     """Q-learning of the distribution of returns, over fixed atoms (Bellemare et al. 2017)."""
 
     model: Any = component("model", default="c51", help="network of the distributions")
-    learn: ValueLearnConfig = section(ValueLearnConfig)
+    learn: ValueLearnConfig = section(ValueLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.c51.policy:C51Policy")

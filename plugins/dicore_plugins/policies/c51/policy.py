@@ -25,5 +25,7 @@ class C51Policy(DistributionalPolicy):
     ) -> tuple[Tensor, Tensor, Tensor]:
         support = self._model.support
         with torch.no_grad():
-            target = c51_target(torch.softmax(next_output, 1), *bridged, support)
+            reward, done, value_gamma = bridged
+            probability = torch.softmax(next_output, 1)
+            target = c51_target(probability, reward, done, value_gamma, support)
         return *c51_loss(output, target, weight), target @ support

@@ -34,4 +34,5 @@ class DiscreteCQLPolicy(DQNPolicy):
             discrete_cql_error(head, taken, weight)
             for head, taken in zip(values, index.unbind(1), strict=True)
         ]
-        return torch.stack(losses).mean() * self._cfg.learn.conservative_weight
+        loss: Tensor = torch.stack(losses).mean() * self._cfg.learn.conservative_weight
+        return loss

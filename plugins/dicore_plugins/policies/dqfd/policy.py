@@ -59,7 +59,8 @@ class DQfDPolicy(FromDemonstrations, DQNPolicy):
             large_margin_error(head, each, demo, margin=self._cfg.learn.margin)
             for head, each in zip(heads, taken, strict=True)
         ]
-        return sum(losses[1:], losses[0]) / len(losses)
+        loss: Tensor = sum(losses[1:], losses[0]) / len(losses)
+        return loss
 
     def _one_step_target(self, batch: Batch) -> Any:
         """Computes y of single steps; see `_target`."""

@@ -156,7 +156,8 @@ class DTPolicy(Policy):
     def _unit(self, action: Tensor) -> Tensor:
         """Returns indices from 0 [B, L], or actions in [-1, 1] [B, L, A]."""
         if self._actions is None:
-            return action.long().reshape(action.shape[:2]) - self._cfg.action_start
+            start: int = self._cfg.action_start
+            return action.long().reshape(action.shape[:2]) - start
         return self._actions.unit(action.flatten(2))
 
     def _get_skipped_updates(self) -> int:

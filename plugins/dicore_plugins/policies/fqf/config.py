@@ -35,6 +35,6 @@ class FQFConfig(DQNConfig):
     """Q-learning of quantiles at learned fractions (Yang et al. 2019, FQF)."""
 
     model: Any = component("model", default="fqf", help="network of the quantiles")
-    learn: FQFLearnConfig = section(FQFLearnConfig)
+    learn: FQFLearnConfig = section(FQFLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.fqf.policy:FQFPolicy")

@@ -49,7 +49,7 @@ class IBCConfig(CloningConfig):
         " width of the action space; it halves in each iteration",
         gt=0,
     )
-    learn: IBCLearnConfig = section(IBCLearnConfig)
+    learn: IBCLearnConfig = section(IBCLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.ibc.policy:IBCPolicy")
 

@@ -23,6 +23,6 @@ class IQNConfig(DQNConfig):
     """Q-learning of quantiles at random fractions (Dabney et al. 2018, IQN)."""
 
     model: Any = component("model", default="iqn", help="network of the quantiles")
-    learn: IQNLearnConfig = section(IQNLearnConfig)
+    learn: IQNLearnConfig = section(IQNLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.iqn.policy:IQNPolicy")

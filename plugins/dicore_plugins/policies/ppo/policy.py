@@ -136,11 +136,10 @@ def _in_time(env_id: Any, end: Any) -> tuple[Any, Any]:
         int64 [T, N] and bool [T, N]; N is 1 if the environments have different numbers of samples.
     """
     count = len(np.unique(env_id))
-    index = np.arange(len(env_id))
     if not len(env_id) % count:
-        index = index.reshape(-1, count)
-        if (env_id[index] == env_id[:count]).all():
-            return index, end[index]
+        table = np.arange(len(env_id)).reshape(-1, count)
+        if (env_id[table] == env_id[:count]).all():
+            return table, end[table]
     index = np.argsort(env_id, kind="stable")
     last = np.append(env_id[index][1:] != env_id[index][:-1], True)
     return index[:, None], (end[index] | last)[:, None]

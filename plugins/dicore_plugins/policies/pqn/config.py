@@ -20,7 +20,7 @@ from dicore_plugins.policies.dqn.config import DQNConfig, EpsConfig
 class PQNLearnConfig(LearnConfig):
     """Options of learning."""
 
-    batch_size: int | None = option(
+    batch_size: int | None = option(  # type: ignore[assignment] # also None
         128, "samples per gradient update; None: all of a collect", ge=1
     )
     epoch_per_collect: int = option(
@@ -74,7 +74,7 @@ class PQNConfig(ActorCriticPolicyConfig):
         default={"type": "dqn", "layer_norm": True, "initial_bias": "uniform"},
         help="Q network; its layers should be normalised",
     )
-    learn: PQNLearnConfig = section(PQNLearnConfig)
+    learn: PQNLearnConfig = section(PQNLearnConfig)  # type: ignore[assignment] # replaces the base's options
     collect: PQNCollectConfig = section(PQNCollectConfig)
     other: PQNOtherConfig = section(PQNOtherConfig)
 

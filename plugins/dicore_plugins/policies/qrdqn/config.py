@@ -23,6 +23,6 @@ class QRDQNConfig(DQNConfig):
     """Q-learning of the distribution of returns, by quantiles (Dabney et al. 2018)."""
 
     model: Any = component("model", default="qrdqn", help="network of the quantiles")
-    learn: QRDQNLearnConfig = section(QRDQNLearnConfig)
+    learn: QRDQNLearnConfig = section(QRDQNLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.qrdqn.policy:QRDQNPolicy")

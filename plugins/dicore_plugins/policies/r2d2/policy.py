@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
@@ -39,7 +40,7 @@ _BRIDGED = ("reward", "done", "value_gamma", "bridge")
 class R2D2Policy(DQNPolicy):
     """DQN over a recurrent network, from sequences."""
 
-    config_class = R2D2Config
+    config_class: ClassVar[type[PolicyConfig]] = R2D2Config
     _cfg: R2D2Config
 
     def _check_values(self, model: nn.Module) -> None:

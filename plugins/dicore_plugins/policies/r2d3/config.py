@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
-from dicore_plugins.policies.dqn.config import DQNOtherConfig
-from dicore_plugins.policies.r2d2.config import R2D2Config, R2D2LearnConfig
+from dicore_plugins.policies.r2d2.config import R2D2Config, R2D2LearnConfig, R2D2OtherConfig
 
 _BUFFERS = two_buffers(0.25, type="advanced", alpha=0.9, beta=0.6, anneal_step=0)
 
@@ -30,7 +29,7 @@ class R2D3LearnConfig(R2D2LearnConfig):
 
 
 @frozen(kw_only=True)
-class R2D3OtherConfig(DQNOtherConfig):
+class R2D3OtherConfig(R2D2OtherConfig):
     """Options of exploration and replay."""
 
     replay_buffer: Any = component(

@@ -11,11 +11,12 @@ Shapes: B rows, A actions, H heads.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributional import soft_target
@@ -31,7 +32,7 @@ __all__ = ["SQNPolicy"]
 class SQNPolicy(DQNPolicy):
     """DQN with soft targets and Boltzmann exploration."""
 
-    config_class = SQNConfig
+    config_class: ClassVar[type[PolicyConfig]] = SQNConfig
     _cfg: SQNConfig
     _sampler = "eps_greedy_multinomial_sample"
 

@@ -63,7 +63,8 @@ class TD3Policy(ContinuousQPolicy):
         slope = torch.zeros_like(q)
         slope[0] = -1 / len(action)
         pull(torch.ops.aten.tanh_backward(pull_q(slope, frozen=True), action))
-        return -q[0].mean()
+        loss: Tensor = -q[0].mean()
+        return loss
 
     def _actor_loss(self, batch: Batch, action: Tensor) -> Tensor:
         """Computes the loss of the actor, a scalar, from its actions [B, A]."""
@@ -89,7 +90,8 @@ class TD3Policy(ContinuousQPolicy):
     def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
         action: npt.NDArray[Any] = np.tanh(output["mean"])
         noise = self._rng.standard_normal(action.shape, np.float32)
-        return np.clip(action + np.float32(self._noise_now) * noise, -1, 1)
+        noisy: npt.NDArray[Any] = np.clip(action + np.float32(self._noise_now) * noise, -1, 1)
+        return noisy
 
     def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
         """Computes the exploration noise at `envstep`."""

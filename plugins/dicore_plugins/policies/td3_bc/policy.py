@@ -25,4 +25,7 @@ class TD3BCPolicy(TD3Policy):
 
     def _actor_loss(self, batch: Batch, action: Tensor) -> Tensor:
         q = self._model.q(batch["obs"], action, frozen=True)[0]
-        return td3_bc_error(q, action, self._unit_action(batch["action"]), self._cfg.learn.alpha)
+        loss: Tensor = td3_bc_error(
+            q, action, self._unit_action(batch["action"]), self._cfg.learn.alpha
+        )
+        return loss
