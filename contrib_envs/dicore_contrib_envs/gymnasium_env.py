@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import attrs
 
@@ -19,6 +19,10 @@ from dicore.config.sections import EnvConfig
 from dicore.console import without_secrets
 from dicore.errors import ConfigError, EnvCreateError, MissingDependencyError
 from dicore_registry import code_paths
+
+if TYPE_CHECKING:
+    from dicore.run.env_factory import BuildContext
+
 
 _LOG = logging.getLogger("dicore.env")
 
@@ -91,7 +95,7 @@ class GymnasiumConfig(EnvConfig):
             **{**self.arguments(), **self.make_kwargs},
         )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Makes one environment.
 
         Raises:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["OneAtATime"]
 
@@ -23,7 +27,7 @@ class OneAtATime(gymnasium.Wrapper[Any, Any, Any, Any]):
         with _LOCK:
             return self.env.reset(**kwargs)
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: Tree) -> Any:
         with _LOCK:
             return self.env.step(action)
 

@@ -1,9 +1,18 @@
 """Columns from the environment to the loss: Batch, EnvBatch, Timestep."""
 
-from dicore.data.batch import Batch, EnvBatch, Row, Timestep, TimestepBatch
+from dicore.data.batch import (
+    Batch,
+    Columns,
+    EnvBatch,
+    Row,
+    State,
+    StateDict,
+    Timestep,
+    TimestepBatch,
+)
 from dicore.data.tree import Tree, tree_len, tree_map, tree_paths, tree_row, tree_stack
 
 __all__ = [
-    "Batch", "EnvBatch", "Row", "Timestep", "TimestepBatch", "Tree", "tree_len", "tree_map",
-    "tree_paths", "tree_row", "tree_stack",
+    "Batch", "Columns", "EnvBatch", "Row", "State", "StateDict", "Timestep", "TimestepBatch",
+    "Tree", "tree_len", "tree_map", "tree_paths", "tree_row", "tree_stack",
 ]  # fmt: skip

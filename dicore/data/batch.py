@@ -17,6 +17,12 @@ from dicore.data.tree import Tree, is_tensor, to_tensor, tree_len, tree_map, tre
 from dicore.errors import SchemaError
 
 Row = dict[str, Any]
+Columns = dict[str, Any]
+"""Columns, or the outputs of a network, by name; each is a `Tree`."""
+StateDict = dict[str, Any]
+"""What `state_dict` returns: values that a checkpoint can hold."""
+State = Mapping[str, Any]
+"""What `load_state_dict` takes."""
 V = TypeVar("V")
 
 

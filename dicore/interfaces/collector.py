@@ -27,8 +27,9 @@ class ISerialCollector(Contract, Protocol):
     envstep: int
     """Env steps collected so far; set on resume."""
 
-    total_episode_count: int
-    """Episodes collected so far."""
+    @property
+    def total_episode_count(self) -> int:
+        """Episodes collected so far."""
 
     @property
     def trajectory_end_idx(self) -> Any:

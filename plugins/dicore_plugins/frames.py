@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 import optree
 from numpy.lib.mixins import NDArrayOperatorsMixin
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["Chunk", "FrameWriter", "StackedFrames", "unpacked"]
 
@@ -350,7 +354,7 @@ def _unpack(frames: Array, rows: Array) -> StackedFrames:
     return StackedFrames(np.where(numbers < 0, -1, numbers + chunk.first), (chunk,))
 
 
-def unpacked(tree: Any) -> Any:
+def unpacked(tree: Tree) -> Any:
     """Returns a tree of columns in which packed stacks are `StackedFrames` again."""
     return optree.tree_map(
         lambda leaf: (

@@ -7,7 +7,10 @@ import pkgutil
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dicore.run.env_factory import BuildContext
 
 
 def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -48,7 +51,9 @@ def builds(path: str, takes: str = "device") -> Callable[..., Any]:
             `context`: all of it.
     """
 
-    def build(self: Any, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+    def build(
+        self: Any, ctx: BuildContext | None, *, model: Any | None = None, **parts: object
+    ) -> Any:
         """Makes the policy; `model` replaces the configured network."""
         given = ctx if takes == "context" else getattr(ctx, takes, None)
         parts = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -11,6 +11,10 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from dicore_contrib_envs.tasks.drawing import picture
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 Array = npt.NDArray[np.float32]
 TURN, MOVE, STOP = range(3)
@@ -66,7 +70,7 @@ class Moving(gymnasium.Env[Array, Any]):
             self._target = self.np_random.uniform(-1, 1, 2)
         return self._observation(), {"optimal_return": self.optimal_return()}
 
-    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Turns, moves or stops."""
         kind, (turn, stride) = self._parts(action)
         before = self._distance()
@@ -106,7 +110,7 @@ class Moving(gymnasium.Env[Array, Any]):
             cells[(x - px) ** 2 + (y - py) ** 2 <= radius**2] = colour
         return picture(cells, scale=4)
 
-    def _parts(self, action: Any) -> tuple[int, tuple[float, float]]:
+    def _parts(self, action: Tree) -> tuple[int, tuple[float, float]]:
         if self._values is None:
             turn, stride = action["action_args"]
             return int(action["action_type"]), (float(turn), float(stride))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -10,6 +10,10 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, MultiDiscrete
 
 from dicore_contrib_envs.tasks.drawing import picture
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 Array = npt.NDArray[np.float32]
 
@@ -50,7 +54,7 @@ class Nim(gymnasium.Env[Array, npt.NDArray[np.int64]]):
         self.left, self.to_play = int(self.np_random.choice(self._heaps)), 0
         return self._observation(), {}
 
-    def step(self, action: Any) -> tuple[Array, Array, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Array, Array, bool, bool, dict[str, Any]]:
         """Takes stones for the agent that is to play."""
         mover = self.to_play
         self.left -= min(self.left, int(action[mover]) + 1)

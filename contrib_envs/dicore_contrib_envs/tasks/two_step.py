@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -10,6 +10,10 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, MultiDiscrete
 
 from dicore_contrib_envs.tasks.drawing import picture
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 Array = npt.NDArray[np.float32]
 PAYOFF = np.array([[[7, 7], [7, 7]], [[0, 1], [1, 8]]], np.float32)
@@ -49,7 +53,7 @@ class TwoStep(gymnasium.Env[Array, npt.NDArray[np.int64]]):
         self._state = 0
         return self._observation(), {}
 
-    def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
         """Chooses a game, or plays it."""
         first, second = (int(each) for each in action)
         terminated = self._state > 0

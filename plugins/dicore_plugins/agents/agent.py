@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dicore.data import Batch, EnvBatch, Tree, tree_map, tree_row
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map, tree_row
 from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
@@ -125,7 +125,7 @@ class AgentBase(Policy):
         """Scales continuous actions to those of the environment."""
         return UnitActions(self._cfg, "cpu")
 
-    def env_actions(self, actions: Any) -> Any:
+    def env_actions(self, actions: Tree) -> Any:
         """Returns actions [K, ...] as the environment takes them.
 
         Discrete ones count from `policy.action_start`; continuous ones are scaled from [-1, 1] to
@@ -221,10 +221,10 @@ class AgentBase(Policy):
         detached = {k: v.detach() if isinstance(v, Tensor) else v for k, v in found.items()}
         return {"cur_lr": self._optimizer.learning_rate, **detached}
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         return {**self._state_dict_model(), "optimizer": self._optimizer.state_dict()}
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         self._load_state_dict_model(state)
         self._optimizer.load_state_dict(state["optimizer"])
 
@@ -255,7 +255,7 @@ class AgentBase(Policy):
             }
 
     def _act(
-        self, obs: Any, episodes: RunningEpisodes, *, deterministic: bool
+        self, obs: Tree, episodes: RunningEpisodes, *, deterministic: bool
     ) -> EnvBatch[dict[str, Any]]:
         batch = EnvBatch.of(obs)
         masks, hidden = episodes.of(batch.env_id)
@@ -273,10 +273,10 @@ class AgentBase(Policy):
             joined["hidden_state"] = self._joined(states)
         return batch.with_value({**joined, "mask": masks[:, 0]})
 
-    def _forward_collect(self, obs: Any, **_: Any) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Tree, **_: Any) -> EnvBatch[Any]:
         return self._act(obs, self._collecting, deterministic=False)
 
-    def _forward_eval(self, obs: Any) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Tree) -> EnvBatch[Any]:
         return self._act(obs, self._evaluating, deterministic=True)
 
     def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
@@ -288,7 +288,7 @@ class AgentBase(Policy):
     def _get_collect_state(self) -> dict[str, Any]:
         return self._collecting.state_dict()
 
-    def _set_collect_state(self, state: Mapping[str, Any]) -> None:
+    def _set_collect_state(self, state: State) -> None:
         self._collecting.load_state_dict(state)
 
     # ---- trajectories
@@ -299,7 +299,7 @@ class AgentBase(Policy):
     def _get_sample_stride(self) -> int:
         return int(self._cfg.collect.n_steps)
 
-    def _process_transition(self, obs: Any, output: dict[str, Any], timestep: Any) -> Any:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> Any:
         infos = {name: _info(timestep, name) for name in self._cfg.collect.infos}
         columns = super()._process_transition(obs, output, timestep)
         rest = {key: each for key, each in output.items() if key != "chosen"}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.agents.agent import AgentBase
 from dicore_plugins.agents.config import TeamConfig
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["Team"]
 
@@ -46,10 +49,10 @@ class Team(AgentBase):
     def _init_learn(self) -> None:
         """Each agent has its optimizer."""
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         members = {name: each.learn_mode.state_dict() for name, each in self._members.items()}
         return {**self._state_dict_model(), "members": members}
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         for name, each in self._members.items():
             each.learn_mode.load_state_dict(state["members"][name])

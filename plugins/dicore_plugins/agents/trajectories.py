@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore.errors import UsageError
 from dicore_plugins.samplers.memory import Memory
 from dicore_plugins.samplers.trajectory import flat_keys, nested_keys
@@ -65,12 +65,12 @@ class TrajectoryMemory:
             self.memory.store({key: np.stack([each[key] for each in first]) for key in first[0]})
             yield
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the chunks, and the trajectories that wait for those of other workers."""
         waiting = [[nested_keys(each) for each in queue] for queue in self._waiting]
         return {"memory": self.memory.state_dict(), "waiting": waiting}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned.
 
         Raises:
@@ -122,11 +122,11 @@ class RunningEpisodes:
         for env in [*self._rows] if env_id is None else env_id:
             self._rows.pop(int(env), None)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the recurrent states by environment and agent."""
         return {str(env): dict(row) for env, row in self._rows.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._rows = {
             int(env): {name: np.asarray(each) for name, each in row.items()}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore.run.checkpoint_store import read_state, write_state
@@ -141,11 +141,11 @@ class SampleBuffer:
         by_episode = self.capacity_in_episodes
         return fill_buffer(self, dataset, get_train_sample, by_episode=by_episode)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns samples, counts and the state of the random generator."""
         raise NotImplementedError
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; sampling continues identically."""
         raise NotImplementedError
 
@@ -205,12 +205,12 @@ def too_few_left(size: int, count: int, cfg: Any, *, replace: bool) -> Refused |
     )
 
 
-def as_array(column: Any) -> npt.NDArray[Any]:
+def as_array(column: Tree) -> npt.NDArray[Any]:
     """Returns a column as an array, a tensor from any device."""
     return np.asarray(array_of(column))
 
 
-def stored(column: Any) -> npt.NDArray[Any]:
+def stored(column: Tree) -> npt.NDArray[Any]:
     """Returns a copy of a column, in float32 if it is in float64."""
     array = as_array(column)
     return array.astype(np.float32 if array.dtype == np.float64 else array.dtype)

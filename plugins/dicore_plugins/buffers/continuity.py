@@ -6,14 +6,13 @@ Shapes: N steps pushed, K environments, `...` one observation.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import Batch, Tree, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import SchemaError
 from dicore_plugins.buffers.base import as_array
 
@@ -146,12 +145,12 @@ class Continuity:
             self._warned = True
             _LOG.warning("%s", text)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns what the last step of each environment led to."""
         last = {} if self._last is None else {"last": tree_map(np.asarray, self._last)}
         return {"env_id": self._ids, "open": self._open, **last}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._ids = np.array(state["env_id"], np.int64)
         self._open = np.array(state["open"], np.bool_)

@@ -5,8 +5,7 @@ Shapes: C the capacity, B samples drawn, `...` one sample.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,10 @@ import numpy.typing as npt
 from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_memory
+
+if TYPE_CHECKING:
+    from dicore.data import State
+
 
 __all__ = ["DeviceStorage", "PinnedStorage"]
 
@@ -60,7 +63,7 @@ class PinnedStorage:
 
     def clear(self) -> None: ...
 
-    def close(self, state: Mapping[str, Any] | None = None) -> None: ...
+    def close(self, state: State | None = None) -> None: ...
 
 
 class DeviceStorage:
@@ -124,7 +127,7 @@ class DeviceStorage:
     def clear(self) -> None:
         self._slots = self._index = None
 
-    def close(self, state: Mapping[str, Any] | None = None) -> None:
+    def close(self, state: State | None = None) -> None:
         self.clear()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import Batch
+from dicore.data import Batch, StateDict
 from dicore.errors import SchemaError
 from dicore_plugins.frames import Chunk, StackedFrames
 
@@ -132,7 +132,7 @@ class FrameStore:
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the frames, as a view, and the free slots among them."""
         if len(self._free):
             blank = np.zeros((len(self._free), *self.frames.shape[1:]), self.frames.dtype)

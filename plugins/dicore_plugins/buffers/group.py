@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore.interfaces.buffer import Refused
@@ -176,11 +176,11 @@ class BufferGroup:
         for buffer in self.buffers.values():
             getattr(buffer, "close", lambda: None)()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the state of each buffer by name."""
         return {name: buffer.state_dict() for name, buffer in self.buffers.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores the buffers.
 
         Raises:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, tree_map
+from dicore.data import Batch, State, tree_map
 from dicore.errors import DicoreError, ReplayCapacityError, SchemaError, UsageError
 from dicore.run.folder import RunLock
 from dicore.run.memory import available_bytes
@@ -118,7 +118,7 @@ def remove_abandoned(folder: Path, prefix: str) -> None:
         lock.release()
 
 
-def check_kind(state: Mapping[str, Any], key: str, what: str) -> None:
+def check_kind(state: State, key: str, what: str) -> None:
     """Raises UsageError if a state, of another kind of buffer, has no entry `key`."""
     if key not in state:
         raise UsageError(
@@ -131,7 +131,7 @@ _BY_SLOT = {"use_times", "priority", "mass", "collect_iter"}
 """Entries of a state that have a value for each slot."""
 
 
-def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
+def fitted(state: State, capacity: int) -> dict[str, Any]:
     """Returns a ring's state for a ring of `capacity` slots.
 
     The slots of a full ring stay as they are in a ring of the same capacity. In a larger one the

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import Batch, Tree, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayCapacityError, SchemaError
 
@@ -352,7 +352,7 @@ class Ring:
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the stored samples by slot, and the cursors; columns are views until a push."""
         stored = [store[: self.count] for store in self._stores]
         frames = [each.state_dict() for each in self._frame_stores]
@@ -363,7 +363,7 @@ class Ring:
             **({"frames": frames} if frames else {}),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; a larger ring gets the samples by age.
 
         Raises:
@@ -397,7 +397,7 @@ class Ring:
             self.push(samples[start : start + 4096])
         self.cursor, self.push_count = cursor % self.capacity, push_count
 
-    def close(self, state: Mapping[str, Any] | None = None) -> None:
+    def close(self, state: State | None = None) -> None:
         """Frees a storage; `state`, of the buffer, is kept with files that are kept."""
         if self._storage is not None:
             self._storage.close(state)

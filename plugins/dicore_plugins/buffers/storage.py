@@ -14,7 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.folder import RunLock
 from dicore_plugins.buffers import memory
 from dicore_plugins.buffers.memory import check_bytes
+
+if TYPE_CHECKING:
+    from dicore.data import State
+
 
 __all__ = ["FileStorage", "Storage", "is_kept", "read_kept", "storage_of"]
 
@@ -64,7 +68,7 @@ class Storage(Protocol):
     def clear(self) -> None:
         """Frees all columns."""
 
-    def close(self, state: Mapping[str, Any] | None = None) -> None:
+    def close(self, state: State | None = None) -> None:
         """Frees everything; `state` is that of the buffer, for files that are kept."""
 
 
@@ -167,7 +171,7 @@ class FileStorage:
             self._lock.release()
             self._lock = None
 
-    def close(self, state: Mapping[str, Any] | None = None) -> None:
+    def close(self, state: State | None = None) -> None:
         if self._target is not None and self._unfinished is not None and state is not None:
             by_address = {each.address: each for each in self._columns}
             for column in self._columns:

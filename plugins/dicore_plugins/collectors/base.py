@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, EnvBatch, tree_paths, tree_row
+from dicore.data import Batch, EnvBatch, State, StateDict, tree_paths, tree_row
 from dicore.errors import (
     ActionError,
     ClosedError,
@@ -71,7 +71,7 @@ class EpisodeStatistics:
         self._lengths.append(int(info.get("episode_length", recorded.get("l", 0))))
         del self._returns[:-_MOST], self._lengths[:-_MOST]  # where nobody asks for a report
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the episodes and the number of samples in this window."""
         return {
             "returns": list(self._returns),
@@ -79,7 +79,7 @@ class EpisodeStatistics:
             "train_sample_count": self.train_sample_count,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; the clock of the window starts now."""
         self.clear()
         self._returns = [float(each) for each in state["returns"]]
@@ -362,7 +362,7 @@ class SerialCollector:
         self.statistics.report(self._log, totals, train_iter)
         self.statistics.clear()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the counters, the statistics, and the policy's memory of running episodes."""
         return {
             "envstep": self.envstep,
@@ -373,7 +373,7 @@ class SerialCollector:
             "policy": mode_attribute(self._policy, "collect_state", None),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned.
 
         The policy's memory of running episodes is cleared if the manager, whose state is loaded

@@ -5,14 +5,14 @@ Shapes: T steps, N environments, K of them, `...` one item.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import Batch, Tree, tree_map, tree_paths
+from dicore.data import Batch, State, StateDict, Tree, tree_map, tree_paths
 from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError
 from dicore.interfaces.policy import Tail
@@ -349,7 +349,7 @@ class Block:
         self.valid[:] = True
         self._finals.clear()
 
-    def state_dict(self) -> dict[str, Any] | None:
+    def state_dict(self) -> StateDict | None:
         """Returns the rows and their finals; None if there are none."""
         steps, start = int(self.rows.max()), self._spent or 0
         if not steps:
@@ -374,7 +374,7 @@ class Block:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Block:
+    def from_state(cls, state: State) -> Block:
         """Returns a block with the rows that `state_dict` returned."""
         end = np.asarray(state["end"])
         block = cls(end.shape[1])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["NaiveCommander", "OneVsOneCommander", "SoloCommander"]
 
@@ -62,11 +66,11 @@ class NaiveCommander:
         """Stores the progress of a learner."""
         self.learner_info[task_id] = dict(info)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the numbers of the tasks assigned so far."""
         return dict(self._numbers)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continues to number tasks after those of an earlier coordinator."""
         self._numbers = {name: int(state.get(name, 0)) for name in self._numbers}
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import Section, component, components, frozen, option, section
 from dicore.config.sections import PipelineConfig
 from dicore_plugins.pipelines.serial.config import repeated_loggers
+
+if TYPE_CHECKING:
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["DistConfig", "DistSystemConfig", "comm_of"]
 
@@ -141,7 +145,7 @@ class DistConfig(PipelineConfig):
             if getattr(system, name):
                 yield f"system.{name}", "has no effect with ray; expected 0"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Creates the pipeline."""
         from dicore_plugins.comm.pipeline import DistPipeline
 

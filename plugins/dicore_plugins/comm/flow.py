@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dicore.data import Batch
+from dicore.data import Batch, Columns
 from dicore.errors import DicoreError
 from dicore_plugins.comm.exchange import Store
 from dicore_plugins.comm.rounds import Share
@@ -93,7 +93,7 @@ class BlockBuffer:
             with self._lock:
                 self._buffer.update(info)
 
-    def _by_block(self, columns: dict[str, Any]) -> list[dict[str, Any]]:
+    def _by_block(self, columns: Columns) -> list[dict[str, Any]]:
         blocks, rows = columns.pop("block"), columns.pop("row")
         order = np.argsort(blocks, kind="stable")
         numbers, starts = np.unique(blocks[order], return_index=True)

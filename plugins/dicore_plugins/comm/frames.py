@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore.data.json_codec import Block, decode_state, encode_state
 from dicore.errors import CheckpointError, CheckpointWriteError, UsageError
 from dicore.run.atomic import read_regular
@@ -204,7 +204,7 @@ def _without_batches(value: Any) -> Any:
     return value
 
 
-def _array(column: Any) -> Any:
+def _array(column: Tree) -> Any:
     """Returns a column whose memory is plain; array-likes such as frame stacks are copied."""
     if isinstance(column, Mapping):
         return {key: _array(each) for key, each in column.items()}

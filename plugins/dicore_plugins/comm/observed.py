@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dicore.run.env_factory import BuildContext, spec_of
 from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_plugins.comm.coordinator import Coordinator
 from dicore_plugins.comm.exchange import Store
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["POLICY", "Observed"]
 
@@ -56,11 +60,11 @@ class Observed:
         coordinator.on_block, coordinator.on_learn_info = self._collected, self._learned
         coordinator.budget.of(self.policy.collect_mode)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the counters."""
         return {"env_step": self._env_steps(), "best": self._best}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores the best return; a restarted coordinator reads the counters in its journal."""
         self._best = float(state["best"])
 
@@ -135,10 +139,10 @@ class _Remembered:
     def __init__(self) -> None:
         self.layers: Sequence[Any] = ()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns it as the part `env` of an evaluator's state."""
         return {"env": {"layers": [list(each) for each in self.layers]}}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self.layers = state["env"]["layers"]

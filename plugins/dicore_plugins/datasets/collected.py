@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dicore.data import Batch
+from dicore.data import Batch, Columns, Tree
 from dicore.errors import SchemaError
 from dicore.run.checkpoint_io import TENSORS, read_state, verify
 from dicore_plugins.buffers.frame_store import restored
@@ -81,11 +81,11 @@ def _with_stacks(folder: Path) -> dict[str, Any]:
     """Reads samples with frame stacks, each frame of which is stored once."""
     state = read_state(folder)
     samples, _ = restored(Batch(dict(state["columns"])), state["frames"])
-    columns: dict[str, Any] = _leafwise(samples.columns, _in_memory)
+    columns: Columns = _leafwise(samples.columns, _in_memory)
     return columns
 
 
-def _leafwise(tree: Any, fn: Any) -> Any:
+def _leafwise(tree: Tree, fn: Any) -> Any:
     if isinstance(tree, dict):
         return {key: _leafwise(each, fn) for key, each in tree.items()}
     return fn(tree)
@@ -111,5 +111,5 @@ def _mapped(file: Path, skeleton: Mapping[str, Any]) -> dict[str, Any]:
         offset = 8 + length + header[node["at"]]["data_offsets"][0]
         return Stored(shape, dtype, partial(mapped, file, dtype, shape, offset))
 
-    columns: dict[str, Any] = describe(skeleton)
+    columns: Columns = describe(skeleton)
     return columns

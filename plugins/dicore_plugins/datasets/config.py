@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import ComponentConfig, fields_of, frozen, option
 from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IDataset
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = [
     "AutoConfig", "CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig",
@@ -102,7 +107,7 @@ class NpzConfig(TableConfig):
 
     suffixes: ClassVar[tuple[str, ...]] = (".npz",)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IDataset:
         """Opens the file."""
         from dicore_plugins.datasets.npz import NpzDataset
 
@@ -122,7 +127,7 @@ class HDF5Config(TableConfig):
 
     suffixes: ClassVar[tuple[str, ...]] = (".hdf5", ".h5")
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IDataset:
         """Opens the file."""
         from dicore_plugins.datasets.hdf5 import HDF5Dataset
 
@@ -146,7 +151,7 @@ class MinariConfig(DatasetConfig):
         """Returns None if a path is given: ids are looked up when a data set is opened."""
         return None if self.path else DatasetConfig.absent(self)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IDataset:
         """Opens the data set."""
         from dicore_plugins.datasets.minari_data import MinariDataset
 
@@ -166,7 +171,7 @@ class CollectedConfig(DatasetConfig):
             return f"{self.path}: no samples in this folder"
         return DatasetConfig.absent(self)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IDataset:
         """Opens the folder."""
         from dicore_plugins.datasets.collected import CollectedDataset
 
@@ -183,7 +188,7 @@ class AutoConfig(TableConfig):
 
     path: str = option("", "file, folder, or id of a local data set of Minari; required")
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IDataset:
         """Opens the data set.
 
         Raises:
@@ -198,7 +203,8 @@ class AutoConfig(TableConfig):
                     hint=f"remove pipeline.dataset.{name}",
                 )
         options = {name: self[name] for name in names if name in self and name != "type"}
-        return cls(**options).build(ctx, **parts)
+        dataset: IDataset = cls(**options).build(ctx, **parts)
+        return dataset
 
     def absent(self) -> str | None:
         """Returns why nothing is at the path; see `DatasetConfig`."""

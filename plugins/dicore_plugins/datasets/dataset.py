@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Discrete
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, Tree, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore_plugins.buffers.ring import Ring, as_sequences
@@ -221,7 +221,7 @@ class TransitionDataset:
         """
         return _split(tree_map(self._moments, self._columns[column]))
 
-    def _moments(self, column: Any) -> Any:
+    def _moments(self, column: Tree) -> Any:
         shift = column.take(np.arange(1), 0, None, "clip").astype(np.float64)
         total = np.zeros((2, *column.shape[1:]))
         for start in range(0, self._steps, _SOME):
@@ -315,11 +315,11 @@ class TransitionDataset:
             raise IndexError(f"samples are numbered 0 to {self._count - 1}, got {wrong}")
         return found
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the hash of the content, for a run that is resumed."""
         return {"fingerprint": self.fingerprint}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Checks that the content is that of the saved run.
 
         Raises:
@@ -389,7 +389,7 @@ class RowsOf:
         dtype: Dtype of what is drawn.
     """
 
-    def __init__(self, column: Any, rows: Rows, count: int, dtype: Any) -> None:
+    def __init__(self, column: Tree, rows: Rows, count: int, dtype: Any) -> None:
         self.shape = (count, *column.shape[1:])
         self.dtype = np.dtype(dtype)
         self._column = column

@@ -268,7 +268,7 @@ def _check_lengths(file: str, found: Mapping[str, Tree], keys: Mapping[str, str]
     )
 
 
-def _flags(file: str, column: Any, key: str) -> npt.NDArray[np.bool_]:
+def _flags(file: str, column: Tree, key: str) -> npt.NDArray[np.bool_]:
     """Returns a column of 0 and 1 as bools."""
     values = _flat(np.asarray(column.load()))
     wrong = np.flatnonzero((values != 0) & (values != 1))

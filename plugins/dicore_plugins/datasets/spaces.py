@@ -6,12 +6,16 @@ import json
 import logging
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
 
 from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["recorded_spaces", "space_from", "space_text"]
 
@@ -115,7 +119,7 @@ def recorded_spaces(dataset: Any) -> tuple[spaces.Space[Any], spaces.Space[Any]]
     return obs, _actions(dataset.actions) if action is None else action
 
 
-def _observations(column: Any) -> spaces.Space[Any]:
+def _observations(column: Tree) -> spaces.Space[Any]:
     if isinstance(column, dict):
         return spaces.Dict({key: _observations(each) for key, each in column.items()})
     shape, dtype = column.shape[1:], column.dtype
@@ -126,7 +130,7 @@ def _observations(column: Any) -> spaces.Space[Any]:
     return spaces.Box(-np.inf, np.inf, shape, dtype.type)
 
 
-def _actions(column: Any) -> spaces.Space[Any]:
+def _actions(column: Tree) -> spaces.Space[Any]:
     if isinstance(column, dict):
         return spaces.Dict({key: _actions(each) for key, each in column.items()})
     if column.dtype.kind == "f":

@@ -6,12 +6,17 @@ Shapes: B samples, one for each step.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore_plugins.datasets.config import AutoConfig, CollectedConfig, reader_of
+
+if TYPE_CHECKING:
+    from typing import Any
+
 
 __all__ = ["episode_to_transitions", "episode_to_transitions_filter"]
 
@@ -72,7 +77,7 @@ def episode_to_transitions_filter(
 def _written(
     source: str | Path, target: str | Path, nstep: int, discount: float, least: float
 ) -> Batch:
-    dataset = AutoConfig(path=str(source), nstep=nstep, discount_factor=discount).build(None)
+    dataset: Any = AutoConfig(path=str(source), nstep=nstep, discount_factor=discount).build(None)
     returns, end = dataset.returns, dataset.end
     if not (returns >= least).any():
         raise UsageError(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_plugins.collectors.block import from_plain, joined_blocks
 from dicore_plugins.collectors.budget import env_steps_of
@@ -322,7 +322,7 @@ class CollectorGroup:
 
     # ---- state and end
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the counters; running episodes are not saved, they begin anew when resumed."""
         return {
             "envstep": self.envstep,
@@ -333,7 +333,7 @@ class CollectorGroup:
             "statistics": self.statistics.state_dict(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; processes get other episodes than before."""
         self.envstep = int(state["envstep"])
         self.total_episode_count = int(state["total_episode_count"])

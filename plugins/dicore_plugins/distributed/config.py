@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import Section, components, frozen, option, section
 from dicore.config.sections import PipelineConfig
 from dicore_plugins.pipelines.serial.config import repeated_loggers
+
+if TYPE_CHECKING:
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -72,7 +75,7 @@ class ParallelConfig(PipelineConfig):
         """Yields loggers that are named twice."""
         yield from repeated_loggers(self.logger)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Creates the pipeline."""
         from dicore_plugins.distributed.pipeline import ParallelPipeline
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import UsageError
 from dicore.interfaces.evaluator import EvalResult
@@ -16,6 +16,10 @@ from dicore_plugins.distributed.runtime import RayRuntime
 from dicore_plugins.distributed.weights import as_arrays
 from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
 from dicore_plugins.middleware.callbacks import BEST_EVALUATION, EvalSettings, eval_kwargs
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["ParallelEvaluation", "RemoteEvaluator"]
 
@@ -70,7 +74,7 @@ class RemoteEvaluator(ScheduledEvaluator):
         """Whether the last evaluations reached the stop value."""
         return bool(getattr(self._local, "has_stopped", False))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the state of the configured evaluator."""
         return dict(self._local.state_dict())
 
@@ -255,7 +259,7 @@ class ParallelEvaluation:
         if result.stop:
             task.finish = True
 
-    def _save(self, ctx: OnlineRLContext, state: Mapping[str, Any] | None) -> None:
+    def _save(self, ctx: OnlineRLContext, state: State | None) -> None:
         """Saves what was evaluated as the best checkpoint."""
         best, run = self._evaluator.best_return, self._run
         if run is not None and state is not None:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from dicore.config import NamedConfig
-from dicore.data import Batch
+from dicore.data import Batch, Columns, State, StateDict
 from dicore.errors import DicoreError
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.distributed.gradients import average_gradients, join_group, leave_group
@@ -93,7 +93,7 @@ class LearnerRole:
         self._learner.load_state_dict(as_tensors(state))
 
     def train(
-        self, columns: dict[str, Any], length: int, env_step: int, kwargs: Mapping[str, Any] | None
+        self, columns: Columns, length: int, env_step: int, kwargs: Mapping[str, Any] | None
     ) -> Any:
         """Makes the updates of a share of a batch; returns its priorities, or None."""
         results = self._learner.train(Batch(columns, length), env_step, kwargs)
@@ -230,11 +230,11 @@ class LearnerGroup:
             self._result(process, call)
         self._joined = True
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the state of learner 0; the others have the same parameters."""
         return dict(self._learner.state_dict())
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._learner.load_state_dict(state)
 

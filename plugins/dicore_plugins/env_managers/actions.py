@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy import ndarray
 
-from dicore.data import EnvBatch
+from dicore.data import EnvBatch, Tree
 from dicore.errors import ActionError, EnvStateError, NonFiniteError, SchemaError
 
 __all__ = ["ActionCheck", "ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"]
@@ -42,14 +42,14 @@ class ActionCheck(Protocol):
 
     ragged: bool
 
-    def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
         """Returns the actions one by one; none shares memory with `actions`.
 
         Raises:
             ActionError: an action is not in the space.
         """
 
-    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
         """Returns the actions [K, ...] that a vector env takes; raises as the call does."""
 
     def draw(self, count: int, rng: np.random.Generator) -> Any:
@@ -72,11 +72,11 @@ class DiscreteActions:
         self._known = frozenset(range(self._low, self._low + min(self._n, 65_536)))
         self.legal = self._known if self._dtype == _INT64 else frozenset()
 
-    def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
         iterable: Iterable[Any] = self.stacked(actions, env_ids)
         return iterable  # of np.int64: gymnasium checks them faster than ints
 
-    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
         array = actions
         if array.__class__ is not ndarray or array.dtype is not _INT64 or array.ndim != 1:
             array = self._convert(np.asarray(actions), env_ids)
@@ -145,11 +145,11 @@ class ArrayActions:
         self._ends = (ends[0].item(), ends[1].item()) if alike else None
         self.clipped = 0
 
-    def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
         iterable: Iterable[Any] = self.stacked(actions, env_ids)
         return iterable
 
-    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
         array = np.asarray(actions)
         kinds = "fiu" if self._dtype.kind == "f" else "iub"
         if array.shape != (len(env_ids), *self._shape) or array.dtype.kind not in kinds:
@@ -225,19 +225,19 @@ class NestedActions:
         self._parts = {key: action_check_of(part, clip=clip) for key, part in items}
         self.ragged = any(part.ragged for part in self._parts.values())
 
-    def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
         columns = self._columns(actions, lambda part, each: part(each, env_ids), env_ids)
         rows = zip(*columns, strict=True)
         if self._dict:
             return [dict(zip(self._parts, row, strict=True)) for row in rows]
         return list(rows)
 
-    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
         columns = self._columns(actions, lambda part, each: part.stacked(each, env_ids), env_ids)
         return dict(zip(self._parts, columns, strict=True)) if self._dict else tuple(columns)
 
     def _columns(
-        self, actions: Any, check: Callable[[ActionCheck, Any], Any], env_ids: Sequence[int]
+        self, actions: Tree, check: Callable[[ActionCheck, Any], Any], env_ids: Sequence[int]
     ) -> list[Any]:
         try:
             return [check(part, actions[key]) for key, part in self._parts.items()]
@@ -271,7 +271,7 @@ class OtherActions:
     def __init__(self, space: Any, *, clip: bool) -> None:
         self._space = space
 
-    def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
         rows = list(actions)
         for env_id, action in zip(env_ids, rows, strict=True):
             if not self._space.contains(action):
@@ -281,7 +281,7 @@ class OtherActions:
                 )
         return rows
 
-    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
         return tuple(self(actions, env_ids))
 
     def draw(self, count: int, rng: np.random.Generator) -> Any:

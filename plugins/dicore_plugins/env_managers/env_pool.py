@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from threading import Thread
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import (
     DicoreError,
@@ -27,6 +27,10 @@ from dicore_plugins.env_managers.adapt import (
     innermost,
 )
 from dicore_plugins.env_managers.faults import described
+
+if TYPE_CHECKING:
+    from dicore.data import State, Tree
+
 
 __all__ = ["EnvPool", "Results", "advice", "close_all", "interrupted"]
 
@@ -302,7 +306,7 @@ class EnvPool:
 
         return state_of(core)
 
-    def load_state(self, env_id: int, state: Mapping[str, Any]) -> bool:
+    def load_state(self, env_id: int, state: State) -> bool:
         """Restores what `state_of` returned, after a reset; returns whether it could."""
         from dicore_plugins.env_managers.replay import load_state
 
@@ -331,7 +335,7 @@ class EnvPool:
         self._layers.load(env_id, states)
 
 
-def interrupted(action: Any) -> Any:
+def interrupted(action: Tree) -> Any:
     """The step of an environment whose last step was interrupted, until it is reset."""
     raise EnvStateError("the step before was interrupted", hint="reset the environment")
 

@@ -10,13 +10,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dicore.errors import DicoreError, EnvError, EnvStateError, UsageError
 from dicore.interfaces.env_manager import EnvState
 from dicore.run.random import ambient_streams, episode_seed
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict, Tree
+
 
 __all__ = [
     "AbnormalEpisodes",
@@ -340,7 +344,7 @@ class EpisodeSeeds:
         self.episodes = [0] * self._env_num
         self._since = dict.fromkeys(self._since, 0)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns seeds and counters."""
         return {
             "run_seed": self._run_seed,
@@ -351,7 +355,7 @@ class EpisodeSeeds:
             "episodes": list(self.episodes),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._run_seed, self._role = state["run_seed"], state["role"]
         self._dynamic = state["dynamic"]
@@ -408,7 +412,7 @@ def reset_ended(manager: Any, env_ids: Iterable[int]) -> None:
         manager.reset(waiting)
 
 
-def resized(state: Mapping[str, Any], env_num: int) -> Mapping[str, Any]:
+def resized(state: State, env_num: int) -> Mapping[str, Any]:
     """Returns a manager's state for another number of environments, without running episodes.
 
     Environments that are in both keep their counters, parameters and layers.
@@ -431,7 +435,7 @@ def resized(state: Mapping[str, Any], env_num: int) -> Mapping[str, Any]:
 
 
 def running_episode(
-    env_id: int, obs: Any, episodes: Episodes, pool: Any, action_log: Any
+    env_id: int, obs: Tree, episodes: Episodes, pool: Any, action_log: Any
 ) -> dict[str, Any]:
     """Returns what brings a running episode back: see `ManagedEnvs.state_dict`."""
     now = episodes.state[env_id]

@@ -9,13 +9,17 @@ import re
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dicore import errors
 from dicore.console import without_secrets
 from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = [
     "LARGEST", "RemoteError", "after_failures", "all_of", "data_error", "described", "flag_fault",
@@ -57,7 +61,7 @@ def warn_no_effect(name: str) -> None:
 
 
 def step_error(
-    env_id: int, where: str, seed: int, action: Any, error: BaseException
+    env_id: int, where: str, seed: int, action: Tree, error: BaseException
 ) -> EnvStepError:
     """Returns the error for a step that raised; the caller chains the cause.
 
@@ -111,7 +115,7 @@ def data_error(env_id: int, where: str, seed: int, fault: Fault) -> DicoreError:
     )
 
 
-def reward_fault(reward: Any, shape: tuple[int, ...] = ()) -> tuple[Any, Fault | None]:
+def reward_fault(reward: Tree, shape: tuple[int, ...] = ()) -> tuple[Any, Fault | None]:
     """Converts a reward of any form: a bool, an array of shape (1,), a torch scalar.
 
     Returns:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.config.sections import ManagerConfig
-from dicore.data import tree_row
+from dicore.data import State, StateDict, tree_row
 from dicore.errors import (
     ClosedError,
     DicoreError,
@@ -360,7 +360,7 @@ class ManagedEnvs:
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns seeds, counters, remembered reset parameters and the running episodes.
 
         With `record_actions`, `running` holds for each running episode its seed, the actions since
@@ -390,7 +390,7 @@ class ManagedEnvs:
             **({} if layers is None else {"layers": layers}),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned, now or at the launch; running episodes continue.
 
         An episode that cannot be replayed (its actions are not known, or the environment is not

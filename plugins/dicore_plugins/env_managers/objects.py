@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.faults import Fault
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["Objects"]
 
@@ -49,7 +53,7 @@ class Objects:
         good = isinstance(block, np.ndarray) and block.shape == (count,)
         return block if good and all(map(self._space.contains, block)) else None
 
-    def fault(self, obs: Any) -> Fault | None:
+    def fault(self, obs: Tree) -> Fault | None:
         """Returns why one observation is invalid, or None."""
         if self._space.contains(obs):
             return None
@@ -60,14 +64,14 @@ class Objects:
         """Returns no messages: a value out of bounds is invalid."""
         return {}
 
-    def try_write(self, block: Any, row: int, obs: Any) -> bool:
+    def try_write(self, block: Any, row: int, obs: Tree) -> bool:
         """Stores a copy of one observation; returns whether it is valid."""
         if not self._space.contains(obs):
             return False
         self.write(block, row, obs)
         return True
 
-    def write(self, block: Any, row: int, obs: Any) -> None:
+    def write(self, block: Any, row: int, obs: Tree) -> None:
         """Stores a copy of one observation."""
         block[row] = copy.deepcopy(obs)
 

@@ -10,7 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,10 @@ from numpy import array, ndarray
 
 from dicore.errors import EnvSpaceError, NonFiniteError
 from dicore_plugins.env_managers.faults import Fault
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["BoundsWarning", "Fault", "Leaf", "Nested", "ObsBuffers", "obs_buffers_of", "storage_of"]
 
@@ -138,7 +142,7 @@ class Leaf:
         except RuntimeWarning:
             return False
 
-    def fault(self, obs: Any) -> Fault | None:
+    def fault(self, obs: Tree) -> Fault | None:
         """Returns why one observation is invalid, or None."""
         try:
             value = np.asarray(obs)
@@ -179,7 +183,7 @@ class Leaf:
         value, least, most = block[tuple(bad[0])], low[tuple(index)], high[tuple(index)]
         return {self.path: f"{self.name}{index or ''} is {value}, out of bounds {least} to {most}"}
 
-    def try_write(self, block: Array, row: int, obs: Any) -> bool:
+    def try_write(self, block: Array, row: int, obs: Tree) -> bool:
         """Stores one observation; returns whether it is valid (else use `fault` and `write`)."""
         if obs.__class__ is not ndarray or obs.dtype is not self.dtype or obs.shape != self.shape:
             return False
@@ -191,7 +195,7 @@ class Leaf:
         except RuntimeWarning:
             return False
 
-    def write(self, block: Array, row: int, obs: Any) -> None:
+    def write(self, block: Array, row: int, obs: Tree) -> None:
         """Stores one observation that `fault` found valid, with a cast."""
         block[row] = self._cast(np.asarray(obs))
 
@@ -268,7 +272,7 @@ class Nested:
             return None
         return None if any(part is None for part in parts.values()) else self._join(parts)
 
-    def fault(self, obs: Any) -> Fault | None:
+    def fault(self, obs: Tree) -> Fault | None:
         """Returns why one observation is invalid, or None."""
         if self._kind is dict:
             keys = set(obs) if hasattr(obs, "keys") else None
@@ -296,7 +300,7 @@ class Nested:
             found |= part.outside(block[key])
         return found
 
-    def try_write(self, block: Any, row: int, obs: Any) -> bool:
+    def try_write(self, block: Any, row: int, obs: Tree) -> bool:
         """Stores one observation; see `Leaf.try_write`."""
         if obs.__class__ is not self._kind or len(obs) != len(self._parts):
             return False
@@ -307,7 +311,7 @@ class Nested:
         except LookupError:
             return False
 
-    def write(self, block: Any, row: int, obs: Any) -> None:
+    def write(self, block: Any, row: int, obs: Tree) -> None:
         """Stores one observation that `fault` found valid, with a cast."""
         for key, part in self._parts.items():
             part.write(block[key], row, obs[key])

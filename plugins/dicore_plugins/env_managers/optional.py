@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import MissingDependencyError
 from dicore_plugins.env_managers.adapt import Adapted, adapt
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["random_action", "recorded"]
 
@@ -37,7 +41,7 @@ def recorded(env: Adapted, env_id: int, folder: str) -> Adapted:
         current = new.step
         return new.reset(**kwargs)
 
-    def step(action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def step(action: Tree) -> tuple[Any, Any, Any, Any, Any]:
         return current(action)
 
     return Adapted(new.env, new.core, step, reset, env.time_limit)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import optree
 
-from dicore.data import tree_row
+from dicore.data import State, Tree, tree_row
 from dicore_plugins.env_managers.faults import described
 
 __all__ = ["load_state", "repeated", "same", "state_of"]
@@ -32,7 +32,7 @@ def state_of(env: Any) -> dict[str, Any] | None:
     return {"env": copy.deepcopy(dict(env.get_state())), "np_random": generator}
 
 
-def load_state(env: Any, state: Mapping[str, Any]) -> None:
+def load_state(env: Any, state: State) -> None:
     """Restores what `state_of` returned."""
     env.set_state(state["env"])
     if state["np_random"] is not None:
@@ -76,7 +76,7 @@ def repeated(pool: Any, storage: Any, env_id: int, actions: Sequence[Any], ready
     return True
 
 
-def same(obs: Any, other: Any) -> bool:
+def same(obs: Tree, other: Any) -> bool:
     """Returns whether two observations are equal."""
     leaves, others = optree.tree_leaves(obs), optree.tree_leaves(other)
     return len(leaves) == len(others) and all(map(np.array_equal, leaves, others))

@@ -18,6 +18,7 @@ from dicore_plugins.env_wrappers.frame_stack import Frame, LazyFrames
 from dicore_plugins.frames import Chunk, FrameWriter, StackedFrames
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore_plugins.env_managers.observations import Leaf
 
 __all__ = ["SharedStacks", "StackLeaf"]
@@ -65,7 +66,7 @@ class StackLeaf:
                 self._held.append(each)  # frames received again are known while they are alive
         return StackedFrames(np.array(numbers, np.int64), (*chunks.values(),))
 
-    def _numbers(self, obs: Any, chunks: dict[int, Chunk]) -> list[int] | None:
+    def _numbers(self, obs: Tree, chunks: dict[int, Chunk]) -> list[int] | None:
         """Returns the numbers of the frames of one stack, and adds their chunks to `chunks`."""
         if obs.__class__ is not LazyFrames:
             obs = self._lazy(obs)
@@ -82,7 +83,7 @@ class StackLeaf:
             numbers.append(frame.number)
         return numbers
 
-    def _lazy(self, obs: Any) -> LazyFrames | None:
+    def _lazy(self, obs: Tree) -> LazyFrames | None:
         """Returns a stack that came as an array, for instance through a wrapper, as frames."""
         if self._whole.fault(obs) is not None:
             return None
@@ -138,7 +139,7 @@ class StackLeaf:
         self._last = array.copy(), stacks
         return stacks.copy()
 
-    def fault(self, obs: Any) -> Fault | None:
+    def fault(self, obs: Tree) -> Fault | None:
         """Returns why one observation is invalid, or None."""
         if obs.__class__ is LazyFrames and len(obs.frames) == self._depth:
             faults = (self._frame.fault(frame.array) for frame in obs.frames)
@@ -149,7 +150,7 @@ class StackLeaf:
         """Returns a message by path if a value is outside of the bounds."""
         return self._whole.outside(np.asarray(block)) if self._whole.bounded else {}
 
-    def try_write(self, block: StackedFrames | SharedStacks, row: int, obs: Any) -> bool:
+    def try_write(self, block: StackedFrames | SharedStacks, row: int, obs: Tree) -> bool:
         """Stores one observation; returns whether it is valid."""
         if isinstance(block, SharedStacks):
             stack = obs if obs.__class__ is LazyFrames else self._lazy(obs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import gymnasium
@@ -16,6 +16,10 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 
 from dicore_plugins.frames import ArrayLike, Chunk
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["Frame", "LazyFrameStack", "LazyFrames", "StackedBox"]
 
@@ -141,11 +145,11 @@ class LazyFrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._stacks.clear()
         return self._shown(obs), info
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._shown(obs), reward, terminated, truncated, info
 
-    def _shown(self, obs: Any) -> Any:
+    def _shown(self, obs: Tree) -> Any:
         if self._keys is None:
             return self._stack("", obs)
         parts: Mapping[str, Any] = obs

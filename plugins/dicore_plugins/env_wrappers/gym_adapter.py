@@ -16,7 +16,7 @@ import sys
 from collections import OrderedDict
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -25,6 +25,10 @@ from gymnasium import spaces
 from dicore.console import without_secrets
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
 from dicore_registry import code_paths
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["GymAdapter", "gym_spec", "gymnasium_space", "import_gym", "make_gym"]
 
@@ -84,7 +88,7 @@ class GymAdapter(gymnasium.Env[Any, Any]):
             return result
         return result, {}
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Steps; an old time limit (`TimeLimit.truncated` in info) counts as truncation.
 
         Raises:

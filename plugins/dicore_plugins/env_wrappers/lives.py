@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
 from dicore.errors import ConfigError
 from dicore_plugins.env_wrappers.wrappers import Step
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict, Tree
+
 
 __all__ = ["EpisodicLife", "FireReset"]
 
@@ -45,19 +49,19 @@ class EpisodicLife(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._seed, self._options = seed, options
         return self._begin()
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Tree) -> Step:
         before = self._lives
         obs, reward, terminated, truncated, info = self._play(action)
         lost = 0 < self._lives < before  # at 0 lives the game decides when it is over
         self._continues = lost and not terminated and not truncated
         return obs, reward, terminated or lost, truncated, info
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns what brings back a game that the next episode continues."""
         return {"continues": self._continues, "seed": self._seed, "options": self._options,
                 "actions": list(self._actions) if self._continues else []}  # fmt: skip
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Starts the game of `state_dict` and repeats its actions."""
         self._continues = False
         if state["continues"]:
@@ -73,7 +77,7 @@ class EpisodicLife(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._lives = self._count(info)
         return obs, info
 
-    def _play(self, action: Any) -> Step:
+    def _play(self, action: Tree) -> Step:
         result = self.env.step(action)
         self._actions.append(action)
         self._lives = self._count(result[4])

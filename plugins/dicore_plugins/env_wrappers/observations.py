@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import ConfigError
@@ -13,6 +13,10 @@ from dicore_plugins.env_wrappers.fit import (
     need_image,
     need_vector,
 )
+
+if TYPE_CHECKING:
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = [
     "FlatObsConfig",
@@ -35,7 +39,7 @@ class WarpFrameConfig(ComponentConfig):
 
     size: int = option(84, "height and width of the resized frame", ge=1, unit="pixels")
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Wraps `env`."""
         from gymnasium.wrappers import ResizeObservation
 
@@ -66,7 +70,7 @@ def _gray(env: Any) -> Any:
 class ScaledFloatFrameConfig(ComponentConfig):
     """Rescales observations from their bounds to float32 in [0, 1]."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -94,7 +98,7 @@ class FrameStackConfig(ComponentConfig):
 
     n_frames: int = option(4, "frames to stack; padded with the first frame after reset", ge=1)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -116,7 +120,7 @@ class LazyFrameStackConfig(ComponentConfig):
         None, "parts of a dict observation to stack; None: all, like `frame_stack`"
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.frame_stack import LazyFrameStack
 
@@ -131,7 +135,7 @@ class ObsTransposeConfig(ComponentConfig):
 
     axes: list[int] | None = option(None, "new order of the axes; None: the last axis first")
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -166,7 +170,7 @@ class ObsNormConfig(ComponentConfig):
 
     epsilon: float = option(1e-8, "added to the variance to avoid division by zero", gt=0)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import NormalizeObservation
 
@@ -188,7 +192,7 @@ class StaticObsNormConfig(ComponentConfig):
         gt=0,
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -221,7 +225,7 @@ class StaticObsNormConfig(ComponentConfig):
 class FlatObsConfig(ComponentConfig):
     """Flattens dict, tuple and n-D observations to one vector (`FlattenObservation`)."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> Any:
         """Wraps `env`."""
         from gymnasium.wrappers import FlattenObservation
 
@@ -238,7 +242,7 @@ class FlatObsConfig(ComponentConfig):
 class RamConfig(ComponentConfig):
     """Shows a vector of numbers, such as the RAM of Atari, as an image: float32 [n, 1, 1]."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -259,7 +263,7 @@ class RamConfig(ComponentConfig):
 class RewardInObsConfig(ComponentConfig):
     """Adds the last reward to the observation, as a dict (decision transformers)."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import RewardInObs
 
@@ -270,7 +274,7 @@ class RewardInObsConfig(ComponentConfig):
 class PrevActionRewardConfig(ComponentConfig):
     """Adds the previous action and reward to the observation, as a dict."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> Any:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import PrevActionReward
 

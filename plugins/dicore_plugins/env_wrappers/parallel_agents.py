@@ -10,7 +10,7 @@ import difflib
 import importlib
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -20,6 +20,10 @@ from gymnasium import spaces
 from dicore.console import without_secrets
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
 from dicore_registry import code_paths
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["ParallelAgents", "make_parallel"]
 
@@ -78,7 +82,7 @@ class ParallelAgents(gymnasium.Env[Any, Any]):
         self._alive = np.array([name in self.env.agents for name in self._names])
         return self._shown(obs), self._info(infos)
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Steps the environment with the actions of those agents that are left."""
         acting = set(self.env.agents)
         actions = self._act.split(action)

@@ -6,7 +6,7 @@ has an attribute `to_play`, the agents act in turn: it is the number of the one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from dicore.data import tree_map
+from dicore.data import State, Tree, tree_map
 from dicore.errors import ConfigError, EnvError
 from dicore.interfaces.env import EnvSpec
 
@@ -94,7 +94,7 @@ class Versus(gymnasium.Wrapper[Any, Any, Any, Any]):
             seed = None
         raise EnvError(f"{_STARTS} episodes in a row ended before the agent's first turn")
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Tree) -> Step:
         """Makes the agent's action, and those of the opponent until it is the agent's turn."""
         total = 0.0
         while True:
@@ -109,7 +109,7 @@ class Versus(gymnasium.Wrapper[Any, Any, Any, Any]):
         turn = getattr(self.env.unwrapped, "to_play", None)
         return turn is None or int(turn) == self._side
 
-    def _stepped(self, action: Any) -> Step:
+    def _stepped(self, action: Tree) -> Step:
         """Steps both agents."""
         turn = getattr(self.env.unwrapped, "to_play", None)
         theirs = self._idle if turn == self._side else self._choose()
@@ -162,7 +162,7 @@ class Snapshot:
             self._stamp = stamp
         self._mode.reset([0])
 
-    def act(self, obs: Any) -> Any:
+    def act(self, obs: Tree) -> Any:
         """Returns the action for one observation, without exploration."""
         return self._mode.forward({0: obs})[0]["action"]
 
@@ -180,7 +180,7 @@ class Snapshot:
             return attrs.evolve(cfg.policy, cuda=False).build(context).eval_mode
 
 
-def save_snapshot(path: Path, config: str, state: Mapping[str, Any]) -> None:
+def save_snapshot(path: Path, config: str, state: State) -> None:
     """Writes a policy for `Versus`; readers see the old or the new one.
 
     Args:
@@ -193,7 +193,7 @@ def save_snapshot(path: Path, config: str, state: Mapping[str, Any]) -> None:
     save_file(path, {"config": config, "state": state})
 
 
-def _side(tree: Any, index: int) -> Any:
+def _side(tree: Tree, index: int) -> Any:
     """Returns what belongs to one agent; copied, as the environment may write its arrays again."""
     return tree_map(lambda leaf: np.array(leaf[index]), tree)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -11,6 +10,10 @@ from gymnasium import wrappers
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from dicore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict, Tree
+
 
 __all__ = [
     "ActionRepeat",
@@ -71,7 +74,7 @@ class MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._skip = skip
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Tree) -> Step:
         total: Any = 0.0
         before = None
         for number in range(self._skip):
@@ -96,7 +99,7 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._repeat = repeat
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Tree) -> Step:
         total: Any = 0.0
         for _ in range(self._repeat):
             obs, reward, terminated, truncated, info = self.env.step(action)
@@ -124,7 +127,7 @@ class DelayReward(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._sum, self._steps = 0.0, 0
         return self.env.reset(**kwargs)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Tree) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._sum = self._sum + _number(reward)
         self._steps += 1
@@ -151,7 +154,7 @@ class EpisodeReturn(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._return = 0.0
         return self.env.reset(**kwargs)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Tree) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
         reward = _number(reward)
         self._return = self._return + reward
@@ -184,12 +187,12 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
         obs, info = self.env.reset(**kwargs)
         return self._with_previous(obs, _neutral_action(self.action_space), 0.0), info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Tree) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
         shown = self._with_previous(obs, action, reward)
         return shown, _number(reward), terminated, truncated, info
 
-    def _with_previous(self, obs: Any, action: Any, reward: Any) -> dict[str, Any]:
+    def _with_previous(self, obs: Tree, action: Tree, reward: Tree) -> dict[str, Any]:
         action = np.array(action, self.action_space.dtype)
         last = np.empty(self._reward.shape, np.float32)
         last[...] = reward
@@ -216,7 +219,7 @@ class RewardInObs(gymnasium.Wrapper[Any, Any, Any, Any]):
         obs, info = self.env.reset(**kwargs)
         return {"obs": obs, "reward": np.zeros(self._shape, np.float32)}, info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Tree) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
         last = np.array(reward, np.float32).reshape(self._shape)
         return {"obs": obs, "reward": last}, reward, terminated, truncated, info
@@ -251,7 +254,7 @@ class HybridDictAction(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.action_space = Dict({"action_type": kinds, "action_args": Box(low, high)})
         self._ends = np.cumsum([box.shape[0] for box in flat])[:-1]
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Tree) -> Step:
         parts = np.split(np.asarray(action["action_args"], np.float32), self._ends)
         return self.env.step((action["action_type"], *parts))
 
@@ -259,11 +262,11 @@ class HybridDictAction(gymnasium.Wrapper[Any, Any, Any, Any]):
 class NormalizeObservation(wrappers.NormalizeObservation[Any, Any, Any]):
     """Gymnasium's, with statistics that a checkpoint stores."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns mean, variance and count."""
         return _statistics(self.obs_rms)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         vars(self.obs_rms).update(state)
 
@@ -271,11 +274,11 @@ class NormalizeObservation(wrappers.NormalizeObservation[Any, Any, Any]):
 class NormalizeReward(wrappers.NormalizeReward[Any, Any]):
     """Gymnasium's, with statistics that a checkpoint stores."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns mean, variance and count, and the discounted return so far."""
         return {**_statistics(self.return_rms), "discounted_reward": self.discounted_reward}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self.discounted_reward = state["discounted_reward"]
         vars(self.return_rms).update({name: state[name] for name in ("mean", "var", "count")})
@@ -287,7 +290,7 @@ def _reward_box(env: Any) -> Box:
     return Box(-np.inf, np.inf, shape, np.float32)
 
 
-def _number(reward: Any) -> Any:
+def _number(reward: Tree) -> Any:
     """Returns a scalar reward as a float, others as float64 arrays."""
     if reward.__class__ is float or np.ndim(reward) == 0:
         return float(reward)
@@ -324,7 +327,7 @@ class DiscretizeAction(gymnasium.ActionWrapper[Any, Any, Any]):
         one = self._values[0].size == 1
         self.action_space = Discrete(bins) if one else MultiDiscrete(np.full(space.shape, bins))
 
-    def action(self, action: Any) -> Any:
+    def action(self, action: Tree) -> Any:
         """Returns the values [...] of the choices, which are one number or int [...]."""
         chosen = np.asarray(action, np.int64).reshape(1, *self._shape)
         return np.take_along_axis(self._values, chosen, 0)[0]

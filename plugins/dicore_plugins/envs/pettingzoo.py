@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
+
+if TYPE_CHECKING:
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["PettingZooConfig"]
 
@@ -29,7 +33,7 @@ class PettingZooConfig(EnvConfig):
         """Returns this config with rendering enabled, for videos."""
         return attrs.evolve(self, make_kwargs={**self.make_kwargs, "render_mode": "rgb_array"})
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Makes one environment.
 
         Raises:

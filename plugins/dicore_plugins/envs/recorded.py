@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -11,6 +11,11 @@ from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 from dicore.data.tree import tree_row
 from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["RecordedConfig", "RecordedEnv"]
 
@@ -37,7 +42,7 @@ class RecordedConfig(EnvConfig):
         """Returns values that mean nothing, as policies are not evaluated."""
         return {"stop_value": float("inf"), "n_evaluator_episode": self.evaluator_env_num}
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
         """Opens the dataset."""
         from dicore.config.compiler import compile_section
         from dicore.config.signature import config_class
@@ -78,7 +83,7 @@ class RecordedEnv(gymnasium.Env[Any, Any]):
     def _step(self) -> Any:
         return tree_row(self._dataset.take([self._row]).columns, 0)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Returns what came next in the recording; the action is not used.
 
         Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from dicore.config.schema import ComponentConfig
 from dicore.errors import ClosedError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["Asked", "ScheduledEvaluator", "VectorEvalMonitor"]
 
@@ -192,7 +196,7 @@ class VectorEvalMonitor:
         if len(self._infos[env_id]) < self._quota[env_id]:
             self._infos[env_id].append(info)
 
-    def update_reward(self, env_id: int, reward: Any) -> None:
+    def update_reward(self, env_id: int, reward: Tree) -> None:
         """Records the return of an episode, a number or an array; beyond the quota: ignored."""
         if not self.is_env_finished(env_id):
             value = np.asarray(reward, np.float64)

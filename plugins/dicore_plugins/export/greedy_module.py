@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +14,10 @@ from dicore.errors import UsageError
 from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.base import action_bounds
 from dicore_plugins.policies.unit_actions import UnitActions
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["GreedyModule", "greedy_module"]
 
@@ -67,7 +71,7 @@ class GreedyModule(nn.Module):
         self.register_buffer("middle", torch.from_numpy(middle), persistent=False)
         self.register_buffer("start", torch.from_numpy(start), persistent=False)
 
-    def forward(self, obs: Any, state: Tensor | None = None) -> Any:
+    def forward(self, obs: Tree, state: Tensor | None = None) -> Any:
         """Selects the greedy actions.
 
         Args:
@@ -94,7 +98,7 @@ class GreedyModule(nn.Module):
             return logit.argmax(-1) + self.start  # type: ignore[no-any-return]
         return torch.stack([each.argmax(-1) for each in logit], -1) + self.start
 
-    def outputs(self, obs: Any, state: Tensor | None = None) -> dict[str, Any]:
+    def outputs(self, obs: Tree, state: Tensor | None = None) -> dict[str, Any]:
         """Computes the outputs of the network; logits of forbidden actions are least."""
         obs = obs if self.layout is None else _filled(self.layout, obs)
         output = dict(self.model(obs) if state is None else self.model(obs, state))

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -24,6 +24,10 @@ from dicore.run.folder import RunFolder
 from dicore.run.random import seeded
 from dicore_plugins.buffers.memory import available_bytes
 from dicore_registry import nearest
+
+if TYPE_CHECKING:
+    from dicore.data import State, Tree
+
 
 __all__ = ["Imported", "import_weights", "read_tensors", "suggested_table"]
 
@@ -236,7 +240,7 @@ class _policy_of:  # noqa: N801 - a context manager, used like a function
         self._seeded.__exit__(*error)
 
 
-def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+def _leaves(tree: Tree, path: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     """Yields path and tensor of nested dicts; arrays become tensors, other values are left out."""
     if isinstance(tree, Mapping):
         for key, value in tree.items():
@@ -327,7 +331,7 @@ def _unmatched(
     )
 
 
-def _copies(state: Mapping[str, Any], own: str, like: torch.Tensor) -> Iterator[torch.Tensor]:
+def _copies(state: State, own: str, like: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yields the tensor of a name, and those of networks that follow it.
 
     These have a tensor of the same name and shape: `target_model`, `average_model`.
@@ -343,7 +347,7 @@ def _copies(state: Mapping[str, Any], own: str, like: torch.Tensor) -> Iterator[
             yield found
 
 
-def _words(tree: Any, path: str) -> Iterator[str]:
+def _words(tree: Tree, path: str) -> Iterator[str]:
     """Yields the keys that lead along a path of dotted names through nested dicts."""
     while isinstance(tree, Mapping) and path:
         key = next((key for key in tree if path == key or path.startswith(f"{key}.")), None)

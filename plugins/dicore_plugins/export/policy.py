@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dicore.data import EnvBatch
+from dicore.data import EnvBatch, Tree
 from dicore.data.tree import tree_stack
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.env import EnvSpec
@@ -121,7 +121,7 @@ class _Acted(NamedTuple):
     All are arrays [B, ...], `first` bool [B].
     """
 
-    obs: Any
+    obs: Tree
     actions: dict[str, Array]
     first: Array
 
@@ -158,7 +158,7 @@ def _acted(env: Any, mode: Any, seed: int) -> _Acted:
     return _Acted(tree_stack(rows), stacked, np.array(first))
 
 
-def _flat(obs: Any) -> tuple[Any, Any]:
+def _flat(obs: Tree) -> tuple[Any, Any]:
     """Returns observations as one array, or as a dict of arrays by name with their layout.
 
     Names are the keys of nested dicts, or places in tuples, joined by `.`. float64 becomes float32,
@@ -171,7 +171,7 @@ def _flat(obs: Any) -> tuple[Any, Any]:
         return _plain(obs), None
     parts: dict[str, Array] = {}
 
-    def named(tree: Any, name: str) -> Any:
+    def named(tree: Tree, name: str) -> Any:
         if isinstance(tree, Mapping):
             return {key: named(each, f"{name}{key}.") for key, each in tree.items()}
         if isinstance(tree, tuple):
@@ -191,7 +191,7 @@ def _plain(leaf: Any) -> Array:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-def _first_state(module: Any, obs: Any) -> tuple[Array, ...]:
+def _first_state(module: Any, obs: Tree) -> tuple[Array, ...]:
     """Returns the states before the first step, zeros [B, S]; none without a memory."""
     import torch
 

@@ -28,13 +28,17 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from operator import index
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["gae", "get_gae", "get_gae_with_default_last_value", "nstep_return"]
 
@@ -119,7 +123,7 @@ def _numpy_gae(columns: Sequence[npt.NDArray[Any]], gamma: float, gae_lambda: fl
 
 
 def _tensor_gae(
-    reward: Any, value: Any, next_value: Any, done: Any, end: Any, gamma: float, gae_lambda: float
+    reward: Tree, value: Any, next_value: Any, done: Any, end: Any, gamma: float, gae_lambda: float
 ) -> Any:
     import torch
 
@@ -191,7 +195,7 @@ def _numpy_nstep(columns: Sequence[npt.NDArray[Any]], nstep: int, gamma: float) 
 
 
 def _tensor_nstep(
-    reward: Any, next_value: Any, done: Any, end: Any, nstep: int, gamma: float
+    reward: Tree, next_value: Any, done: Any, end: Any, nstep: int, gamma: float
 ) -> Any:
     import torch
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dicore.data import Timestep
+from dicore.data import Timestep, Tree
 from dicore.errors import SchemaError
 
 __all__ = ["default_collate", "default_decollate", "diff_shape_collate", "timestep_collate"]
@@ -188,7 +188,7 @@ def _columns_of(sample: Any, position: int) -> dict[str, Any]:
     return {key: each if key == "prev_state" else _steps(each) for key, each in columns.items()}
 
 
-def _listed(tree: Any) -> Any:
+def _listed(tree: Tree) -> Any:
     """Converts tensors and arrays [T, ...] in nested dicts to lists of T."""
     if isinstance(tree, Mapping):
         return {key: _listed(value) for key, value in tree.items()}
@@ -202,7 +202,7 @@ def _steps(values: list[Any]) -> Any:
     return {key: _steps([value[key] for value in values]) for key in values[0]}
 
 
-def _time_first(tree: Any) -> Any:
+def _time_first(tree: Tree) -> Any:
     """Stacks the lists of T tensors [B, ...] in nested dicts."""
     if isinstance(tree, Mapping):
         return {key: _time_first(value) for key, value in tree.items()}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,13 +23,17 @@ from dicore_plugins.functional.exploration import allowed, masks_of
 from dicore_plugins.functional.losses import check_shapes
 from dicore_plugins.functional.td import expected_value
 
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
+
 _HALF_LOG_2PI, _LOG_2 = 0.5 * math.log(2 * math.pi), math.log(2)
 _FORBIDDEN = -1e8
 """Logit of a masked action: its probability underflows to 0, its gradient is 0, never NaN."""
 
 
 def log_prob_entropy(
-    output: Mapping[str, Any], action: Any, mask: Any = None
+    output: Mapping[str, Any], action: Tree, mask: Any = None
 ) -> tuple[Tensor, Tensor]:
     """Computes the log-probability of the actions, and the entropy of the distribution.
 

@@ -11,12 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import ActionError, NonFiniteError, SchemaError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = [
     "allowed", "any_of", "eps_greedy", "get_epsilon_greedy_fn", "get_piecewise_schedule",
@@ -163,12 +167,12 @@ def opened(mask: Array) -> Array:
     return found | ~found.any(-1)[..., None]
 
 
-def mask_of(obs: Any) -> Any:
+def mask_of(obs: Tree) -> Any:
     """Returns the `action_mask` of observations, or None if they have none."""
     return obs.get("action_mask") if isinstance(obs, Mapping) else None
 
 
-def next_mask_of(obs: Any) -> Any:
+def next_mask_of(obs: Tree) -> Any:
     """Returns the `action_mask` of next observations, which may be terminal; see `opened`."""
     mask = mask_of(obs)
     return None if mask is None else opened(mask)

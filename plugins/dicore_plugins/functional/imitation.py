@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +19,10 @@ from torch.nn import functional
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributions import kl_divergence, log_prob_entropy
 from dicore_plugins.functional.losses import in_float32, weighted_mean
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = [
     "GAILLoss", "bc_error", "distillation_error", "gail_error", "gail_reward", "guided_cost_error",
@@ -32,7 +36,7 @@ Criterion = Literal["log_prob", "mse", "l1"]
 @in_float32
 def bc_error(
     output: Mapping[str, Any],
-    action: Any,
+    action: Tree,
     weight: Tensor | None = None,
     mask: Any = None,
     criterion: Criterion = "log_prob",

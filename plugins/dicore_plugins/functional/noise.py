@@ -7,13 +7,17 @@ on every device.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from dicore.errors import SchemaError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["GaussianNoise", "OUNoise", "create_noise_generator"]
 
@@ -45,11 +49,11 @@ class GaussianNoise:
     def reset(self) -> None:
         """Does nothing: draws are independent."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the state of the generator."""
         return {"rng": self._rng.bit_generator.state}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continues from a state; the next draws are those that would have followed."""
         self._rng.bit_generator.state = state["rng"]
 
@@ -114,11 +118,11 @@ class OUNoise:
         """Returns the state to x0, for a new episode."""
         self.x = self._x0.copy()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the states of the process and of the generator."""
         return {"x": self.x.copy(), "rng": self._rng.bit_generator.state}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continues from a state; the next draws are those that would have followed."""
         self.x = np.array(state["x"], np.float64)
         self._rng.bit_generator.state = state["rng"]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch, Tree, tree_map, tree_row
+from dicore.data import Batch, Columns, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
 
@@ -113,7 +113,7 @@ def flatten_time(block: Batch, tail: Tail | None = None) -> Batch:
     return _flat(dict(block.columns), len(block))
 
 
-def _flat(columns: dict[str, Any], steps: int) -> Batch:
+def _flat(columns: Columns, steps: int) -> Batch:
     valid = columns.pop("valid", None)
     count = steps * columns["end"].shape[1]
     if steps == 1:  # most often while learning by replay; quicker than to reshape

@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from dicore.data import Batch
+    from dicore.data import Batch, Tree
 
 Criterion = Literal["huber", "mse"]
 _HALF = (torch.float16, torch.bfloat16)
@@ -39,7 +39,7 @@ _LEAST, _NARROW = -1e8, ("float16", "torch.float16")
 _LOSSES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
 
 
-def legal(q: Any, obs: Any) -> Any:
+def legal(q: Any, obs: Tree) -> Any:
     """Returns Q values in which actions that the observation's `action_mask` forbids are least.
 
     They must not be chosen for the target of Q-learning: no sample corrects their values. A mask

@@ -7,10 +7,14 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dicore_plugins.loggers.child import Axis, ChildLogger, settings_of
 from dicore_registry import code_paths
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 _MAX_BATCH: Final = 500
 """Metrics of one request; the service allows 1000."""
@@ -123,7 +127,7 @@ def _name(text: str) -> str:
     return _FOREIGN.sub("_", text)
 
 
-def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def _leaves(tree: Tree, path: str = "") -> Iterator[tuple[str, str]]:
     """Yields path and text of each value of nested options."""
     if not isinstance(tree, Mapping) or not tree:
         if path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Tree, tree_map
+from dicore.data import Columns, Tree, tree_map
 from dicore.data.tree import is_tensor, loaded_torch, tree_len
 from dicore.errors import UsageError
 from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
@@ -129,7 +129,7 @@ class HiddenState(BaseWrapper):
         self._save = save_prev_state
         self._states = EnvStates(None if init_fn is None else init_fn(), state_num)
 
-    def forward(self, obs: Any, *args: Any, env_id: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, obs: Tree, *args: Any, env_id: Any = None, **kwargs: Any) -> Columns:
         """Runs the model from the states of the environments.
 
         Args:
@@ -159,10 +159,10 @@ class HiddenState(BaseWrapper):
             before = tree_map(lambda leaf: zeros(leaf, len(ids)), after)
         return {**output, "prev_state": before}
 
-    def _run(self, obs: Any, before: Tree, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _run(self, obs: Tree, before: Tree, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Calls the model with the states; None: none yet."""
         given = () if before is None and not args else (before,)
-        output: dict[str, Any] = self._model(obs, *given, *args, **kwargs)
+        output: Columns = self._model(obs, *given, *args, **kwargs)
         return output
 
     def reset(self, *args: Any, **kwargs: Any) -> None:

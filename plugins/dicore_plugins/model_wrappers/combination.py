@@ -19,6 +19,7 @@ from dicore_plugins.model_wrappers.sample import stack_last, with_action
 if TYPE_CHECKING:
     import torch
 
+    from dicore.data import Columns
     from dicore.interfaces.model import IModel, IModelWrapper
 
 
@@ -42,7 +43,7 @@ class CombinationArgmaxSample(BaseWrapper):
             raise UsageError(f"shot_number must be >= 1, got {shot_number!r}")
         self._shots = shot_number
 
-    def forward(self, *args: Any, shot_number: int | None = None, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, *args: Any, shot_number: int | None = None, **kwargs: Any) -> Columns:
         """Runs the model and selects items; `shot_number` overrides the option for this call.
 
         Raises:

@@ -19,13 +19,14 @@ from dicore_plugins.functional.exploration import finite
 from dicore_plugins.model_wrappers.base import BaseWrapper
 
 if TYPE_CHECKING:
+    from dicore.data import Columns
     from dicore.interfaces.model import IModel, IModelWrapper
 
 
 class DeterministicSample(BaseWrapper):
     """Selects the mean of a Gaussian."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, *args: Any, **kwargs: Any) -> Columns:
         """Runs the model and selects actions."""
         output = self._model(*args, **kwargs)
         return {**output, "action": finite(output["mean"])}
@@ -45,7 +46,7 @@ class ReparamSample(BaseWrapper):
         super().__init__(model)
         self._rng = stream("model_wrapper/reparam_sample") if rng is None else rng
 
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, *args: Any, **kwargs: Any) -> Columns:
         """Runs the model and samples actions."""
         output = self._model(*args, **kwargs)
         action = noisy_mean(output["mean"], output["log_std"], self._rng)

@@ -30,6 +30,7 @@ from dicore_plugins.model_wrappers.sample import (
 if TYPE_CHECKING:
     import torch
 
+    from dicore.data import Columns
     from dicore.interfaces.model import IModel, IModelWrapper
 
     Rng = np.random.Generator | torch.Generator | None
@@ -45,7 +46,7 @@ class HybridSample(BaseWrapper):
     def __init__(self, sampler: BaseWrapper) -> None:
         super().__init__(sampler)
 
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, *args: Any, **kwargs: Any) -> Columns:
         """Runs the layer below and adds the arguments.
 
         Raises:
@@ -55,7 +56,7 @@ class HybridSample(BaseWrapper):
         action = {"action_type": output["action"], "action_args": finite(self._arguments(output))}
         return {**output, "action": action}
 
-    def _arguments(self, output: dict[str, Any]) -> Any:
+    def _arguments(self, output: Columns) -> Any:
         return _output(self, output, "action_args")
 
 
@@ -72,7 +73,7 @@ class HybridDeterministicArgmaxSample(HybridSample):
     def __init__(self, model: IModel | IModelWrapper) -> None:
         super().__init__(ArgmaxSample(model))
 
-    def _arguments(self, output: dict[str, Any]) -> Any:
+    def _arguments(self, output: Columns) -> Any:
         return _output(self, output, "mean")
 
 
@@ -122,12 +123,12 @@ class HybridReparamMultinomialSample(HybridSample):
         self._rng = stream(name) if rng is None else rng
         super().__init__(MultinomialSample(model, rng=self._rng))
 
-    def _arguments(self, output: dict[str, Any]) -> Any:
+    def _arguments(self, output: Columns) -> Any:
         mean, log_std = (_output(self, output, name) for name in ("mean", "log_std"))
         return noisy_mean(mean, log_std, self._rng)
 
 
-def _output(wrapper: BaseWrapper, output: dict[str, Any], name: str) -> Any:
+def _output(wrapper: BaseWrapper, output: Columns, name: str) -> Any:
     if name not in output:
         raise UsageError(
             f"{type(wrapper).__name__} needs the output '{name}' for the arguments of actions; the"

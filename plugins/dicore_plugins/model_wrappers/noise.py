@@ -21,6 +21,7 @@ from dicore_plugins.model_wrappers.by_env import EnvStates, reset_states
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 Range = Mapping[str, float] | None
@@ -69,7 +70,7 @@ class ActionNoise(BaseWrapper):
 
     def forward(
         self, *args: Any, sigma: float | None = None, env_id: Any = None, **kwargs: Any
-    ) -> dict[str, Any]:
+    ) -> Columns:
         """Runs the model and adds noise.
 
         Args:
@@ -103,7 +104,7 @@ class ActionNoise(BaseWrapper):
         reset_states(self._states, args, kwargs)
         super().reset(*args, **kwargs)
 
-    def _noisy(self, action: Any, sigma: float | None, env_id: Any) -> Any:
+    def _noisy(self, action: Tree, sigma: float | None, env_id: Any) -> Any:
         """Returns action + noise, clipped, as an array or tensor like `action`."""
         noise = self._drawn(tuple(finite(action).shape), sigma, env_id)
         if self._noise_range is not None:

@@ -34,13 +34,14 @@ from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
 if TYPE_CHECKING:
     import torch
 
+    from dicore.data import Columns
     from dicore.interfaces.model import IModel, IModelWrapper
 
 
 class ArgmaxSample(BaseWrapper):
     """Selects the greedy action: the index of the largest logit, the first if several are equal."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, *args: Any, **kwargs: Any) -> Columns:
         """Runs the model and selects actions."""
         output = self._model(*args, **kwargs)
         return with_action(output, output["logit"], args, greedy)
@@ -65,7 +66,7 @@ class MultinomialSample(BaseWrapper):
         self._alpha = alpha
         self._rng = stream("model_wrapper/multinomial_sample") if rng is None else rng
 
-    def forward(self, *args: Any, alpha: float | None = None, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, *args: Any, alpha: float | None = None, **kwargs: Any) -> Columns:
         """Runs the model and samples actions; `alpha` overrides the option for this call."""
         output = self._model(*args, **kwargs)
         sharpness = self._alpha if alpha is None else alpha
@@ -110,7 +111,7 @@ class EpsGreedySample(BaseWrapper):
         eps: float | Sequence[float] | Mapping[int, float] | None = None,
         env_id: Sequence[int] | None = None,
         **kwargs: Any,
-    ) -> dict[str, Any]:
+    ) -> Columns:
         """Runs the model and selects actions.
 
         Args:
@@ -162,7 +163,7 @@ class EpsGreedyMultinomialSample(BaseWrapper):
 
     def forward(
         self, *args: Any, eps: Any = None, alpha: float | None = None, env_id: Any = None, **kw: Any
-    ) -> dict[str, Any]:
+    ) -> Columns:
         """Runs the model and samples actions.
 
         Args:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dicore.data import Tree, tree_map, tree_row
+from dicore.data import Columns, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor, loaded_torch, tree_len
 from dicore.errors import UsageError
 from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
@@ -54,8 +54,8 @@ class TransformerInput(BaseWrapper):
         self._states = EnvStates(initial)
 
     def forward(
-        self, obs: Any, *args: Any, only_last_logit: bool = True, env_id: Any = None, **kwargs: Any
-    ) -> dict[str, Any]:
+        self, obs: Tree, *args: Any, only_last_logit: bool = True, env_id: Any = None, **kwargs: Any
+    ) -> Columns:
         """Adds observations to the windows and runs the model on them.
 
         Args:
@@ -104,7 +104,7 @@ class TransformerSegment(BaseWrapper):
         super().__init__(model)
         self._length = _checked("seq_len", seq_len)
 
-    def forward(self, obs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, obs: Tree, *args: Any, **kwargs: Any) -> Columns:
         """Runs the model on sequences [T, K, ...]; outputs are joined along their first axis."""
         starts = range(0, tree_len(obs), self._length)
         segments = [tree_row(obs, slice(start, start + self._length)) for start in starts]
@@ -135,8 +135,8 @@ class TransformerMemory(HiddenState):
     ) -> None:
         super().__init__(model, batch_size, init_fn=init_fn)
 
-    def _run(self, obs: Any, before: Tree, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-        output: dict[str, Any] = self._model(obs, *args, memory=before, **kwargs)
+    def _run(self, obs: Tree, before: Tree, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        output: Columns = self._model(obs, *args, memory=before, **kwargs)
         return output
 
 

@@ -11,6 +11,7 @@ from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
+    from dicore.run.env_factory import BuildContext
     from dicore_plugins.optimizers.flat import FlatOptimizer
 
 _EPS = "added to the denominator (numerical stability); raise it if updates are unstable"
@@ -49,7 +50,7 @@ class AdamConfig(ComponentConfig):
         if not all(0 <= beta < 1 for beta in self.betas):
             yield "betas", f"both must be >= 0 and < 1, got {list(self.betas)}"
 
-    def build(self, ctx: Any, *, params: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, *, params: Any, **parts: Any) -> Any:
         """Creates the optimizer of `params`, a `Flat` or parameters."""
         from dicore_plugins.optimizers.flat import FlatAdam
 
@@ -66,7 +67,7 @@ class AdamWConfig(AdamConfig):
         0.01, "fraction of each parameter (times the learning rate) subtracted per update", ge=0
     )
 
-    def build(self, ctx: Any, *, params: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, *, params: Any, **parts: Any) -> Any:
         """Creates the optimizer of `params`, a `Flat` or parameters."""
         return AdamConfig.build(self, ctx, params=params, decoupled=True, **parts)
 
@@ -81,7 +82,7 @@ class RMSpropConfig(ComponentConfig):
     momentum: float = option(0.0, "decay rate of accumulated updates; 0: no momentum", ge=0, lt=1)
     centered: bool = option(False, "divide by the estimated standard deviation of the gradient")
 
-    def build(self, ctx: Any, *, params: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, *, params: Any, **parts: Any) -> Any:
         """Creates the optimizer of `params`, a `Flat` or parameters."""
         from dicore_plugins.optimizers.flat import FlatRMSprop
 
@@ -101,7 +102,7 @@ class SGDConfig(ComponentConfig):
         if self.nesterov and not self.momentum:
             yield "nesterov", "needs momentum > 0"
 
-    def build(self, ctx: Any, *, params: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, *, params: Any, **parts: Any) -> Any:
         """Creates the optimizer of `params`, a `Flat` or parameters."""
         from dicore_plugins.optimizers.flat import FlatSGD
 

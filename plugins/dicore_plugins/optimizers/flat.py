@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
@@ -21,6 +21,10 @@ from torch.utils.hooks import RemovableHandle
 
 from dicore.errors import CheckpointError, UsageError
 from dicore_plugins.models.flat import Flat
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 _SWEEP_EVERY, _MIN_MEAN, _MIN_SQUARE = 100, 1e-30, 1e-36
 """Updates between sweeps, and the averages (of gradient and square) below which a sweep zeroes."""
@@ -204,7 +208,7 @@ class FlatOptimizer:
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns copies in the format of `torch.optim`, one entry per parameter."""
         state: dict[int, dict[str, Tensor]] = {
             index: {"step": self._steps.clone()} for index in range(len(self._flat.parameters))
@@ -220,7 +224,7 @@ class FlatOptimizer:
             "configured_rate": self.configured_rate,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores moments, step count and learning rate from this class or its torch twin.
 
         The learning rate stays if the saved optimizer has another `configured_rate`.
@@ -239,7 +243,7 @@ class FlatOptimizer:
         if not self._is_reconfigured(state):
             self.learning_rate = float(state["param_groups"][0]["lr"])
 
-    def _is_reconfigured(self, state: Mapping[str, Any]) -> bool:
+    def _is_reconfigured(self, state: State) -> bool:
         """Returns whether a run was resumed with another learning rate in its config."""
         before = state.get("configured_rate")
         return None not in (before, self.configured_rate) and before != self.configured_rate

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from dicore.errors import UsageError
 from dicore_plugins.optimizers.flat import FlatOptimizer, Params
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
 
 
 class ForeignOptimizer(FlatOptimizer):
@@ -51,13 +53,13 @@ class ForeignOptimizer(FlatOptimizer):
         self.optimizer.step()
         torch.where(bad, kept, data, out=data)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns copies of the optimizer's state, and the number of updates."""
         state: dict[str, Any] = copy.deepcopy(self.optimizer.state_dict())
         more = {"skipped": self.skipped, "configured_rate": self.configured_rate}
         return {**state, "steps": float(self._steps), **more}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         mine = ("steps", "skipped", "configured_rate")
         own, rate = {key: state[key] for key in state if key not in mine}, self.learning_rate

@@ -16,7 +16,17 @@ import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, TimestepBatch, Tree, tree_map, tree_paths
+from dicore.data import (
+    Batch,
+    Columns,
+    EnvBatch,
+    State,
+    StateDict,
+    TimestepBatch,
+    Tree,
+    tree_map,
+    tree_paths,
+)
 from dicore.data.tree import is_tensor
 from dicore.errors import DicoreError, ModeError, SchemaError, UsageError
 from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode, Tail
@@ -42,7 +52,7 @@ def model_state(model: Any) -> dict[str, Any]:
     return {name.replace(_COMPILED, ""): value for name, value in model.state_dict().items()}
 
 
-def load_model_state(model: Any, state: Mapping[str, Any]) -> None:
+def load_model_state(model: Any, state: State) -> None:
     """Loads the state of a network, compiled or not, into one that may be the other."""
     own = {name.replace(_COMPILED, ""): name for name in model.state_dict()}
     plain = {name.replace(_COMPILED, ""): value for name, value in state.items()}
@@ -212,14 +222,14 @@ class Policy:
             self._diagnose(error, "problem_of_samples", data)
             raise
 
-    def _guarded_collect(self, obs: Any, **kwargs: Any) -> Any:
+    def _guarded_collect(self, obs: Tree, **kwargs: Any) -> Any:
         try:
             return self._forward_collect(obs, **kwargs)
         except _RAW as error:
             self._diagnose(error, "problem_of_obs", obs)
             raise
 
-    def _guarded_eval(self, obs: Any, **kwargs: Any) -> Any:
+    def _guarded_eval(self, obs: Tree, **kwargs: Any) -> Any:
         try:
             return self._forward_eval(obs, **kwargs)
         except _RAW as error:
@@ -241,14 +251,14 @@ class Policy:
     def _forward_learn(self, data: Any, **kwargs: Any) -> Any:
         raise ModeError(f"{self} does not learn")
 
-    def _forward_collect(self, obs: Any, **kwargs: Any) -> Any:
+    def _forward_collect(self, obs: Tree, **kwargs: Any) -> Any:
         raise ModeError(f"{self} does not collect")
 
-    def _forward_eval(self, obs: Any) -> Any:
+    def _forward_eval(self, obs: Tree) -> Any:
         raise ModeError(f"{self} does not evaluate")
 
     def _process_transition(
-        self, obs: Any, output: dict[str, Any], timestep: TimestepBatch
+        self, obs: Tree, output: Columns, timestep: TimestepBatch
     ) -> dict[str, Any]:
         """Selects the columns of one step of K environments that learning needs.
 
@@ -310,16 +320,16 @@ class Policy:
     def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
         """Clears the per-env state of evaluating; most policies have none."""
 
-    def _state_dict_model(self) -> dict[str, Any]:
+    def _state_dict_model(self) -> StateDict:
         return {"model": model_state(self._model)}
 
-    def _load_state_dict_model(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_model(self, state: State) -> None:
         load_model_state(self._model, state["model"])
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         return self._state_dict_model()
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         self._load_state_dict_model(state)
 
     def _get_setting_learn(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
@@ -395,7 +405,7 @@ class Actor:
         """Renews the views; call it after the parameters moved in memory."""
         self._act = self._model.act_numpy() if self._by_numpy else None
 
-    def forward(self, obs: Tree, *state: Tree) -> dict[str, Any]:
+    def forward(self, obs: Tree, *state: Tree) -> Columns:
         """Runs the model on K observations.
 
         Args:
@@ -419,7 +429,7 @@ class Actor:
 
     __call__ = forward
 
-    def _forward_module(self, *inputs: Tree) -> dict[str, Any]:
+    def _forward_module(self, *inputs: Tree) -> Columns:
         import torch
 
         def tensor(leaf: Any) -> torch.Tensor:
@@ -523,7 +533,7 @@ def single_env_forward(eval_mode: Any) -> Callable[[Any], Any]:
         list of numbers; the action is an int for one discrete choice, otherwise an array.
     """
 
-    def act(obs: Any) -> Any:
+    def act(obs: Tree) -> Any:
         if isinstance(obs, list):
             obs = np.asarray(obs)
         value = tree_map(lambda leaf: np.asarray(leaf)[None], obs)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, EnvBatch
+from dicore.data import Batch, EnvBatch, Tree
 from dicore.data.tree import is_tensor
 from dicore.errors import ActionError, DicoreError, SchemaError
 
 __all__ = ["problem_of_obs", "problem_of_samples"]
 
 
-def problem_of_obs(policy: Any, obs: Any) -> DicoreError | None:
+def problem_of_obs(policy: Any, obs: Tree) -> DicoreError | None:
     """Returns the error of observations that a policy cannot act on; None: none was found.
 
     Args:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dicore.config.schema import frozen, option, section
 from dicore.config.sections import CollectConfig, PolicyConfig
-from dicore.data import Batch, EnvBatch
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
@@ -72,7 +72,7 @@ class FixedPolicy(Policy):
         self._like = like
         super().__init__(cfg, None, enable_field)
 
-    def _process_transition(self, obs: Any, output: dict[str, Any], timestep: Any) -> Any:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> Any:
         if self._like is not None:
             return self._like.process_transition(obs, output, timestep)
         return super()._process_transition(obs, output, timestep)
@@ -91,10 +91,10 @@ class FixedPolicy(Policy):
         own = super()._get_sample_stride()
         return own if self._like is None else int(mode_attribute(self._like, "sample_stride", own))
 
-    def _state_dict_model(self) -> dict[str, Any]:
+    def _state_dict_model(self) -> StateDict:
         return {}
 
-    def _load_state_dict_model(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_model(self, state: State) -> None:
         """Loads nothing; nothing changes."""
 
 
@@ -144,7 +144,7 @@ class RandomPolicy(FixedPolicy):
         return self._forward_collect(obs)
 
 
-def masks_in(space: Any, obs: Any) -> Any:
+def masks_in(space: Any, obs: Tree) -> Any:
     """Returns the masks in observations that belong to an action space; None: there are none.
 
     If the actions of several agents are a dict, the observations are one with the same names, or

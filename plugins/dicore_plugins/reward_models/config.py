@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 
 from dicore.config.schema import ComponentConfig, component, components, frozen, option
+
+if TYPE_CHECKING:
+    from dicore.interfaces.reward_model import IRewardModel
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = [
     "DREXConfig",
@@ -104,7 +109,7 @@ class RNDConfig(IntrinsicConfig):
     )
     feature_size: int = option(64, "outputs of the two networks", ge=1)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IRewardModel:
         """Creates the reward model for the spaces of `ctx`."""
         from dicore_plugins.reward_models.intrinsic import RND
 
@@ -120,7 +125,7 @@ class ICMConfig(IntrinsicConfig):
         0.2, "share of the forward model in the loss; the rest is the inverse model's", gt=0, lt=1
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IRewardModel:
         """Creates the reward model for the spaces of `ctx`."""
         from dicore_plugins.reward_models.intrinsic import ICM
 
@@ -156,7 +161,7 @@ class NGUConfig(IntrinsicConfig):
         if self.relabel:
             yield "relabel", "it sees steps in time order, drawn samples have none; expected False"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IRewardModel:
         """Creates the reward model for the spaces of `ctx`."""
         from dicore_plugins.reward_models.ngu import NGU
 
@@ -176,7 +181,7 @@ class RewardNormConfig(ComponentConfig):
     limit: float = option(10.0, "largest absolute value of a normalised reward", gt=0)
     epsilon: float = option(1e-8, "added to the variance, against division by zero", gt=0)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IRewardModel:
         """Creates the reward model."""
         from dicore_plugins.reward_models.return_scale import RewardNorm
 
@@ -197,7 +202,7 @@ class GAILConfig(RewardModelConfig):
         0.0, "weight of the gradient penalty, against overfitting (Gulrajani et al. 2017)", ge=0
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IRewardModel:
         """Creates the reward model for the spaces of `ctx`; loads the expert's data."""
         from dicore_plugins.reward_models.imitation import GAIL
 
@@ -215,7 +220,7 @@ class GuidedCostConfig(RewardModelConfig):
         0.01, "weight of the mean squared reward in the loss, which bounds rewards", ge=0
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IRewardModel:
         """Creates the reward model for the spaces of `ctx`; loads the expert's data."""
         from dicore_plugins.reward_models.imitation import GuidedCost
 
@@ -249,7 +254,7 @@ class REDConfig(FittedConfig):
         None, "sharpness of exp(-sigma error); None: the median reward of the expert is 0.9", gt=0
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IRewardModel:
         """Creates the reward model for the spaces of `ctx`, trained on the expert's data."""
         from dicore_plugins.reward_models.imitation import RED
 
@@ -263,7 +268,7 @@ class TREXConfig(FittedConfig):
     snippet_len: int = option(50, "longest part of an episode that is compared", ge=1, unit="steps")
     l1_weight: float = option(0.0, "weight of the mean absolute reward in the loss", ge=0)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IRewardModel:
         """Creates the reward model for the spaces of `ctx`, trained on the ranked episodes."""
         from dicore_plugins.reward_models.ranking import TREX
 
@@ -278,7 +283,7 @@ class DREXConfig(TREXConfig):
         "dataset", help="episodes by rank, the worst first: dicore collect RUN --eps 0.5"
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IRewardModel:
         """Creates the reward model for the spaces of `ctx`, trained on the ranked episodes."""
         from dicore_plugins.reward_models.ranking import TREX
 
@@ -299,7 +304,7 @@ class PWILConfig(ComponentConfig):
     alpha: float = option(5.0, "largest reward", gt=0)
     beta: float = option(5.0, "sharpness of the reward", gt=0)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IRewardModel:
         """Creates the reward model for the spaces of `ctx`; loads the expert's data."""
         from dicore_plugins.reward_models.pwil import PWIL
 
@@ -325,7 +330,7 @@ class HERConfig(ComponentConfig):
         None, "episodes per batch; None: policy.learn.batch_size / sample_per_episode", ge=1
     )
 
-    def build(self, ctx: Any, *, env_manager: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, *, env_manager: Any, **parts: Any) -> IRewardModel:
         """Creates the reward model; the environments of `env_manager` compute rewards."""
         from dicore_plugins.env_managers.goals import GoalFunctions
         from dicore_plugins.reward_models.her import HER

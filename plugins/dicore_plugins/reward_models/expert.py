@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dicore.data import Batch, tree_map, tree_paths
+from dicore.data import Batch, Columns, tree_map, tree_paths
 from dicore.errors import NonFiniteError, SchemaError, UsageError
 
 __all__ = ["ExpertSamples", "checked_samples", "steps_of"]
@@ -67,7 +67,7 @@ class ExpertSamples:
         self._columns: dict[str, Any] | None = None
         self._count = 0
 
-    def store(self, columns: dict[str, Any], count: int) -> None:
+    def store(self, columns: Columns, count: int) -> None:
         """Replaces the samples by tensors [N, ...]."""
         self._columns, self._count = columns, count
 

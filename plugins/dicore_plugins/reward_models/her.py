@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, Tree, tree_map, tree_row
+from dicore.data import Batch, State, StateDict, Tree, tree_map, tree_row
 from dicore.errors import SchemaError
 from dicore.run.random import stream
 from dicore_plugins.reward_models.config import HERConfig
@@ -143,11 +143,11 @@ class HER:
     def clear_data(self) -> None:
         """Does nothing: it stores no samples."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the state of the random generator."""
         return {"rng": self._rng.bit_generator.state}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; the same samples are drawn."""
         self._rng.bit_generator.state = dict(state["rng"])
 

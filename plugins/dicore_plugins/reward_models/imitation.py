@@ -16,7 +16,7 @@ from gymnasium.spaces import Dict
 from torch import Tensor, nn
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.imitation import gail_error, gail_reward, guided_cost_error
 from dicore_plugins.reward_models.base import EncodedMLP, NetworkRewardModel, encoder_of
@@ -78,12 +78,12 @@ class ExpertRewardModel(NetworkRewardModel):
         if self.collects:
             super().collect_data(data)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns networks, optimizer, stored samples, and the hash of the expert's data set."""
         facts = None if self._dataset is None else self._dataset.state_dict()
         return {**super().state_dict(), "expert": facts}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; training goes on identically.
 
         Raises:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict, Tree
 from dicore_plugins.models.encoders.mlp import MLP
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.shapes import observation_options
@@ -78,11 +78,11 @@ class IntrinsicRewardModel(NetworkRewardModel):
             bonus = self._bonus(new.columns).cpu().numpy()
         self._scale.update(bonus, origin_of(new)[0])  # across episodes, as Burda et al. do
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns networks, optimizer, statistics and stored samples."""
         return {**super().state_dict(), "scale": self._scale.state_dict(), "seen": self._seen}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; training goes on identically."""
         super().load_state_dict(state)
         self._scale.load_state_dict(state["scale"])
@@ -109,7 +109,7 @@ class DistillationNet(nn.Module):
             other.requires_grad_(False)
         self._parts = self.predictor, self.target, other is own  # faster than as modules
 
-    def forward(self, obs: Any) -> Tensor:
+    def forward(self, obs: Tree) -> Tensor:
         """Returns the mean squared error of each prediction: float32 [B]."""
         predictor, target, shared = self._parts
         x = predictor.encode(obs)
@@ -165,7 +165,7 @@ class InverseNet(nn.Module):
             (group, bool(sizes)) for _, wide, sizes, _ in parts for group in (sizes or (wide,))
         ]
 
-    def embed(self, obs: Any) -> Tensor:
+    def embed(self, obs: Tree) -> Tensor:
         """Returns the features of states: float32 [B, F]."""
         features = self.features.forward(obs)
         return functional.layer_norm(features, features.shape[1:])  # else the errors grow with them

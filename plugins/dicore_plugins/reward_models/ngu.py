@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.reward_models.config import NGUConfig
 from dicore_plugins.reward_models.intrinsic import (
@@ -138,7 +138,7 @@ class EpisodicNovelty:
         found: Array = (1 / (np.sqrt(kernel.sum(1)) + _CONSTANT)).astype(np.float32)
         return found
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the mean distance, and the newest steps of each environment."""
         return {
             "mean": np.array([self._total, self._count, *self._new]),
@@ -147,7 +147,7 @@ class EpisodicNovelty:
             ],
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._total, self._count, *self._new = np.asarray(state["mean"]).tolist()
         self._rows = {
@@ -250,11 +250,11 @@ class NGU(IntrinsicRewardModel):
                 _with(data, self._novelty.add(self._features(data), *origin_of(data)))
             )
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns networks, optimizer, statistics, stored samples and the running episodes."""
         return {**super().state_dict(), "novelty": self._novelty.state_dict()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; training goes on identically."""
         super().load_state_dict(state)
         self._novelty.load_state_dict(state["novelty"])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, tree_map
+from dicore.data import Batch, State, StateDict, tree_map
 from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore_plugins.reward_models.base import encoder_of
@@ -122,7 +122,7 @@ class PWIL:
     def clear_data(self) -> None:
         """Does nothing: it stores no samples."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the mass left in running episodes, and the expert's steps."""
         left, before = (
             {"env_id": np.array([*each], np.int64), "mass": _stacked(each)}
@@ -137,7 +137,7 @@ class PWIL:
             "norm": statistics,
         }  # fmt: skip
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned.
 
         Raises:

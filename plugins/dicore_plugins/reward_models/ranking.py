@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, tree_map
+from dicore.data import Batch, State, StateDict, tree_map
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.reward_models.base import EncodedMLP, encoder_of
 from dicore_plugins.reward_models.config import TREXConfig
@@ -186,11 +186,11 @@ class _Datasets:
     def __init__(self, parts: Sequence[Any]) -> None:
         self._parts = parts
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the hashes of their content."""
         return {"parts": [each.state_dict() for each in self._parts]}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Checks that they are those of the saved run.
 
         Raises:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
 from dicore_plugins.models.running_norm import RunningNorm
@@ -73,7 +73,7 @@ class ReturnScale:
         self._norm.update(torch.from_numpy(returns[:, None]))
         self._read()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the statistics and the returns of the running episodes."""
         return {
             "norm": {key: each.clone() for key, each in self._norm.state_dict().items()},
@@ -81,7 +81,7 @@ class ReturnScale:
             "running": np.array([*self._running.values()], np.float64),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._norm.load_state_dict({k: torch.as_tensor(v) for k, v in state["norm"].items()})
         self._read()
@@ -133,11 +133,11 @@ class RewardNorm:
         """Removes the rewards that were not added to the statistics yet."""
         self._new.clear()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the statistics, and new rewards."""
         return {"scale": self._scale.state_dict(), "new": [list(each) for each in self._new]}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._scale.load_state_dict(state["scale"])
         self._new = [tuple(each) for each in state["new"]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore_plugins.buffers.memory import check_kind, check_range
 from dicore_plugins.buffers.ring import Ring
@@ -199,12 +199,12 @@ class Memory:
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the chunks."""
         ring = None if self._ring is None else self._ring.state_dict()
         return {"ring": ring, "half": dict(self._half)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned.
 
         Raises:

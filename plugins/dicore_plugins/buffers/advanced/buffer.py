@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, Row
+from dicore.data import Batch, Row, State, StateDict
 from dicore.errors import UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced import priorities
@@ -377,7 +377,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns samples, priorities, cursors, counts and the state of the random generator.
 
         Columns are views, which later pushes change: no thread may push while they are read.
@@ -399,7 +399,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
                 **({} if self._late is None else {"late": list(self._late.arrived())}),
             }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
 
         A buffer of a larger capacity gets the samples by age; the state of a naive buffer gives

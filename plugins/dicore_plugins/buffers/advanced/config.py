@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dicore.config.schema import Section, frozen, option, section
 from dicore_plugins.buffers.naive.config import (
@@ -15,6 +15,11 @@ from dicore_plugins.buffers.naive.config import (
     max_staleness_option,
     max_use_option,
 )
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["AdvancedConfig", "MonitorConfig", "ThruputConfig"]
 
@@ -87,7 +92,7 @@ class AdvancedConfig(RingConfig):
     thruput_controller: ThruputConfig = section(ThruputConfig)
     monitor: MonitorConfig = section(MonitorConfig)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IBuffer:
         """Creates the buffer."""
         from dicore_plugins.buffers.advanced.buffer import AdvancedReplayBuffer
 

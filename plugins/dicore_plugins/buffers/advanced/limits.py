@@ -6,11 +6,15 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dicore.interfaces.buffer import Refused
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["BufferLog", "ThruputControl"]
 
@@ -73,11 +77,11 @@ class ThruputControl:
         self.pushed *= kept
         self.drawn *= kept
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the two counts."""
         return {"pushed": self.pushed, "drawn": self.drawn}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores them; they fade from now on."""
         self.pushed, self.drawn = float(state["pushed"]), float(state["drawn"])
         self._since = self._clock()
@@ -107,11 +111,11 @@ class BufferLog:
         self.removed = {"full": 0, "use": 0, "stale": 0}
         self._pushed = self._drawn = self._removed = self._draws = 0
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the number of draws, and what the next line by draws averages over."""
         return {"draws": self._draws, "recent": list(self._recent)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores them; numbers by time count from now on. Call it once `removed` is restored."""
         self._draws = int(state.get("draws", 0))
         self._recent.clear()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.deque.store import BufferedData, Store
 from dicore_plugins.buffers.memory import check_kind
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["Buffer", "BufferMiddleware", "DequeBuffer"]
 
@@ -300,7 +304,7 @@ class DequeBuffer(Buffer):
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns items, middleware that has a state, and the state of the random generator.
 
         Data and meta may be nested dicts and lists of arrays, tensors and plain values.
@@ -316,7 +320,7 @@ class DequeBuffer(Buffer):
                 "rng": self._rng.bit_generator.state,
             }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import ComponentConfig, components, frozen, option
 from dicore_plugins.buffers.naive.config import (
@@ -13,6 +13,11 @@ from dicore_plugins.buffers.naive.config import (
     max_use_option,
     share_option,
 )
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["DequeConfig"]
 
@@ -37,7 +42,7 @@ class DequeConfig(ComponentConfig):
         " and priorities innermost",
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IBuffer:
         """Creates the buffer."""
         from dicore_plugins.buffers.deque.replay import DequeReplayBuffer
 

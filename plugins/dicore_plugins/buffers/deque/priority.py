@@ -6,7 +6,7 @@ Shapes: B items drawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from dicore_plugins.buffers.priority_tree import (
     masses_of,
     strata,
 )
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["PriorityExperienceReplay"]
 
@@ -164,7 +168,7 @@ class PriorityExperienceReplay:
         mass = masses_of(np.array([max(priority, 1e-30)]), self._alpha)
         self._tree.set(np.array([slot]), mass)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the highest priority, the number of draws, and where items are in the tree."""
         return {
             "highest": self._highest,
@@ -173,7 +177,7 @@ class PriorityExperienceReplay:
             "free": list(self._free),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned, for the items that the buffer now has."""
         self._highest, self._draws = float(state["highest"]), int(state["draws"])
         slots = {index: int(slot) for index, slot in state["slots"].items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.priorities import checked_stamps
@@ -169,11 +169,11 @@ class DequeReplayBuffer(SampleBuffer):
         self.buffer.clear()
         self._form = Ring(1)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns samples, meta data, priorities and the state of the random generator."""
         return self.buffer.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, Row
+from dicore.data import Batch, Row, State, StateDict
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.elastic.config import ElasticConfig
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
@@ -95,12 +95,12 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
             super().clear()
             self._held = 0
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the state of `NaiveReplayBuffer`, the size, and how many samples it holds."""
         with self._lock:
             return {**super().state_dict(), "size": self._size, "held": self._held}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned, or the state of a naive buffer."""
         with self._lock:
             super().load_state_dict(state)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import frozen, option
 from dicore_plugins.buffers.naive.config import NaiveConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -27,7 +31,7 @@ class ElasticConfig(NaiveConfig):
             if size is not None and size > self.replay_buffer_size:
                 yield name, f"must be <= {self.replay_buffer_size}, replay_buffer_size, got {size}"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IBuffer:
         """Creates the buffer."""
         from dicore_plugins.buffers.elastic.buffer import ElasticReplayBuffer
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from dicore.data import Batch, Tree, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import ReplayCapacityError, SchemaError
 from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored
 from dicore_plugins.buffers.continuity import Continuity, origin
@@ -239,7 +239,7 @@ class EpisodeReplayBuffer(SampleBuffer):
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns episodes, also running ones, and the state of the random generator."""
         with self._lock:
             running = {env: Batch.concat(pieces) for env, pieces in self._running.items()}
@@ -255,7 +255,7 @@ class EpisodeReplayBuffer(SampleBuffer):
                 "rng": self._rng.bit_generator.state,
             }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
 
         Raises:

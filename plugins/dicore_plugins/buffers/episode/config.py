@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.buffers.naive.config import share_option
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["EpisodeConfig"]
 
@@ -34,7 +39,7 @@ class EpisodeConfig(ComponentConfig):
         " False: one episode after the other, [steps, ...]",
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IBuffer:
         """Creates the buffer."""
         from dicore_plugins.buffers.episode.buffer import EpisodeReplayBuffer
 

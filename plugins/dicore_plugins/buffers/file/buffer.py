@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, tree_map
+from dicore.data import Batch, State, StateDict, tree_map
 from dicore.errors import ClosedError, ReplayCapacityError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.priorities import checked_stamps
@@ -329,7 +329,7 @@ class FileReplayBuffer(SampleBuffer):
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns samples, which are read for it, meta data and the state of the random generator.
 
         The samples must fit into memory; for more, keep the files (`existing=load`).
@@ -349,7 +349,7 @@ class FileReplayBuffer(SampleBuffer):
                 "rng": self._rng.bit_generator.state,
             }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
 
         Raises:

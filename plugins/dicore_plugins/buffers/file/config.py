@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.buffers.naive.config import (
@@ -10,6 +10,11 @@ from dicore_plugins.buffers.naive.config import (
     max_use_option,
     share_option,
 )
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["FileConfig"]
 
@@ -44,7 +49,7 @@ class FileConfig(ComponentConfig):
         False, "delete files in a background thread, so that neither push nor sample waits for it"
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IBuffer:
         """Creates the buffer."""
         import attrs
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, Row
+from dicore.data import Batch, Row, State, StateDict
 from dicore.errors import (
     ConfigError,
     ReplayCapacityError,
@@ -256,7 +256,7 @@ class NaiveReplayBuffer:
             self._ring.clear()
             self._usage.clear()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns samples, cursors, usage counts and the state of the random generator.
 
         Columns are views, which later pushes change: no thread may push while they are read.
@@ -268,7 +268,7 @@ class NaiveReplayBuffer:
                 "rng": self._rng.bit_generator.state,
             }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
 
         A buffer of a larger capacity gets the samples by age.
@@ -406,13 +406,13 @@ class Usage:
         times: IntArray = self.times[slots].astype(np.int64, copy=False)
         return times
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the draw counts of the stored samples; empty if draws are not tracked."""
         if self.times is None:
             return {}
         return {"use_times": self.times, "never_drawn": self.never_drawn}
 
-    def load_state_dict(self, state: Mapping[str, Any], held: int) -> None:
+    def load_state_dict(self, state: State, held: int) -> None:
         """Restores what `state_dict` returned.
 
         Args:

@@ -6,10 +6,16 @@ A function declares an option, which a config class gives a name: `max_use: floa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.run.env_factory import BuildContext
+    from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
+
 
 _INF = float("inf")
 
@@ -105,7 +111,7 @@ class RingConfig(ComponentConfig):
         elif self.storage_keep and self.storage_folder is None:
             yield "storage_keep", "set storage_folder too, where the data is kept"
 
-    def filled(self, buffer: Any) -> Any:
+    def filled(self, buffer: NaiveReplayBuffer) -> NaiveReplayBuffer:
         """Returns the buffer with the samples of `load_data`."""
         if self.load_data is not None:
             buffer.load_samples(self.load_data)
@@ -143,7 +149,7 @@ class NaiveConfig(RingConfig):
         unit="s",
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IBuffer:
         """Creates the buffer."""
         from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 

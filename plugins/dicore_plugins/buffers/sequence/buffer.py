@@ -12,7 +12,7 @@ import numpy as np
 import optree
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, Row, tree_map
+from dicore.data import Batch, Columns, Row, State, StateDict, tree_map
 from dicore.errors import ReplayCapacityError, SchemaError, UsageError
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.memory import check_kind
@@ -308,7 +308,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             self._mark(columns, starts)
         return batch
 
-    def _write_states(self, columns: dict[str, Any], slots: IntArray) -> None:
+    def _write_states(self, columns: Columns, slots: IntArray) -> None:
         """Writes the recurrent states of sequences, into the same memory if there is any."""
         assert self._states is not None
         at = slots[:, :: self._cfg.state_every or self._length]
@@ -324,7 +324,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             ):
                 old[...] = new
 
-    def _mark(self, columns: dict[str, Any], starts: IntArray) -> None:
+    def _mark(self, columns: Columns, starts: IntArray) -> None:
         """Writes `valid` and `loss_mask` of the sequences."""
         valid, index = columns["valid"], self._index
         lengths = index.lengths[starts]
@@ -350,7 +350,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             if self._states is not None:
                 self._states.clear()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns steps, sequences, priorities and the state of the random generator."""
         with self._lock:
             held = self._ring.count
@@ -364,7 +364,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
                 state["states"] = self._states.state_dict(held)
             return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
 
         A buffer of a larger capacity gets the steps by age.
@@ -389,7 +389,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             if self._states is not None:
                 self._states.load_state_dict(state["states"], shift, held)
 
-    def _check_form(self, state: Mapping[str, Any]) -> None:
+    def _check_form(self, state: State) -> None:
         check_kind(state, "sequences", "sequences")
         form = [int(each) for each in state["sequences"]["form"]]
         mine = [int(each) for each in self._index.state_dict(0)["form"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.buffers.naive.config import (
@@ -15,6 +15,11 @@ from dicore_plugins.buffers.naive.config import (
     kernels_option,
     share_option,
 )
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["SequenceConfig"]
 
@@ -94,7 +99,7 @@ class SequenceConfig(ComponentConfig):
         if self.state_every and not self.state_keys:
             yield "state_every", "has no effect without state_keys; set it to 0"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> IBuffer:
         """Creates the buffer."""
         from dicore_plugins.buffers.sequence.buffer import SequenceReplayBuffer
 

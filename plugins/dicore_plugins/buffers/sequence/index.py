@@ -5,14 +5,17 @@ Shapes: N steps pushed, B sequences, L steps of a sequence, C slots of the ring,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore_plugins.buffers.continuity import EnvRows
 from dicore_plugins.buffers.ring import IntArray
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["SequenceIndex"]
 
@@ -250,7 +253,7 @@ class SequenceIndex:
 
     # ---- state
 
-    def state_dict(self, held: int) -> dict[str, Any]:
+    def state_dict(self, held: int) -> StateDict:
         """Returns the index of the first `held` slots, which are all that are stored."""
         return {
             "form": [self._length, self._stride, int(self._padding)],
@@ -267,7 +270,7 @@ class SequenceIndex:
             "fresh": self._fresh,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any], shift: int) -> None:
+    def load_state_dict(self, state: State, shift: int) -> None:
         """Restores what `state_dict` returned.
 
         Args:

@@ -5,8 +5,7 @@ Shapes: N steps, B sequences, L steps of a sequence, C slots of the ring.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +19,10 @@ from dicore_plugins.buffers.priority_tree import (
 from dicore_plugins.buffers.ring import IntArray
 from dicore_plugins.buffers.sequence.config import SequenceConfig
 from dicore_plugins.buffers.sequence.index import SequenceIndex
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 
 __all__ = ["SequencePriorities"]
 
@@ -120,7 +123,7 @@ class SequencePriorities:
             return 1.0
         return self._tree.weights(starts, self.beta)
 
-    def state_dict(self, held: int) -> dict[str, Any]:
+    def state_dict(self, held: int) -> StateDict:
         """Returns the priorities of the sequences and steps of the first `held` slots."""
         of_steps = {} if self._of_steps is None else {"of_steps": self._of_steps[:held]}
         return {
@@ -131,7 +134,7 @@ class SequencePriorities:
             **of_steps,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any], shift: int) -> None:
+    def load_state_dict(self, state: State, shift: int) -> None:
         """Restores what `state_dict` returned; `shift` as for `SequenceIndex`."""
         self.clear()
         held = len(state["of"])

@@ -6,13 +6,12 @@ Shapes: N steps pushed, B sequences, C slots of the ring, R stored states, `...`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch, Tree, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore_plugins.buffers.base import stored
 from dicore_plugins.buffers.memory import check_memory
 from dicore_plugins.buffers.ring import IntArray, Ring
@@ -82,7 +81,7 @@ class StoredStates:
         rows = np.array([self._free.pop() for _ in range(len(kept))], np.int64)
         self._row[slots[kept]] = rows
 
-        def write(column: Any, leaf: Any) -> Any:
+        def write(column: Tree, leaf: Any) -> Any:
             column[rows] = stored(leaf)[kept]
             return column
 
@@ -114,14 +113,14 @@ class StoredStates:
         found: dict[str, Tree] = tree_map(taken, self._columns)
         return found
 
-    def state_dict(self, held: int) -> dict[str, Any]:
+    def state_dict(self, held: int) -> StateDict:
         """Returns the states of the first `held` slots, which are all that are stored."""
         row = self._row[:held]
         kept = np.flatnonzero(row >= 0)
         columns = {} if self._columns is None else tree_map(lambda x: x[row[kept]], self._columns)
         return {"slots": kept, "kept_columns": columns}
 
-    def load_state_dict(self, state: Mapping[str, Any], shift: int, held: int) -> None:
+    def load_state_dict(self, state: State, shift: int, held: int) -> None:
         """Restores what `state_dict` returned; `shift` as for `SequenceIndex`."""
         self.clear()
         slots = np.asarray(state["slots"], np.int64)

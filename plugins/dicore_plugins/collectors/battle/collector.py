@@ -9,7 +9,7 @@ import attrs
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore.errors import UsageError
 from dicore_plugins.collectors.battle.config import (
     BattleEpisodeCollectorConfig,
@@ -124,12 +124,12 @@ class BattleSampleCollector:
     def _joint(self, policy: Any) -> Any:
         return joint_collect_mode(policy)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns counters, unfinished trajectories, and the policies' memory."""
         state: dict[str, Any] = self._inner.state_dict()
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._inner.load_state_dict(state)
 

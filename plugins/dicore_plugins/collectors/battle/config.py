@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen
 from dicore_plugins.collectors.episode.config import EpisodeCollectorConfig
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.collector import ISerialCollector
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
 class BattleSampleCollectorConfig(SampleCollectorConfig):
     """Collects training samples of two policies in one environment, a list for each side."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialCollector:
         """Returns the collector; `policy` is a list of two collect modes, or one mode."""
         from dicore_plugins.collectors.battle.collector import BattleSampleCollector
 
@@ -24,7 +28,7 @@ class BattleSampleCollectorConfig(SampleCollectorConfig):
 class BattleEpisodeCollectorConfig(EpisodeCollectorConfig):
     """Collects whole episodes of two policies in one environment, a list for each side."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialCollector:
         """Returns the collector; `policy` is a list of two collect modes, or one mode."""
         from dicore_plugins.collectors.battle.collector import BattleEpisodeCollector
 

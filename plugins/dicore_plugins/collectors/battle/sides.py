@@ -7,12 +7,12 @@ Shapes: K ready environments, T steps, N environments, `...` one item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, EnvBatch, TimestepBatch, Tree, tree_map
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, TimestepBatch, Tree, tree_map
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import CollectMode, EvalMode, Tail
 from dicore_plugins.collectors.base import chosen_actions
@@ -110,7 +110,7 @@ class _Joint:
 
     def process_transition(self, obs: Tree, output: Any, timestep: TimestepBatch) -> dict[str, Any]:
         """Selects the columns of each side."""
-        columns: dict[str, Any] = {}
+        columns: Columns = {}
         for index, (name, mode) in enumerate(zip(SIDES, self._modes, strict=True)):
             seen = _side(obs, index)
             columns[name] = dict(
@@ -165,11 +165,11 @@ class _Joint:
             elif value[side] is not None:
                 mode.set_attribute(name, value[side])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the states of both."""
         return {side: mode.state_dict() for side, mode in zip(SIDES, self._modes, strict=True)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         for side, mode in zip(SIDES, self._modes, strict=True):
             mode.load_state_dict(state[side])

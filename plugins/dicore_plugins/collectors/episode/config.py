@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import ComponentConfig, frozen, option
+
+if TYPE_CHECKING:
+    from dicore.interfaces.collector import ISerialCollector
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -26,7 +30,7 @@ class EpisodeCollectorConfig(ComponentConfig):
         100, "gradient updates between log lines", ge=1, unit="updates"
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialCollector:
         """Returns the collector; `parts` are `env_manager` and `policy` (a collect mode)."""
         from dicore_plugins.collectors.episode.collector import EpisodeCollector
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, EnvBatch, tree_map
+from dicore.data import Batch, EnvBatch, State, StateDict, tree_map
 from dicore.interfaces.policy import Tail
 from dicore_plugins.collectors.base import (
     SerialCollector,
@@ -420,7 +420,7 @@ class SampleCollector(SerialCollector):
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns counters, unfinished trajectories, and the samples of an interrupted call."""
         pieces = plain_state(Batch.concat(self._pieces).columns) if self._pieces else None
         return {
@@ -435,7 +435,7 @@ class SampleCollector(SerialCollector):
             "from_start": self._from_start,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned.
 
         Unfinished samples are dropped if the manager could not restore the running episodes.

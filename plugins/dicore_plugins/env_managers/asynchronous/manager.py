@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dicore.config.compiler import as_config
-from dicore.data import EnvBatch, TimestepBatch
+from dicore.data import EnvBatch, StateDict, TimestepBatch
 from dicore.errors import DicoreError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.asynchronous.config import EnvSupervisorConfig
@@ -212,7 +212,7 @@ class AsyncEnvManager(CopyingManager):
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the state as `BaseEnvManager` does; waits for resets that are in progress."""
         while self._resets:
             self._settle(wait=True)

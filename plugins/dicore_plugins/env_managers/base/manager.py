@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numpy import array, float32, ndarray
 
 from dicore.config.sections import ManagerConfig
-from dicore.data import EnvBatch, TimestepBatch, tree_row
+from dicore.data import EnvBatch, TimestepBatch, Tree, tree_row
 from dicore.errors import DicoreError, EnvStateError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import actions_of, batch_of, draw_actions
@@ -227,7 +227,7 @@ class BaseEnvManager(ManagedEnvs):
         return np.array(answered, np.int64), answered, taken
 
     def _checked_block(
-        self, results: Results, actions: Any, id_list: list[int], buffers: ObsBuffers | None
+        self, results: Results, actions: Tree, id_list: list[int], buffers: ObsBuffers | None
     ) -> tuple[Any, Rewards, list[DicoreError]]:
         """Stacks and checks observations and rewards at once; row by row if any is invalid.
 
@@ -302,7 +302,7 @@ class BaseEnvManager(ManagedEnvs):
     def _error_of(
         self,
         env_id: int,
-        action: Any,
+        action: Tree,
         cause: BaseException | None,
         faults: Iterable[Callable[[], Fault | None]],
     ) -> DicoreError | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import ComponentConfig, component, frozen, option
 from dicore.errors import UsageError
 from dicore_plugins.env_managers.base.config import BaseManagerConfig
 from dicore_registry import renamed
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -58,7 +62,13 @@ class SyncSubprocessConfig(BaseManagerConfig):
         " but one step",
     )
 
-    def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
+    def build(
+        self,
+        ctx: BuildContext | None,
+        *,
+        env_fn: Sequence[Callable[[], Any]],
+        **parts: object,
+    ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
         self.need_processes()
         from dicore_plugins.env_managers.subprocess.manager import SyncSubprocessManager

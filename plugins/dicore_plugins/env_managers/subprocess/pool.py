@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import tree_map
+from dicore.data import State, tree_map
 from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.env_pool import EnvPool, Results
 from dicore_plugins.env_managers.episodes import shape_of
@@ -426,7 +426,7 @@ class ProcessPool(EnvPool):
         with contextlib.suppress(WorkerLostError):
             return self._ask(env_id, "state_of", env_id) if self._crew.of[env_id].launched else None
 
-    def load_state(self, env_id: int, state: Mapping[str, Any]) -> bool:
+    def load_state(self, env_id: int, state: State) -> bool:
         """Restores what `state_of` returned; see `EnvPool`."""
         return bool(self._ask(env_id, "load_state", env_id, state))
 

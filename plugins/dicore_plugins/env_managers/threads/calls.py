@@ -9,10 +9,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import EnvStateError
 from dicore_plugins.env_managers.env_pool import EnvPool
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["Calls", "Channel", "Part"]
 
@@ -152,7 +156,7 @@ class Part:
         self._inbox.put(None)
 
 
-def _no_step(action: Any) -> Any:
+def _no_step(action: Tree) -> Any:
     raise EnvStateError("the environment was not made")
 
 

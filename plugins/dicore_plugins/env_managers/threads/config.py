@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import frozen, option
 from dicore_plugins.env_managers.base.config import BaseManagerConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -33,7 +37,13 @@ class ThreadManagerConfig(BaseManagerConfig):
         unit="s",
     )
 
-    def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
+    def build(
+        self,
+        ctx: BuildContext | None,
+        *,
+        env_fn: Sequence[Callable[[], Any]],
+        **parts: object,
+    ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.threads.manager import ThreadEnvManager
 

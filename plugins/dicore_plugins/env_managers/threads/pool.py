@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import EnvCreateError
 from dicore_plugins.env_managers.env_pool import (
@@ -21,6 +21,10 @@ from dicore_plugins.env_managers.env_pool import (
     interrupted,
 )
 from dicore_plugins.env_managers.threads.calls import Calls, Channel, Part
+
+if TYPE_CHECKING:
+    from dicore.data import State
+
 
 __all__ = ["InThread", "ThreadPool"]
 
@@ -228,7 +232,7 @@ class ThreadPool(EnvPool):
         """Returns the state of an environment within its episode; see `EnvPool`."""
         return self._ask(env_id, "state_of", env_id)
 
-    def load_state(self, env_id: int, state: Mapping[str, Any]) -> bool:
+    def load_state(self, env_id: int, state: State) -> bool:
         """Restores what `state_of` returned; see `EnvPool`."""
         return bool(self._ask(env_id, "load_state", env_id, state))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -15,6 +15,10 @@ from dicore.testing.suite import Suite, expect, expect_members, skip
 from dicore_plugins.env_managers.actions import action_check_of, draw_actions
 from dicore_plugins.env_managers.subprocess.channel import dumps, loads
 from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTransport
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["EnvTransportContract"]
 
@@ -134,7 +138,9 @@ class EnvTransportContract(Suite):
         del obs
         expect(_descriptors() == before, f"{_descriptors() - before} descriptors are left open")
 
-    def _pair(self, observation: Any, action: Any, reward: tuple[int, ...] = ()) -> tuple[Any, Any]:
+    def _pair(
+        self, observation: Any, action: Tree, reward: tuple[int, ...] = ()
+    ) -> tuple[Any, Any]:
         """Returns the transport of the main process, and the copy of a worker."""
         transport = self.make(EnvLayout(_ENVS, observation, action, reward))
         copy = loads(dumps(transport))
@@ -144,7 +150,7 @@ class EnvTransportContract(Suite):
             os.close(each)
         return transport, copy
 
-    def _same(self, name: str, obs: Any, row: int, wanted: Any) -> None:
+    def _same(self, name: str, obs: Tree, row: int, wanted: Any) -> None:
         from dicore.data import tree_row
 
         wrong = difference(_plain(tree_row(obs, row)), _plain(wanted))

@@ -6,9 +6,13 @@ Shapes: N environments, K of them named, `...` one observation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["KIND", "EnvLayout", "IEnvTransport", "Rows"]
 
@@ -59,13 +63,13 @@ class IEnvTransport(Contract, Protocol):
     def attach(self, files: Sequence[int]) -> None:
         """Maps the memory in a worker; the descriptors are closed afterwards."""
 
-    def put_actions(self, rows: Rows, actions: Any) -> bool:
+    def put_actions(self, rows: Rows, actions: Tree) -> bool:
         """Stores a sequence of actions; False: the message carries them."""
 
     def actions(self, rows: Rows) -> Iterable[Any]:
         """Returns copies of the stored actions of environments, in a worker."""
 
-    def write(self, env_id: int, buffer: int, obs: Any, reward: Any, ended: int) -> bool:
+    def write(self, env_id: int, buffer: int, obs: Tree, reward: Tree, ended: int) -> bool:
         """Stores the result of a step, in a worker.
 
         Args:
@@ -79,7 +83,7 @@ class IEnvTransport(Contract, Protocol):
             Whether it is stored without a change of any value; if not, the message carries it.
         """
 
-    def write_reset(self, env_id: int, obs: Any) -> bool:
+    def write_reset(self, env_id: int, obs: Tree) -> bool:
         """Stores the first observation of an episode, in a worker; False as for `write`."""
 
     def columns(self, rows: Rows, buffer: int) -> tuple[Any, Any] | None:

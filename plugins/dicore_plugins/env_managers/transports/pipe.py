@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import ComponentConfig, frozen
 from dicore_plugins.env_managers.transports.interface import EnvLayout, Rows
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["Pipe", "PipeConfig"]
 
@@ -21,7 +26,7 @@ class Pipe:
     def attach(self, files: Sequence[int]) -> None:
         """Does nothing."""
 
-    def put_actions(self, rows: Rows, actions: Any) -> bool:
+    def put_actions(self, rows: Rows, actions: Tree) -> bool:
         """Stores nothing."""
         return False
 
@@ -29,11 +34,11 @@ class Pipe:
         """Returns no actions."""
         return ()
 
-    def write(self, env_id: int, buffer: int, obs: Any, reward: Any, ended: int) -> bool:
+    def write(self, env_id: int, buffer: int, obs: Tree, reward: Tree, ended: int) -> bool:
         """Stores nothing."""
         return False
 
-    def write_reset(self, env_id: int, obs: Any) -> bool:
+    def write_reset(self, env_id: int, obs: Tree) -> bool:
         """Stores nothing."""
         return False
 
@@ -56,6 +61,6 @@ class Pipe:
 class PipeConfig(ComponentConfig):
     """Pickles all data into the messages; for observations of any space."""
 
-    def build(self, ctx: Any, *, layout: EnvLayout, **parts: Any) -> Pipe:
+    def build(self, ctx: BuildContext | None, *, layout: EnvLayout, **parts: object) -> Pipe:
         """Returns the transport."""
         return Pipe()

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.config.schema import ComponentConfig, frozen
-from dicore.data import tree_map
+from dicore.data import Tree, tree_map
 from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.observations import storage_of
 from dicore_plugins.env_managers.transports.interface import EnvLayout, Rows
+
+if TYPE_CHECKING:
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["SharedMemory", "SharedMemoryConfig"]
 
@@ -98,7 +102,7 @@ class SharedMemory:
         self._map()
         self._file = -1
 
-    def put_actions(self, rows: Rows, actions: Any) -> bool:
+    def put_actions(self, rows: Rows, actions: Tree) -> bool:
         """Stores actions that are numbers or arrays."""
         if self._actions is None:
             return False
@@ -110,7 +114,7 @@ class SharedMemory:
         stored: Any = self._actions
         return np.array(stored[rows])
 
-    def write(self, env_id: int, buffer: int, obs: Any, reward: Any, ended: int) -> bool:
+    def write(self, env_id: int, buffer: int, obs: Tree, reward: Tree, ended: int) -> bool:
         """Stores what has the form that the spaces declare."""
         if self.layout.reward_shape:
             reward = np.asarray(reward)
@@ -127,11 +131,11 @@ class SharedMemory:
         self._ended[buffer, env_id] = ended
         return True
 
-    def write_reset(self, env_id: int, obs: Any) -> bool:
+    def write_reset(self, env_id: int, obs: Tree) -> bool:
         """Stores an observation that has the form that its space declares."""
         return self._store(self._obs[_RESET], env_id, obs)
 
-    def _store(self, block: Any, env_id: int, obs: Any) -> bool:
+    def _store(self, block: Any, env_id: int, obs: Tree) -> bool:
         storage = self._storage
         if storage.try_write(block, env_id, obs):
             return True
@@ -191,7 +195,9 @@ def _action_form(space: Any) -> tuple[tuple[int, ...], Any] | None:
 class SharedMemoryConfig(ComponentConfig):
     """Exchanges data through anonymous shared memory; for spaces with a fixed shape."""
 
-    def build(self, ctx: Any, *, layout: EnvLayout, **parts: Any) -> SharedMemory:
+    def build(
+        self, ctx: BuildContext | None, *, layout: EnvLayout, **parts: object
+    ) -> SharedMemory:
         """Returns the transport.
 
         Raises:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gymnasium.vector.utils import iterate
 from numpy import float32, ndarray
 
-from dicore.data import TimestepBatch, tree_row
+from dicore.data import TimestepBatch, Tree, tree_row
 from dicore.errors import DicoreError, EnvResetError, EnvStepError
 from dicore_plugins.env_managers.episodes import Episodes
 from dicore_plugins.env_managers.faults import (
@@ -62,7 +62,7 @@ class Columns:
         self._rewards_shape = (self._env_num, *reward_shape)
         self._finite = Leaf("", reward_shape, np.float32).finite
 
-    def obs(self, obs: Any, where: str = "") -> Any:
+    def obs(self, obs: Tree, where: str = "") -> Any:
         """Returns a copy of observations [N, ...]; `where` is the place of an error."""
         block = self._storage.stacked(obs, self._env_num)
         if block is not None:
@@ -75,7 +75,7 @@ class Columns:
                 raise self.error(env_id, fault, where)
         return self._storage.stack(rows)
 
-    def _rows(self, obs: Any) -> list[Any]:
+    def _rows(self, obs: Tree) -> list[Any]:
         """Returns the observations of the single environments."""
         try:
             if self._space is None:
@@ -85,7 +85,7 @@ class Columns:
             return [obs]
         return rows if len(rows) == self._env_num else [obs]
 
-    def reward(self, reward: Any) -> Any:
+    def reward(self, reward: Tree) -> Any:
         """Returns a copy of rewards, float32 [N, ...]."""
         shape = self._rewards_shape
         right = reward.__class__ is ndarray and reward.dtype is _FLOAT32 and reward.shape == shape
@@ -134,7 +134,7 @@ class Columns:
             hint="return infos as gymnasium.vector.VectorEnv does",
         )
 
-    def abnormal(self, obs: Any, count: int, error: DicoreError) -> TimestepBatch:
+    def abnormal(self, obs: Tree, count: int, error: DicoreError) -> TimestepBatch:
         """Returns truncated timesteps that are marked abnormal, with their last observations."""
         yes = np.ones(count, np.bool_)
         infos = [{"abnormal": True, "error": error.message} for _ in range(count)]
@@ -146,7 +146,7 @@ class Columns:
         episodes = self._episodes
         return data_error(env_id, where or episodes.where(env_id), episodes.seed[env_id], fault)
 
-    def step_error(self, error: BaseException, actions: Any) -> DicoreError:
+    def step_error(self, error: BaseException, actions: Tree) -> DicoreError:
         """Returns the error for a step of the vector env that raised."""
         if not isinstance(error, FailedEnvError):
             return EnvStepError(

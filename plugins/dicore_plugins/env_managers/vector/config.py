@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import frozen, option
 from dicore.config.sections import ManagerConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.run.env_factory import BuildContext
+
 
 _NO_LIMIT = "no effect: a call of a vector env cannot be interrupted"
 
@@ -62,7 +67,13 @@ class VectorManagerConfig(VectorOptions):
         choices=("vector_entry_point", "sync"),
     )
 
-    def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
+    def build(
+        self,
+        ctx: BuildContext | None,
+        *,
+        env_fn: Sequence[Callable[[], Any]],
+        **parts: object,
+    ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.vector.manager import VectorEnvManager
 
@@ -81,7 +92,13 @@ class EnvPoolConfig(VectorOptions):
     num_threads: int = option(0, "threads that step the environments; 0: one per core", ge=0)
     make_kwargs: dict[str, Any] = option({}, "keyword arguments of envpool.make")
 
-    def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
+    def build(
+        self,
+        ctx: BuildContext | None,
+        *,
+        env_fn: Sequence[Callable[[], Any]],
+        **parts: object,
+    ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.vector.envpool import EnvPoolManager
 

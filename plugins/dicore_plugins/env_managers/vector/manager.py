@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numpy import ndarray
 
 from dicore.config.sections import ManagerConfig
-from dicore.data import EnvBatch, TimestepBatch, tree_map
+from dicore.data import EnvBatch, StateDict, TimestepBatch, Tree, tree_map
 from dicore.errors import DicoreError, EnvStateError, UsageError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import actions_of, batch_of, ids_of
@@ -188,7 +188,7 @@ class VectorEnvManager(BaseEnvManager):
             self._episodes.finished, self._episodes.restarts = self._loaded_counts
             self._loaded_counts = None
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns seeds and counters; running episodes are not resumed."""
         running = None if self._closed else [None] * self.env_num
         return {**super().state_dict(), "running": running}
@@ -271,7 +271,7 @@ class VectorEnvManager(BaseEnvManager):
         except DicoreError as error:
             return self._failed(ids, error)
 
-    def _timesteps(self, ids: Ids, actions: Any) -> EnvBatch[Any]:
+    def _timesteps(self, ids: Ids, actions: Tree) -> EnvBatch[Any]:
         """Steps the vector env; returns the timesteps of `ids`."""
         obs, reward, terminated, truncated, info = self._advance(actions)
         whole, over = ids is self._ids, self._over(terminated, truncated)
@@ -302,7 +302,7 @@ class VectorEnvManager(BaseEnvManager):
         """Returns the environments left out whose episode ended."""
         return [each for each in self._left_out if terminated[each] or truncated[each]]
 
-    def _advance(self, actions: Any) -> tuple[Any, Any, Any, Any, Mapping[str, Any]]:
+    def _advance(self, actions: Tree) -> tuple[Any, Any, Any, Any, Mapping[str, Any]]:
         """Steps the vector env and checks what it returns.
 
         Returns:
@@ -359,7 +359,7 @@ class VectorEnvManager(BaseEnvManager):
         self._continue(self._over(terminated, truncated))
         self._list_ready()
 
-    def _final_obs(self, obs: Any, rows: list[int], infos: Infos) -> Any:
+    def _final_obs(self, obs: Tree, rows: list[int], infos: Infos) -> Any:
         """Returns observations with the last ones of episodes, and sets their infos."""
         obs = self._storage.copy(obs)
         for row in rows:

@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -26,6 +26,10 @@ from dicore_plugins.env_managers.faults import (
     reward_fault,
 )
 from dicore_plugins.env_managers.observations import storage_of
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["FailedEnvError", "VectorPool", "factories"]
 
@@ -293,7 +297,7 @@ class NamedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._check(self._storage.fault(obs))
         return obs, info
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: Tree) -> Any:
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
         except (Exception, SystemExit) as error:

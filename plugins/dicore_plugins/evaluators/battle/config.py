@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen, option
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.evaluator import ISerialEvaluator
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -16,7 +20,7 @@ class BattleEvaluatorConfig(InteractionEvaluatorConfig):
         "replays", "folder of the videos of evaluations with force_render=True"
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialEvaluator:
         """Returns the evaluator; `policy` is a list of two eval modes, or one mode."""
         from dicore_plugins.evaluators.battle.evaluator import BattleEvaluator
 

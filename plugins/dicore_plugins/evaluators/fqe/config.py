@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dicore.config.schema import ComponentConfig, frozen, option
+
+if TYPE_CHECKING:
+    from dicore.interfaces.evaluator import ISerialEvaluator
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -36,7 +40,7 @@ class FQEConfig(ComponentConfig):
         0.99, "discount of the estimated return", ge=0, le=1, follows="policy.discount_factor"
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialEvaluator:
         """Returns the evaluator; `parts` are `dataset`, `policy` (an eval mode), `env_manager`."""
         from dicore_plugins.evaluators.fqe.evaluator import FQEvaluator
 

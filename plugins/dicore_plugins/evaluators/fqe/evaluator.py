@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, EnvBatch, Tree
+from dicore.data import Batch, EnvBatch, State, StateDict, Tree
 from dicore.data.tree import tree_len
 from dicore.errors import UsageError
 from dicore.interfaces.evaluator import EvalResult
@@ -69,7 +69,7 @@ class StateActionValue(nn.Module):
         self.value = MLP(sizes, initial_weights="uniform")
         self.scale = scale
 
-    def forward(self, obs: Any, action: Any) -> Tensor:
+    def forward(self, obs: Tree, action: Tree) -> Tensor:
         """Computes Q(s, a): float32 [B]."""
         features = torch.cat((self.state.forward(obs), self.choice.forward(action)), -1)
         return self.value.forward(features).squeeze(-1) * self.scale
@@ -248,12 +248,12 @@ class FQEvaluator(ScheduledEvaluator):
             "optimizer": self._optimizer.state_dict(),
         }
 
-    def _load_networks(self, state: Mapping[str, Any]) -> None:
+    def _load_networks(self, state: State) -> None:
         self._net.load_state_dict(state["net"])
         self._target.load_state_dict(state["target"])
         self._optimizer.load_state_dict(state["optimizer"])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the results so far and the Q network."""
         return {
             "last_eval_iter": self._last_eval_iter,
@@ -261,7 +261,7 @@ class FQEvaluator(ScheduledEvaluator):
             **self._networks(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._last_eval_iter = self._eval_iter_before = int(state["last_eval_iter"])
         self.best_return = float(state["best_return"])

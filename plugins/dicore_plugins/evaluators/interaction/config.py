@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
+
+if TYPE_CHECKING:
+    from dicore.interfaces.evaluator import ISerialEvaluator
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -45,7 +49,7 @@ class InteractionEvaluatorConfig(ComponentConfig):
         False, "use the same episode seeds in every evaluation, to compare results"
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialEvaluator:
         """Returns the evaluator; `parts` are `env_manager` and `policy` (an eval mode)."""
         from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import EnvBatch, tree_row
+from dicore.data import EnvBatch, State, StateDict, Tree, tree_row
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
@@ -357,7 +357,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         """Whether the last evaluations reached the stop value, also those before a resume."""
         return self._consecutive >= int(self._cfg.consecutive)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the results so far and the environments' counters, without running episodes."""
         return {
             "last_eval_iter": self._last_eval_iter,
@@ -375,7 +375,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         finished = {"finished": [0] * len(state["finished"])} if "finished" in state else {}
         return {**state, **finished, **({"running": None} if "running" in state else {})}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._last_eval_iter = self._eval_iter_before = int(state["last_eval_iter"])
         last, spent, cost = map(int, state.get("cost", (0, 0, 0)))
@@ -400,7 +400,7 @@ def _won(info: Mapping[str, Any]) -> bool:
     )
 
 
-def _ignored(env_id: Any, reward: Any) -> None:
+def _ignored(env_id: Any, reward: Tree) -> None:
     """What an eval mode without `observe` does with rewards."""
 
 

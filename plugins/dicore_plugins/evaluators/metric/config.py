@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import ComponentConfig, frozen, option
+
+if TYPE_CHECKING:
+    from dicore.interfaces.evaluator import ISerialEvaluator
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -23,7 +27,7 @@ class MetricEvaluatorConfig(ComponentConfig):
     batch_size: int = option(1024, "samples per forward of the policy", ge=1)
     label: str = option("action", "column of the data set that outputs are compared with")
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> ISerialEvaluator:
         """Returns the evaluator; `parts` are `dataset`, `policy` (an eval mode), `metric`."""
         from dicore_plugins.evaluators.metric.evaluator import MetricEvaluator
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dicore.config.compiler import as_config
-from dicore.data import EnvBatch
+from dicore.data import EnvBatch, State, StateDict
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
@@ -159,7 +159,7 @@ class MetricEvaluator(ScheduledEvaluator):
         output = EnvBatch.of(self._policy.forward(obs, **kwargs)).value
         return self._metric.eval(output, samples[label])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the schedule and the best value."""
         return {
             "last_eval_iter": self._last_eval_iter,
@@ -167,7 +167,7 @@ class MetricEvaluator(ScheduledEvaluator):
             "best": _value_of(self._best)[1] if isinstance(self._best, Mapping) else {},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         self._last_eval_iter = self._eval_iter_before = int(state["last_eval_iter"])
         self.best_return = float(state["best_return"])

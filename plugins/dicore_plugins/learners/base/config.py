@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dicore.config.schema import ComponentConfig, Section, frozen, option, section
+
+if TYPE_CHECKING:
+    from dicore.interfaces.learner import ILearner
+    from dicore.run.env_factory import BuildContext
+
 
 _HOOKS: Final = {
     "load_ckpt_before_run": "",
@@ -59,7 +64,7 @@ class BaseLearnerConfig(ComponentConfig):
 
         return ((path, "learner_hook", name) for path, name in hook_types(self.hook))
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> ILearner:
         """Creates the learner; `parts` are `policy` (a learn mode) and `run`."""
         from dicore_plugins.learners.base.learner import BaseLearner
 

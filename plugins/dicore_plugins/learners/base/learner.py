@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict
 from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
 from dicore.interfaces.policy import CollectMode, EvalMode, check_mode
@@ -310,7 +310,7 @@ class BaseLearner:
             env_step=max(self.envstep, 0),
         )
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the policy's learning state, the counters, and the state of hooks."""
         return {
             "policy": self._policy.state_dict(),
@@ -325,7 +325,7 @@ class BaseLearner:
             },
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned; hooks with `resume` continue from the counters."""
         self._policy.load_state_dict(state["policy"])
         self.last_iter = int(state["last_iter"])

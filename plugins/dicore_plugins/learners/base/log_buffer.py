@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from dicore.data import Batch, tree_map
+from dicore.data import Batch, State, StateDict, tree_map
 from dicore.errors import DicoreError, NonFiniteError, SchemaError
 from dicore.run.checkpoint_store import write_state
 from dicore_plugins.policies.base import mode_attribute
@@ -105,7 +105,7 @@ class LogBuffer:
             if all(isinstance(value, _NUMBERS) for value in values)
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         length = max(map(len, state.values()), default=0)
         self._results = [
@@ -200,12 +200,12 @@ class FiniteCheck:
                 return f"the gradient of {row} consecutive updates{name and f' of the {name}'}"
         return None
 
-    def state_dict(self, engine: Any) -> dict[str, Any]:
+    def state_dict(self, engine: Any) -> StateDict:
         """Returns the counters, after counting the updates since the last check."""
         self._count(engine)
         return {**self._counts, "due": self.due, "optimizers": dict(self._optimizers)}
 
-    def load_state_dict(self, state: Mapping[str, Any], engine: Any) -> None:
+    def load_state_dict(self, state: State, engine: Any) -> None:
         """Restores what `state_dict` returned; without a state, counts from here on."""
         skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
         found = {"skipped": skipped, **state}

@@ -5,13 +5,16 @@ Shapes: B observations, A actions.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
 from dicore_plugins.models.acer.config import ACERModelConfig
 from dicore_plugins.models.modes import Mode
 from dicore_plugins.models.vac.model import VAC
+
+if TYPE_CHECKING:
+    from dicore.data import Columns, Tree
 
 
 class ACERNet(VAC):
@@ -21,8 +24,8 @@ class ACERNet(VAC):
     values_per_action: ClassVar[bool] = True
 
     def forward(
-        self, obs: Any, hidden: Any = None, mode: Mode = "compute_actor_critic"
-    ) -> dict[str, Any]:
+        self, obs: Tree, hidden: Tree = None, mode: Mode = "compute_actor_critic"
+    ) -> Columns:
         """Computes the distribution of actions and the Q values.
 
         Args:
@@ -41,7 +44,7 @@ class ACERNet(VAC):
             output["value"] = (torch.softmax(logit, 1) * q_value).sum(1)
         return output
 
-    def v(self, obs: Any) -> torch.Tensor:
+    def v(self, obs: Tree) -> torch.Tensor:
         """Computes only the `value` of `forward`."""
         value: torch.Tensor = self.forward(obs)["value"]
         return value

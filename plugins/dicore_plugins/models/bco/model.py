@@ -6,7 +6,7 @@ Shapes: B samples, A actions or dimensions, F features.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,10 @@ from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
 from dicore_plugins.models.vac.model import VAC
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["BCONet"]
 
@@ -66,7 +70,7 @@ class BCONet(VAC):
         std = self.log_std
         self.inverse_log_std = None if std is None else nn.Parameter(torch.zeros_like(std))
 
-    def inverse(self, obs: Any, next_obs: Any, *, learns: Tensor | None = None) -> dict[str, Any]:
+    def inverse(self, obs: Tree, next_obs: Tree, *, learns: Tensor | None = None) -> dict[str, Any]:
         """Computes the distribution of the action between two observations.
 
         Args:

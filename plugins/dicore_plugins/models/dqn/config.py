@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.models.shapes import (
@@ -14,6 +14,10 @@ from dicore_plugins.models.shapes import (
     obs_shape_option,
     shape_problems,
 )
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -60,7 +64,7 @@ class DQNModelConfig(ComponentConfig):
         """Yields the shapes that the network does not support; missing ones are bound later."""
         yield from shape_problems(self)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
 
         Raises:
@@ -101,7 +105,7 @@ class C51ModelConfig(DQNModelConfig):
         if self.v_min >= self.v_max:
             yield "v_min", f"must be < v_max = {self.v_max}, got {self.v_min}"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.dqn.distributional import C51
 
@@ -114,7 +118,7 @@ class QRDQNModelConfig(DQNModelConfig):
 
     num_quantiles: int = option(32, "number of quantiles of the return per action", ge=1)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.dqn.distributional import QRDQN
 
@@ -140,7 +144,7 @@ class IQNModelConfig(DQNModelConfig):
     )
     num_cosines: int = option(64, "size of the embedding of a fraction", ge=1)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.dqn.distributional import IQN
 
@@ -151,7 +155,7 @@ class IQNModelConfig(DQNModelConfig):
 class FQFModelConfig(IQNModelConfig):
     """Q network with quantiles of the return at learned fractions (Yang et al. 2019)."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.dqn.distributional import FQF
 
@@ -173,7 +177,7 @@ class BDQModelConfig(DQNModelConfig):
                 "the heads of bdq share a state value; set it to True, or model.type=dqn",
             )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.dqn.branching import BDQ
 
@@ -188,7 +192,7 @@ class SQNModelConfig(DQNModelConfig):
         0.2, "initial entropy temperature; the policy is softmax(Q / temperature)", gt=0
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.dqn.twin import SQN
 
@@ -207,7 +211,7 @@ class DiscreteBCQModelConfig(DQNModelConfig):
         le=1,
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.dqn.constrained import DiscreteBCQNet
 
@@ -221,7 +225,7 @@ class DRQNModelConfig(DQNModelConfig):
     rnn: Literal["lstm", "gru"] = option("lstm", "recurrent layer between encoder and heads")
     rnn_hidden_size: int = option(64, "units of the recurrent layer", ge=1)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.dqn.recurrent import DRQN
 

@@ -5,7 +5,7 @@ Shapes: B observations, A actions.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,10 @@ from torch import Tensor, nn
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.models.dqn.config import DiscreteBCQModelConfig
 from dicore_plugins.models.dqn.model import DQN
+
+if TYPE_CHECKING:
+    from dicore.data import Columns, Tree
+
 
 __all__ = ["DiscreteBCQNet"]
 
@@ -41,7 +45,7 @@ class DiscreteBCQNet(nn.Module):
         nets: Any = self._modules["nets"]  # as in DQN
         return tuple(nets._modules.values())  # noqa: SLF001
 
-    def forward(self, obs: Any) -> dict[str, Any]:
+    def forward(self, obs: Tree) -> Columns:
         """Computes the Q values of the actions that may be chosen.
 
         Args:
@@ -52,15 +56,15 @@ class DiscreteBCQNet(nn.Module):
         """
         return {"logit": self.likely(obs, self.q(obs))}
 
-    def q(self, obs: Any) -> Any:
+    def q(self, obs: Tree) -> Any:
         """Computes the Q values of all actions: float32 [B, A], or a list with one per head."""
         return self._nets[0].q(obs)
 
-    def imitation(self, obs: Any) -> Any:
+    def imitation(self, obs: Tree) -> Any:
         """Computes the logits of the recorded actions, in the form of `q`."""
         return self._nets[1].q(obs)
 
-    def likely(self, obs: Any, q: Any) -> Any:
+    def likely(self, obs: Tree, q: Any) -> Any:
         """Returns Q values in which actions unlike the recorded ones are least.
 
         An `action_mask` of the observations is obeyed if there is one head.

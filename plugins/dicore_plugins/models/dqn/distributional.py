@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,10 @@ from dicore_plugins.models.dqn.config import (
 )
 from dicore_plugins.models.dqn.model import DQN, QHead
 from dicore_plugins.models.encoders.mlp import MLP, Array, applies
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["C51", "IQN", "QRDQN", "AtomHead", "ImplicitHead"]
 
@@ -127,7 +131,7 @@ class QRDQN(DQN):
         fraction = (torch.arange(num_quantiles) + 0.5) / num_quantiles
         self.register_buffer("fraction", fraction, persistent=False)
 
-    def distribution(self, obs: Any) -> list[Tensor]:
+    def distribution(self, obs: Tree) -> list[Tensor]:
         """Computes quantiles [B, A, N], in a list with one tensor per head."""
         return _distribution(self, obs)
 
@@ -155,7 +159,7 @@ class C51(DQN):
         super().__init__(head=head, **options)
         self.register_buffer("support", torch.linspace(v_min, v_max, n_atom), persistent=False)
 
-    def distribution(self, obs: Any) -> list[Tensor]:
+    def distribution(self, obs: Tree) -> list[Tensor]:
         """Computes logits [B, A, N], in a list with one tensor per head."""
         return _distribution(self, obs)
 
@@ -233,7 +237,7 @@ class IQN(DQN):
         head = partial(self.head_class, quantiles=num_quantiles, cosines=num_cosines)
         super().__init__(head=head, **options)
 
-    def distribution(self, obs: Any, fraction: Tensor | None = None) -> list[Tensor]:
+    def distribution(self, obs: Tree, fraction: Tensor | None = None) -> list[Tensor]:
         """Computes quantiles [B, A, N], in a list with one tensor per head.
 
         Args:
@@ -300,6 +304,6 @@ def middle(boundary: Tensor) -> Tensor:
     return (boundary[:, :-1] + boundary[:, 1:]) / 2
 
 
-def _distribution(model: DQN, obs: Any) -> list[Tensor]:
+def _distribution(model: DQN, obs: Tree) -> list[Tensor]:
     features = model.features(obs)
     return [head.outputs(features) for head in model.heads]  # type: ignore[operator]

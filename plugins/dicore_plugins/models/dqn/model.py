@@ -18,6 +18,7 @@ from dicore_plugins.models.encoders.mlp import MLP, Array, applies
 from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
 
 if TYPE_CHECKING:
+    from dicore.data import Columns, Tree
     from dicore_plugins.models.encoders.nested import Nested
 
 NUMPY_LIMIT = 2**18
@@ -89,7 +90,7 @@ class DQN(nn.Module):
         first = modules.get("conv") if first is None else first
         return first, modules["encoder"], tuple(modules["heads"]._modules.values())  # noqa: SLF001
 
-    def forward(self, obs: Tensor) -> dict[str, Any]:
+    def forward(self, obs: Tensor) -> Columns:
         """Computes Q values.
 
         Args:
@@ -118,7 +119,7 @@ class DQN(nn.Module):
         features: Tensor = encoder.forward(self._vectors(obs, first))
         return features
 
-    def _vectors(self, obs: Any, first: Any) -> Tensor:
+    def _vectors(self, obs: Tree, first: Any) -> Tensor:
         if first is not None:
             features: Tensor = first.forward(obs)
             return features
@@ -154,7 +155,7 @@ class DQN(nn.Module):
         first = next(self.parameters())
         pointer = first.data_ptr()
 
-        def act(obs: Any) -> Any:
+        def act(obs: Tree) -> Any:
             nonlocal views, pointer
             if first.data_ptr() != pointer:
                 views, pointer = self._views(), first.data_ptr()

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dicore.data import tree_map
+from dicore.data import Columns, Tree, tree_map
 from dicore_plugins.models.dqn.config import DRQNModelConfig
 from dicore_plugins.models.dqn.model import DQN, QHead
 from dicore_plugins.models.encoders.recurrent import Recurrent, RNNName, flat_time
@@ -44,7 +44,7 @@ class DRQN(DQN):
         self.rnn = Recurrent(widths[0], rnn_hidden_size, rnn)
         self.state_size = self.rnn.state_size
 
-    def forward(self, obs: Any, hidden: Tensor | None = None) -> dict[str, Any]:
+    def forward(self, obs: Tree, hidden: Tensor | None = None) -> Columns:
         """Computes Q values of one step.
 
         Args:
@@ -58,7 +58,7 @@ class DRQN(DQN):
         return {"logit": self._heads(x), "hidden": state}
 
     def unroll(
-        self, obs: Any, hidden: Tensor | None = None, end: Tensor | None = None
+        self, obs: Tree, hidden: Tensor | None = None, end: Tensor | None = None
     ) -> dict[str, Any]:
         """Computes Q values of sequences.
 
@@ -78,7 +78,7 @@ class DRQN(DQN):
         logit = tree_map(lambda leaf: leaf.unflatten(0, shape), logit)
         return {"logit": logit, "hidden": state, "ended": ended}
 
-    def q(self, obs: Any) -> Any:
+    def q(self, obs: Tree) -> Any:
         """Computes Q values of first steps, the `logit` of `forward`."""
         return self.forward(obs)["logit"]
 

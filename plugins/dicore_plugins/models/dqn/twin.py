@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,10 @@ from torch import Tensor, nn
 from dicore_plugins.models.dqn.config import SQNModelConfig
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.encoders.mlp import applies
+
+if TYPE_CHECKING:
+    from dicore.data import Columns, Tree
+
 
 __all__ = ["SQN"]
 
@@ -47,7 +51,7 @@ class SQN(nn.Module):
         nets: Any = self._modules["nets"]  # as in DQN
         return tuple(nets._modules.values())  # noqa: SLF001
 
-    def forward(self, obs: Any) -> dict[str, Any]:
+    def forward(self, obs: Tree) -> Columns:
         """Computes the policy.
 
         Args:
@@ -59,14 +63,14 @@ class SQN(nn.Module):
         scale, q = torch.exp(-self.log_temperature), self.q(obs)
         return {"logit": q * scale if isinstance(q, Tensor) else [each * scale for each in q]}
 
-    def q(self, obs: Any) -> Any:
+    def q(self, obs: Tree) -> Any:
         """Computes min(Q_1, Q_2): float32 [B, A], or a list with one per head."""
         one, other = self.both(obs)
         if isinstance(one, Tensor):
             return torch.minimum(one, other)
         return [torch.minimum(*pair) for pair in zip(one, other, strict=True)]
 
-    def both(self, obs: Any) -> tuple[Any, Any]:
+    def both(self, obs: Tree) -> tuple[Any, Any]:
         """Computes Q_1 and Q_2, each as `q`."""
         return self._nets[0].q(obs), self._nets[1].q(obs)
 
@@ -83,7 +87,7 @@ class SQN(nn.Module):
             return None
         first, second = acts[0], acts[1]
 
-        def act(obs: Any) -> Any:
+        def act(obs: Tree) -> Any:
             one, other = first(obs), second(obs)
             scale = np.exp(-self.log_temperature.detach().numpy())
             if isinstance(one, np.ndarray):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.models.shapes import (
@@ -13,6 +13,11 @@ from dicore_plugins.models.shapes import (
     obs_shape_option,
     obs_shape_problem,
 )
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["DTModelConfig"]
 
@@ -48,7 +53,7 @@ class DTModelConfig(ComponentConfig):
             yield "obs_shape", problem
         yield from mask_problems(self)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
 
         Raises:

@@ -9,13 +9,12 @@ Shapes: B sequences, L steps, H hidden, A actions or dimensions; `...` one obser
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dicore.data import tree_map
+from dicore.data import Tree, tree_map
 from dicore_plugins.models.dt.config import DTModelConfig
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.qac.model import count_of
@@ -120,7 +119,7 @@ class DecisionTransformer(nn.Module):
         self.register_buffer("scale", torch.zeros(()))
         self.register_buffer("best_return", torch.full((), _NO_RETURN))
 
-    def forward(self, obs: Any) -> dict[str, Tensor]:
+    def forward(self, obs: Tree) -> dict[str, Tensor]:
         """Predicts the first action of an episode, for the best return known.
 
         Args:
@@ -140,7 +139,7 @@ class DecisionTransformer(nn.Module):
         }
 
     def steps(
-        self, obs: Any, action: Tensor, return_to_go: Tensor, timestep: Tensor
+        self, obs: Tree, action: Tensor, return_to_go: Tensor, timestep: Tensor
     ) -> dict[str, Tensor]:
         """Predicts the action of each step from the tokens before it.
 

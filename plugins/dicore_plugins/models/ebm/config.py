@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.models.shapes import (
@@ -14,6 +14,10 @@ from dicore_plugins.models.shapes import (
     obs_shape_option,
     shape_problems,
 )
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -40,7 +44,7 @@ class EBMConfig(ComponentConfig):
         """Yields the shapes that the network does not support; missing ones are bound later."""
         yield from shape_problems(self)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
 
         Raises:

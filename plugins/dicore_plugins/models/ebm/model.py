@@ -6,7 +6,7 @@ Shapes: B observations, N candidate actions, A actions or dimensions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,10 @@ from dicore_plugins.models.ebm.config import EBMConfig
 from dicore_plugins.models.encoders.mlp import ACTIVATIONS, MLP, ActivationName, initialise
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.shapes import Part
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["EBM"]
 
@@ -67,7 +71,7 @@ class EBM(nn.Module):
             initialise(layer, self._activation.gain)
         self.above = MLP((*hidden_size_list, 1), activation)
 
-    def forward(self, obs: Any, action: Tensor | None = None) -> dict[str, Tensor]:
+    def forward(self, obs: Tree, action: Tensor | None = None) -> dict[str, Tensor]:
         """Computes scores.
 
         Args:

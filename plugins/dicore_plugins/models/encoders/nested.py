@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import getitem
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from torch import Tensor, nn
 from dicore.errors import ConfigError, EnvSpaceError
 from dicore_plugins.models.encoders.mlp import is_recorded
 from dicore_plugins.models.shapes import Part
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 
 class Nested(nn.Module):
@@ -46,7 +49,7 @@ class Nested(nn.Module):
         self.learned = any(True for _ in self.parameters())
         self._parts = [(keys, each) for (keys, *_), (each, _) in zip(parts, made, strict=True)]
 
-    def forward(self, obs: Any) -> Tensor:
+    def forward(self, obs: Tree) -> Tensor:
         """Encodes a tree of tensors.
 
         Raises:
@@ -58,7 +61,7 @@ class Nested(nn.Module):
         ]
         return columns[0] if len(columns) == 1 else torch.cat(columns, 1)
 
-    def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
+    def by_numpy(self, obs: Tree) -> npt.NDArray[np.float32]:
         """Encodes arrays in the same way, if none are images."""
         columns = [
             _flat(leaf) if encoder is None else encoder.by_numpy(leaf)
@@ -66,7 +69,7 @@ class Nested(nn.Module):
         ]
         return columns[0] if len(columns) == 1 else np.concatenate(columns, 1)
 
-    def _leaves(self, obs: Any) -> list[tuple[Any, Any]]:
+    def _leaves(self, obs: Tree) -> list[tuple[Any, Any]]:
         return [
             (obs[keys[0]] if len(keys) == 1 else reduce(getitem, keys, obs), encoder)
             for keys, encoder in self._parts
@@ -130,13 +133,13 @@ class OneHot(nn.Module):
             column = obs.reshape(obs.shape[0], -1).long() + self.offset
         return torch.zeros(obs.shape[0], self.width, device=obs.device).scatter_(1, column, 1.0)
 
-    def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
+    def by_numpy(self, obs: Tree) -> npt.NDArray[np.float32]:
         """Encodes arrays in the same way."""
         encoded = np.zeros((len(obs), self.width), np.float32)
         np.put_along_axis(encoded, self._index(obs) + self._column, np.float32(1), 1)
         return encoded
 
-    def _index(self, obs: Any) -> npt.NDArray[np.int64]:
+    def _index(self, obs: Tree) -> npt.NDArray[np.int64]:
         """Converts categories to indices from 0: int64 [B, C]."""
         index = np.asarray(obs, np.int64).reshape(len(obs), -1) - self._start
         outside = index.view(np.uint64) >= self._sizes  # a negative number is large when unsigned

@@ -6,7 +6,7 @@ Shapes: B observations, F features.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.mlp import Array
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part, obs_shape_problem
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 
 class ObsEncoder(nn.Module):
@@ -72,7 +75,7 @@ class ObsEncoder(nn.Module):
         """Whether it has parameters, because there are images."""
         return self.conv is not None or (self.nested is not None and self.nested.learned)
 
-    def forward(self, obs: Any) -> Tensor:
+    def forward(self, obs: Tree) -> Tensor:
         """Encodes a tensor [B, ...] of any numeric dtype, or a tree of them: float32 [B, F]."""
         if self.conv is not None:
             features: Tensor = self.conv(obs)
@@ -80,7 +83,7 @@ class ObsEncoder(nn.Module):
         x = self.vector(obs)
         return x if self.norm is None else self.norm.forward(x)
 
-    def vector(self, obs: Any) -> Tensor:
+    def vector(self, obs: Tree) -> Tensor:
         """Flattens observations that are not images: float32 [B, F], not normalised."""
         if self.nested is not None:
             flat: Tensor = self.nested.forward(obs)
@@ -94,7 +97,7 @@ class ObsEncoder(nn.Module):
             return None
         nested, norm = self.nested, None if self.norm is None else self.norm.by_numpy()
 
-        def encode(obs: Any) -> Array:
+        def encode(obs: Tree) -> Array:
             x = np.asarray(obs, np.float32) if nested is None else nested.by_numpy(obs)
             if x.ndim != 2:
                 x = x.reshape(len(x), -1)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen, option
 from dicore_plugins.models.vac.config import VACConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -25,7 +29,7 @@ class PPGModelConfig(VACConfig):
         if self.rnn is not None:
             yield "rnn", "this network has no memory; choose vac, or leave it unset"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
 
         Raises:

@@ -9,7 +9,7 @@ Shapes: B observations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,9 @@ from dicore_plugins.models.ppg.config import PPGModelConfig
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
 from dicore_plugins.models.vac.model import VAC, orthogonal
+
+if TYPE_CHECKING:
+    from dicore.data import Columns, Tree
 
 
 class PPGNet(nn.Module):
@@ -94,8 +97,8 @@ class PPGNet(nn.Module):
         return self.policy.value_norm
 
     def forward(
-        self, obs: Any, hidden: Any = None, mode: Mode = "compute_actor_critic"
-    ) -> dict[str, Any]:
+        self, obs: Tree, hidden: Tree = None, mode: Mode = "compute_actor_critic"
+    ) -> Columns:
         """Computes the distribution of actions and the value; see `VAC.forward`."""
         check_mode(mode)
         if mode == "compute_critic":
@@ -105,12 +108,12 @@ class PPGNet(nn.Module):
             output["value"] = self.v(obs)
         return output
 
-    def auxiliary(self, obs: Any) -> dict[str, Any]:
+    def auxiliary(self, obs: Tree) -> dict[str, Any]:
         """Computes the outputs of `forward` and `auxiliary_value`, float32 [B]."""
         output = self.policy.forward(obs)
         return {**output, "auxiliary_value": output["value"], "value": self.v(obs)}
 
-    def v(self, obs: Any) -> Tensor:
+    def v(self, obs: Tree) -> Tensor:
         """Computes only the `value` of `forward`."""
         encode = self.policy.encode if self.critic_encode is None else self.critic_encode
         value = self.critic.forward(encode.forward(obs)).squeeze(1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.models.shapes import (
@@ -15,6 +15,10 @@ from dicore_plugins.models.shapes import (
     obs_shape_option,
     shape_problems,
 )
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -85,7 +89,7 @@ class VACConfig(ComponentConfig):
         if self.rnn is not None and self.share_encoder is False:
             yield "share_encoder", "actor and critic share the recurrent layer; set it to True"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
 
         Raises:
@@ -95,7 +99,7 @@ class VACConfig(ComponentConfig):
 
         return self.make(VAC)
 
-    def make(self, network: Any) -> Any:
+    def make(self, network: Callable[..., IModel]) -> IModel:
         """Returns a network of a class that takes the options of `VAC`."""
         return network(
             obs_shape=self.obs_shape,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen
 from dicore_plugins.pipelines.serial.config import SerialConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.pipeline import IPipeline
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
 class SerialDemosConfig(SerialConfig):
     """Trains from demonstrations and own steps in one process (sqil, rbc, dqfd, r2d3, bco)."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IPipeline:
         """Creates the pipeline."""
         from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dicore.config.paths import replace
-from dicore.data import Batch, tree_paths
+from dicore.data import Batch, Tree, tree_paths
 from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore_plugins.functional.samples import transitions
 from dicore_plugins.policies.base import mode_attribute
@@ -144,7 +144,7 @@ def _acting(expert: Any) -> Any:
     )
 
 
-def _step(obs: Any, output: Any, timestep: Any) -> dict[str, Any]:
+def _step(obs: Tree, output: Any, timestep: Any) -> dict[str, Any]:
     """Selects the columns of one step; see `Policy`."""
     done = getattr(timestep, "terminated", timestep.done)
     return {"obs": obs, "action": output["action"], "reward": timestep.reward, "done": done}

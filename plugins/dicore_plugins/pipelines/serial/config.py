@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import component, components, frozen, option
 from dicore.config.sections import PipelineConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.pipeline import IPipeline
+    from dicore.run.env_factory import BuildContext
 
 
 def repeated_loggers(loggers: Sequence[Any]) -> Iterator[tuple[str, str]]:
@@ -49,7 +53,7 @@ class SerialConfig(PipelineConfig):
         """Yields loggers that are named twice."""
         yield from repeated_loggers(self.logger)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IPipeline:
         """Creates the pipeline."""
         from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 
@@ -60,7 +64,7 @@ class SerialConfig(PipelineConfig):
 class SerialOnPolicyConfig(SerialConfig):
     """Trains on-policy in one process: collects and learns in turn, without a buffer."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IPipeline:
         """Creates the pipeline."""
         from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 
@@ -71,7 +75,7 @@ class SerialOnPolicyConfig(SerialConfig):
 class SerialDynaConfig(SerialConfig):
     """Trains in one process from collected samples and from simulated ones of a world model."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IPipeline:
         """Creates the pipeline."""
         from dicore_plugins.pipelines.serial.dyna import DynaPipeline
 
@@ -82,7 +86,7 @@ class SerialDynaConfig(SerialConfig):
 class SerialOfflineConfig(SerialConfig):
     """Trains from a dataset in one process; environments only evaluate."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IPipeline:
         """Creates the pipeline."""
         from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 

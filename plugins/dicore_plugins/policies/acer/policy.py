@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict, Tree
 from dicore_plugins.functional.acer import acer_policy_error, acer_trust_region
 from dicore_plugins.functional.distributions import (
     kl_divergence,
@@ -116,14 +116,14 @@ class ACERPolicy(IMPALAPolicy):
             gradient = acer_trust_region(gradient, kl_gradient, learn.trust_region)
         return total.detach(), gradient
 
-    def _state_value(self, obs: Any) -> Tensor:
+    def _state_value(self, obs: Tree) -> Tensor:
         """Computes the mean of the Q values of next states under the policy: float32 [B]."""
         output, mask = self._model(obs), next_mask_of(obs)
         return expected_value(output["q_value"], log_probabilities(output["logit"], mask))
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         return {**super()._state_dict_learn(), "average_model": model_state(self._average_model)}
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         super()._load_state_dict_learn(state)
         load_model_state(self._average_model, state["average_model"])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from dicore.data import Batch, Tree, tree_map
+from dicore.data import Batch, Columns, Tree, tree_map
 from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.samples import as_rows
@@ -22,7 +22,7 @@ from dicore_plugins.functional.samples import as_rows
 Array = npt.NDArray[np.float32]
 
 
-def minibatches(columns: dict[str, Any], order: Tensor, size: int) -> Iterator[Batch]:
+def minibatches(columns: Columns, order: Tensor, size: int) -> Iterator[Batch]:
     """Yields samples in a given order, in minibatches of equal size or one less.
 
     Args:
@@ -38,7 +38,7 @@ def minibatches(columns: dict[str, Any], order: Tensor, size: int) -> Iterator[B
         yield Batch({key: each[at] for key, each in pieces.items()}, number)
 
 
-def _split(column: Any, order: Tensor, sizes: list[int]) -> Any:
+def _split(column: Tree, order: Tensor, sizes: list[int]) -> Any:
     """Returns the minibatches of a column."""
     if isinstance(column, Tensor):
         return column.index_select(0, order).split(sizes)

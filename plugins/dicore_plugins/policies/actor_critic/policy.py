@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, Tree, tree_map
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
@@ -240,10 +240,10 @@ class ActorCriticPolicy(Policy):
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "policy_loss", "value_loss", "entropy"]
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         return {**self._state_dict_model(), "optimizer": self._optimizer.state_dict()}
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         self._load_state_dict_model(state)
         self._optimizer.load_state_dict(state["optimizer"])
 
@@ -353,11 +353,11 @@ class ActorCriticPolicy(Policy):
         state = self._collect_model.env_states() if self._recurrent else None
         return {} if state is None else {"hidden": state}
 
-    def _set_collect_state(self, state: Mapping[str, Any]) -> None:
+    def _set_collect_state(self, state: State) -> None:
         if self._recurrent:
             self._collect_model.load_env_states(state.get("hidden"))
 
-    def _env_actions(self, output: dict[str, Any]) -> dict[str, Any]:
+    def _env_actions(self, output: Columns) -> dict[str, Any]:
         """Converts the chosen actions to those of the environment."""
         action = output["action"]
         if self._cfg.hybrid:
@@ -369,9 +369,7 @@ class ActorCriticPolicy(Policy):
             return output if self._start is None else {**output, "action": action + self._start}
         return {**output, "raw_action": action, "action": self._actions.env(action)}
 
-    def _process_transition(
-        self, obs: Any, output: dict[str, Any], timestep: Any
-    ) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> dict[str, Any]:
         columns = super()._process_transition(obs, output, timestep)
         for key in ("raw_action", "prev_state", *DISTRIBUTION):
             if key in output:
@@ -403,7 +401,7 @@ class ActorCriticPolicy(Policy):
             reward, value, next_value = np.where(valid, (reward, value, next_value), 0)
         return value, self._advantage(reward, value, next_value, block["done"], block["end"])
 
-    def _advantage(self, reward: Any, value: Any, next_value: Any, done: Any, end: Any) -> Any:
+    def _advantage(self, reward: Tree, value: Any, next_value: Any, done: Any, end: Any) -> Any:
         """Computes the advantages of steps [T, N]."""
         over = np.zeros_like(done) if self._cfg.learn.ignore_done else done
         gamma, gae_lambda = self._cfg.discount_factor, self._lambda
@@ -437,7 +435,7 @@ class ActorCriticPolicy(Policy):
     def _switched(self) -> list[Any]:
         return switched_modules(self._model)
 
-    def _critic(self, obs: Any) -> Tensor:
+    def _critic(self, obs: Tree) -> Tensor:
         """Computes values by the method `v` of the model, or by `forward` if it has no own one."""
         obs, model = tree_map(lambda leaf: leaf.to(self._device), obs), self._model
         own = hasattr(model, "v") and applies(type(model), "v", "forward")

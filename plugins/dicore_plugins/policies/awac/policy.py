@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Columns, Tree
 from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.offline import advantage_weight, awr_error
 from dicore_plugins.policies.awac.config import AWACConfig
@@ -34,11 +34,11 @@ class AWACPolicy(ContinuousQPolicy):
         **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})
     }  # fmt: skip
 
-    def _next_value(self, next_obs: Any) -> Tensor:
+    def _next_value(self, next_obs: Tree) -> Tensor:
         value: Tensor = self._target_model.q(next_obs, self._sample(next_obs)).amin(0)
         return value
 
-    def _sample(self, obs: Any) -> Tensor:
+    def _sample(self, obs: Tree) -> Tensor:
         """Samples actions in [-1, 1] of the present actor: float32 [B, A]."""
         output = _centred(self._model.policy(obs))
         noise = self._normal(output["mean"])
@@ -61,7 +61,7 @@ class AWACPolicy(ContinuousQPolicy):
         self._move_target("critic")
         return {"actor_loss": loss.detach(), "advantage_weight": weights.mean()}
 
-    def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: Any) -> npt.NDArray[Any]:
         noise = self._rng.standard_normal(output["mean"].shape, np.float32)
         action: npt.NDArray[Any] = np.clip(
             np.tanh(output["mean"]) + np.exp(output["log_std"]) * noise, -1, 1

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Columns, Tree
 from dicore.errors import SchemaError
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.exploration import mask_of
@@ -44,7 +44,7 @@ class CloningPolicy(ActorCriticPolicy):
 
     # ---- learn
 
-    def _forward_learn(self, data: Any, **settings: Any) -> dict[str, Any]:  # type: ignore[override] # one update
+    def _forward_learn(self, data: Any, **settings: Any) -> Columns:  # type: ignore[override] # one update
         """Runs one gradient update.
 
         Args:
@@ -71,10 +71,10 @@ class CloningPolicy(ActorCriticPolicy):
         """Computes `total_loss` with its graph, and what else is worth logging."""
         raise NotImplementedError
 
-    def _acted(self, obs: Any) -> dict[str, Any]:
+    def _acted(self, obs: Tree) -> dict[str, Any]:
         """Computes the distribution of actions."""
         only = {"mode": "compute_actor"} if isinstance(self._model, VAC) else {}
-        output: dict[str, Any] = self._model(obs, **only)
+        output: Columns = self._model(obs, **only)
         return output
 
     def _action_index(self, batch: Batch) -> Any:
@@ -94,9 +94,7 @@ class CloningPolicy(ActorCriticPolicy):
 
     # ---- collect
 
-    def _process_transition(
-        self, obs: Any, output: dict[str, Any], timestep: Any
-    ) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> dict[str, Any]:
         columns = super()._process_transition(obs, output, timestep)
         return {key: columns[key] for key in ("obs", "action", "reward", "done")}
 

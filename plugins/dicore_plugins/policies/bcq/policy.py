@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch
+from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore_plugins.functional.offline import soft_minimum
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.bcq.config import BCQConfig
@@ -41,7 +41,7 @@ class BCQPolicy(ContinuousQPolicy):
         self._flats["vae"] = Flat(self._model.vae)
         self._optimizers["vae"] = self._optimizer_of(self._flats["vae"])
 
-    def _next_value(self, next_obs: Any) -> Tensor:
+    def _next_value(self, next_obs: Tree) -> Tensor:
         learn, model, target = self._cfg.learn, self._model, self._target_model
         features = model.encode.forward(next_obs).repeat_interleave(learn.n_action, 0)
         action = target.perturbed(features, self._imitated(features))
@@ -76,7 +76,7 @@ class BCQPolicy(ContinuousQPolicy):
         loss: Tensor = (found - action).square().mean() + 0.5 * divergence
         return loss
 
-    def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: Any) -> npt.NDArray[Any]:
         action: npt.NDArray[Any] = output["action"]
         return action
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
 
 
 class HeldNoise:
@@ -42,10 +44,10 @@ class HeldNoise:
             self._age = np.concatenate((self._age, np.zeros(missing, np.int64)))
         return self._drawn
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns copies of the matrices, float32 [M, ...], and their ages, int64 [M]."""
         return {"drawn": self._drawn.copy(), "age": self._age.copy()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores `state_dict`."""
         self._drawn, self._age = (np.array(state[name]) for name in ("drawn", "age"))

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
@@ -112,7 +112,7 @@ class ContinuousQPolicy(Policy):
     def _optimizer_of(self, flat: Flat) -> Any:
         return optimizer_of(self._cfg.learn, flat)
 
-    def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
+    def _forward_learn(self, data: Any, **_: Any) -> Columns:
         """Runs one update of critics and actor.
 
         Args:
@@ -206,7 +206,7 @@ class ContinuousQPolicy(Policy):
         cfg = self._cfg
         return bridged(batch, cfg.discount_factor, cfg.nstep, ignore_done=cfg.learn.ignore_done)
 
-    def _next_value(self, next_obs: Any) -> Tensor:
+    def _next_value(self, next_obs: Tree) -> Tensor:
         """Computes V' of the next states: float32 [B]."""
         raise NotImplementedError
 
@@ -240,7 +240,7 @@ class ContinuousQPolicy(Policy):
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "critic_loss", "q_value", "actor_loss"]
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         return {
             "model": model_state(self._model),
             **({"target_model": model_state(self._target_model)} if self.has_target else {}),
@@ -248,7 +248,7 @@ class ContinuousQPolicy(Policy):
             "update_count": self._update_count,
         }
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         load_model_state(self._model, state["model"])
         if self.has_target:
             load_model_state(self._target_model, state["target_model"])
@@ -298,7 +298,7 @@ class ContinuousQPolicy(Policy):
         if unknown:
             raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
 
-    def _explore(self, output: dict[str, Any], env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Selects actions in [-1, 1] from the outputs of the network: float32 [K, A]."""
         raise NotImplementedError
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, tree_map
+from dicore.data import Batch, Tree, tree_map
 from dicore_plugins.functional.offline import cql_error
 from dicore_plugins.policies.cql.config import CQLConfig
 from dicore_plugins.policies.sac.policy import SACPolicy
@@ -39,7 +39,7 @@ class CQLPolicy(SACPolicy):
             loss = loss + factor * cql_error(q, *self._sampled(batch), weight)
         return loss, priority, value
 
-    def _next_value(self, next_obs: Any) -> Tensor:
+    def _next_value(self, next_obs: Tree) -> Tensor:
         if self._cfg.learn.soft_target:
             return super()._next_value(next_obs)
         action, _ = self._sample(next_obs)
@@ -63,6 +63,6 @@ class CQLPolicy(SACPolicy):
         return by_state, log_density.view(3, samples, count).transpose(0, 1).flatten(1)
 
 
-def _repeated(obs: Any, count: int) -> Any:
+def _repeated(obs: Tree, count: int) -> Any:
     """Repeats each observation: [B * count, ...]."""
     return tree_map(lambda leaf: leaf.repeat_interleave(count, 0), obs)

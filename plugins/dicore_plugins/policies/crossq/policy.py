@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, tree_map
+from dicore.data import Batch, Tree, tree_map
 from dicore_plugins.functional.distributional import quantile_target
 from dicore_plugins.policies.crossq.config import CrossQConfig
 from dicore_plugins.policies.sac.policy import SACPolicy
@@ -46,7 +46,7 @@ class CrossQPolicy(SACPolicy):
             return dict.fromkeys(("actor_loss", "alpha", "entropy"))
         return super()._update_actor(batch)
 
-    def _actor_loss(self, obs: Any) -> tuple[Tensor, Tensor]:
+    def _actor_loss(self, obs: Tree) -> tuple[Tensor, Tensor]:
         with _training(self._model.actor):
             return super()._actor_loss(obs)
 

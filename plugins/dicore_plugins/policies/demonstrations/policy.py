@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dicore.data import Batch, TimestepBatch, tree_map
+from dicore.data import Batch, Columns, TimestepBatch, Tree, tree_map
 from dicore.interfaces.policy import Tail
 from dicore_plugins.policies.base import Policy, mode_attribute
 
@@ -24,9 +24,7 @@ class FromDemonstrations(Policy):
     _demo_reward: ClassVar[float | None] = None
     """Reward of each step shown, while own steps have 0; None: the rewards of the environment."""
 
-    def _process_transition(
-        self, obs: Any, output: dict[str, Any], timestep: Any
-    ) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> dict[str, Any]:
         columns = super()._process_transition(obs, output, timestep)
         columns["demo"] = np.zeros(len(timestep.reward), np.float32)
         if self._demo_reward is not None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch
+from dicore.data import Batch, EnvBatch, Tree
 from dicore_plugins.functional.distributions import soft_expectation, uniform_entropy
 from dicore_plugins.functional.exploration import mask_of, next_mask_of
 from dicore_plugins.model_wrappers.base import model_wrap
@@ -38,7 +38,7 @@ class DiscreteSACPolicy(SACPolicy):
     def _default_entropy(self) -> float:
         return _SHARE * math.log(self._cfg.model.action_shape)
 
-    def _wanted_entropy(self, obs: Any) -> Any:
+    def _wanted_entropy(self, obs: Tree) -> Any:
         mask = mask_of(obs)
         if mask is None or self._cfg.learn.target_entropy is not None:
             return self._target_entropy
@@ -50,12 +50,12 @@ class DiscreteSACPolicy(SACPolicy):
         taken: Tensor = q.gather(2, index.expand(len(q), -1).unsqueeze(2)).squeeze(2)
         return taken
 
-    def _next_value(self, next_obs: Any) -> Tensor:
+    def _next_value(self, next_obs: Tree) -> Tensor:
         least = self._target_model.q(next_obs).amin(0)
         logit = self._model.policy(next_obs)["logit"]
         return soft_expectation(logit, least, self._alpha, next_mask_of(next_obs))[0]
 
-    def _actor_loss(self, obs: Any) -> tuple[Tensor, Tensor]:
+    def _actor_loss(self, obs: Tree) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             least = self._model.q(obs).amin(0)
         logit = self._model.policy(obs)["logit"]

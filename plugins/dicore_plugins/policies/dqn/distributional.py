@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore.errors import UsageError
 from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
@@ -86,7 +86,7 @@ class DistributionalPolicy(DQNPolicy):
             for output, value in zip(after, values, strict=True)
         ]
 
-    def _outputs(self, model: Any, obs: Any, rows: int) -> list[Tensor]:
+    def _outputs(self, model: Any, obs: Tree, rows: int) -> list[Tensor]:
         """Returns the outputs [B, A, N] of each head; last of the network that is trained."""
         outputs: list[Tensor] = model.distribution(obs)
         return outputs

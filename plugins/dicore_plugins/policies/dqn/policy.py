@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
@@ -121,7 +121,7 @@ class DQNPolicy(Policy):
         """Returns the module, or the list of parameters, that the optimizer updates."""
         return model
 
-    def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
+    def _forward_learn(self, data: Any, **_: Any) -> Columns:
         """Runs one gradient update.
 
         Args:
@@ -247,7 +247,7 @@ class DQNPolicy(Policy):
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "target_q_value"]
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         return {
             "model": model_state(self._model),
             "target_model": model_state(self._target_model),
@@ -256,7 +256,7 @@ class DQNPolicy(Policy):
             **({"decays": True} if self._cfg.learn.learning_rate_end < 1 else {}),
         }
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         load_model_state(self._model, state["model"])
         load_model_state(self._target_model, state["target_model"])
         self._optimizer.load_state_dict(state["optimizer"])
@@ -316,7 +316,7 @@ class DQNPolicy(Policy):
         batch = EnvBatch.of(obs)
         return batch.with_value(self._env_actions(self._eval_model.forward(batch.value)))
 
-    def _env_actions(self, output: dict[str, Any]) -> dict[str, Any]:
+    def _env_actions(self, output: Columns) -> dict[str, Any]:
         """Converts the chosen indices to actions of the environment."""
         if self._start is None:
             return output
@@ -343,7 +343,7 @@ class DQNPolicy(Policy):
 class NoisyActor(Actor):
     """Acts with new noise on the weights in each call."""
 
-    def forward(self, obs: Any, *state: Any) -> dict[str, Any]:
+    def forward(self, obs: Tree, *state: Any) -> Columns:
         """Runs the model; see `Actor.forward`."""
         self._model.reset_noise()
         return super().forward(obs, *state)
@@ -354,7 +354,7 @@ class NoisyActor(Actor):
 class MeanActor(Actor):
     """Acts without the noise on the weights."""
 
-    def forward(self, obs: Any, *state: Any) -> dict[str, Any]:
+    def forward(self, obs: Tree, *state: Any) -> Columns:
         """Runs the model; see `Actor.forward`."""
         self._model.reset_noise(on=False)
         return super().forward(obs, *state)
@@ -366,7 +366,7 @@ def _shapes(found: list[list[int]]) -> str:
     return " and ".join(f"values {shape}" if shape else "no values" for shape in found)
 
 
-def q_values(model: Any, obs: Any) -> Any:
+def q_values(model: Any, obs: Tree) -> Any:
     """Computes Q values by the method `q` of the model, or by `forward` if it has no own one.
 
     Returns:

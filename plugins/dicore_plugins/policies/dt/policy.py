@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, tree_map, tree_stack
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, tree_map, tree_stack
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
@@ -100,7 +100,7 @@ class DTPolicy(Policy):
         self._optimizer = optimizer_of(learn, self._flat)
         self._steps = for_updates(self._model.steps, learn, self._device)
 
-    def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
+    def _forward_learn(self, data: Any, **_: Any) -> Columns:
         """Runs one gradient update.
 
         Args:
@@ -163,10 +163,10 @@ class DTPolicy(Policy):
     def _get_skipped_updates(self) -> int:
         return int(self._optimizer.skipped)
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         return {"model": model_state(self._model), "optimizer": self._optimizer.state_dict()}
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         load_model_state(self._model, state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
 

@@ -5,13 +5,12 @@ Shapes: B rows, N fractions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from dicore.data import Batch
+from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributional import fqf_fraction_loss, qrdqn_loss, quantile_target
 from dicore_plugins.models.dqn.distributional import middle
@@ -89,7 +88,7 @@ class FQFPolicy(DistributionalPolicy):
         self._boundaries, self._at_middle = [], []  # graphs, which cannot be copied
         return loss, priority, target
 
-    def _outputs(self, model: Any, obs: Any, rows: int) -> list[Tensor]:
+    def _outputs(self, model: Any, obs: Tree, rows: int) -> list[Tensor]:
         features = model.features(obs)
         return [
             head.outputs(features, middle(boundary.detach()))
@@ -113,10 +112,10 @@ class FQFPolicy(DistributionalPolicy):
         """Returns the updates by each optimizer, and how many of them were skipped."""
         return {"values": self._optimizer.counts, "fractions": self._fraction_optimizer.counts}
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         state = super()._state_dict_learn()
         return {**state, "fraction_optimizer": self._fraction_optimizer.state_dict()}
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         super()._load_state_dict_learn(state)
         self._fraction_optimizer.load_state_dict(state["fraction_optimizer"])

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch
+from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore_plugins.functional.exploration import greedy, mask_of
@@ -106,7 +106,7 @@ class _Search:
     def __init__(self, policy: IBCPolicy, model: Any, rng: np.random.Generator | None = None):
         self._policy, self._model, self._rng = policy, model, rng
 
-    def forward(self, obs: Any) -> dict[str, Any]:
+    def forward(self, obs: Tree) -> Columns:
         """Returns `action` float32 [K, A], in [-1, 1]."""
         cfg, device = self._policy.get_attribute("cfg"), self._policy.get_attribute("device")
         rng = np.random.default_rng(0) if self._rng is None else self._rng

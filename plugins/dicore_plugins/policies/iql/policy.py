@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore_plugins.functional.offline import expectile_error
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.awac.policy import AWACPolicy
@@ -37,7 +37,7 @@ class IQLPolicy(AWACPolicy):
         self._flats["value"] = Flat(self._model.value)
         self._optimizers["value"] = self._optimizer_of(self._flats["value"])
 
-    def _next_value(self, next_obs: Any) -> Tensor:
+    def _next_value(self, next_obs: Tree) -> Tensor:
         value: Tensor = self._model.v(next_obs)
         return value
 

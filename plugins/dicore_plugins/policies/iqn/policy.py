@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -10,6 +10,10 @@ from torch import Tensor
 from dicore_plugins.functional.distributional import qrdqn_loss, quantile_target
 from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
 from dicore_plugins.policies.iqn.config import IQNConfig
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["IQNPolicy"]
 
@@ -20,7 +24,7 @@ class IQNPolicy(DistributionalPolicy):
     config_class = IQNConfig
     _cfg: IQNConfig
 
-    def _outputs(self, model: Any, obs: Any, rows: int) -> list[Tensor]:
+    def _outputs(self, model: Any, obs: Tree, rows: int) -> list[Tensor]:
         learn = self._cfg.learn
         count = learn.num_quantiles if model is self._model else learn.num_target_quantiles
         self._fraction = torch.rand(rows, count, device=self._device)

@@ -12,13 +12,12 @@ Shapes: B samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, Tree, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributions import kl_divergence
 from dicore_plugins.functional.exploration import mask_of
@@ -104,10 +103,10 @@ class PPGPolicy(PPOPolicy):
             },
         }
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         kept = [dict(each.columns) for each in self._kept]
         return {**super()._state_dict_learn(), "kept": kept}
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         super()._load_state_dict_learn(state)
         self._kept = [Batch(dict(each)).to(self._device) for each in state["kept"]]

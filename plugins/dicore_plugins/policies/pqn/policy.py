@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, tree_map
+from dicore.data import Batch, EnvBatch, Tree, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
@@ -109,7 +109,7 @@ class PQNPolicy(ActorCriticPolicy):
     def _lambda(self) -> float:
         return float(self._cfg.learn.td_lambda)
 
-    def _critic(self, obs: Any) -> Tensor:
+    def _critic(self, obs: Tree) -> Tensor:
         obs = tree_map(lambda leaf: leaf.to(self._device), obs)
         q = legal(q_values(self._model, obs), obs)
         heads = [q] if isinstance(q, Tensor) else q

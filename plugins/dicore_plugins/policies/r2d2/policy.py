@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, tree_map
+from dicore.data import Batch, Columns, EnvBatch, State, Tree, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.rescale import value_inv_transform, value_transform
@@ -73,7 +73,7 @@ class R2D2Policy(DQNPolicy):
         state = self._collect_model.env_states()
         return {} if state is None else {"hidden": state}
 
-    def _set_collect_state(self, state: Mapping[str, Any]) -> None:
+    def _set_collect_state(self, state: State) -> None:
         self._collect_model.load_env_states(state.get("hidden"))
 
     # ---- samples
@@ -83,9 +83,7 @@ class R2D2Policy(DQNPolicy):
         """Whether the buffer stores steps and makes the sequences."""
         return "state_keys" in self._cfg.other.replay_buffer
 
-    def _process_transition(
-        self, obs: Any, output: dict[str, Any], timestep: Any
-    ) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> dict[str, Any]:
         columns = super()._process_transition(obs, output, timestep)
         state = output.get("prev_state")
         if state is None:  # a warm-up policy has none

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Columns, State, StateDict, Tree
 from dicore_plugins.functional.distributions import squashed_gaussian, squashed_gaussian_and_pull
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.continuous_q.held_noise import HeldNoise
@@ -48,7 +48,7 @@ class SACPolicy(ContinuousQPolicy):
         """Returns the target of the entropy if the config has none."""
         return -float(self._actions.size)
 
-    def _wanted_entropy(self, obs: Any) -> Any:
+    def _wanted_entropy(self, obs: Tree) -> Any:
         """Returns what the temperature keeps the mean entropy of the actions near to."""
         return self._target_entropy
 
@@ -57,7 +57,7 @@ class SACPolicy(ContinuousQPolicy):
         """The temperature, float32 [1], without its graph."""
         return self._log_alpha.detach().exp()
 
-    def _next_value(self, next_obs: Any) -> Tensor:
+    def _next_value(self, next_obs: Tree) -> Tensor:
         action, log_prob = self._sample(next_obs)
         least = self._target_model.q(next_obs, action).amin(0)
         return torch.addcmul(least, self._alpha, log_prob, value=-1)
@@ -78,7 +78,7 @@ class SACPolicy(ContinuousQPolicy):
         return {"actor_loss": loss.detach(), "alpha": alpha[0], "entropy": entropy}
 
     @torch.no_grad()
-    def _pull_actor(self, obs: Any, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def _pull_actor(self, obs: Tree, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Computes what `_actor_loss` does and the gradient of the actor, by formulas."""
         output, pull = self._model.policy_and_pull(obs)
         mean, rows = output["mean"], len(output["mean"])
@@ -91,7 +91,7 @@ class SACPolicy(ContinuousQPolicy):
         pull(*pull_sample(pull_q(slope, frozen=True), (alpha / rows).expand(rows)))
         return (alpha * log_prob - least[0]).mean(), -log_prob.mean()
 
-    def _actor_loss(self, obs: Any) -> tuple[Tensor, Tensor]:
+    def _actor_loss(self, obs: Tree) -> tuple[Tensor, Tensor]:
         """Computes the loss of the actor, and the entropy of its actions, without its graph."""
         action, log_prob = self._sample(obs)
         value = self._actor_value(self._model.q(obs, action, frozen=True))
@@ -101,7 +101,7 @@ class SACPolicy(ContinuousQPolicy):
         """Returns what the actor maximizes [B], of Q values [E, B]."""
         return q.amin(0)
 
-    def _sample(self, obs: Any) -> tuple[Tensor, Tensor]:
+    def _sample(self, obs: Tree) -> tuple[Tensor, Tensor]:
         """Samples actions in (-1, 1) [B, A], and computes their log-probabilities [B]."""
         output = self._model.policy(obs)
         mean = output["mean"]
@@ -111,7 +111,7 @@ class SACPolicy(ContinuousQPolicy):
         super()._init_collect()
         self._held_noise = HeldNoise(self._rng, self._cfg.collect.get("sde_sample_freq", 1))
 
-    def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: Any) -> npt.NDArray[Any]:
         mean = output["mean"]
         features = output.get("features")
         if features is None:
@@ -126,13 +126,13 @@ class SACPolicy(ContinuousQPolicy):
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "alpha", "entropy"]
 
-    def _state_dict_learn(self) -> dict[str, Any]:
+    def _state_dict_learn(self) -> StateDict:
         state = {**super()._state_dict_learn(), "log_alpha": self._log_alpha.detach()}
         if "collect" in self._enabled:
             state["held_noise"] = self._held_noise.state_dict()
         return state
 
-    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict_learn(self, state: State) -> None:
         super()._load_state_dict_learn(state)
         with torch.no_grad():
             self._log_alpha.copy_(torch.as_tensor(state["log_alpha"]))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Columns, Tree
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributional import soft_target
 from dicore_plugins.functional.distributions import uniform_entropy
@@ -71,7 +71,7 @@ class SQNPolicy(DQNPolicy):
             ]
         return targets if several else targets[0]
 
-    def _temperature_loss(self, both: Any, obs: Any) -> Tensor:
+    def _temperature_loss(self, both: Any, obs: Tree) -> Tensor:
         """Computes log(alpha) (entropy - target); its graph reaches the temperature alone."""
         wanted, losses = self._cfg.learn.target_entropy, []
         log_alpha = self._model.log_temperature
@@ -93,7 +93,7 @@ class SQNPolicy(DQNPolicy):
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "temperature"]
 
-    def _forward_learn(self, data: Any, **kwargs: Any) -> dict[str, Any]:
+    def _forward_learn(self, data: Any, **kwargs: Any) -> Columns:
         """Runs one gradient update; see `DQNPolicy`. Also returns the `temperature`."""
         result = super()._forward_learn(data, **kwargs)
         return {**result, "temperature": self._model.log_temperature.detach().exp()[0]}

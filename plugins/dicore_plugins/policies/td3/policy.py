@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch
+from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
 from dicore_plugins.policies.td3.config import TD3Config
 
@@ -27,11 +27,11 @@ class TD3Policy(ContinuousQPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = TD3Config
 
-    def _next_value(self, next_obs: Any) -> Tensor:
+    def _next_value(self, next_obs: Tree) -> Tensor:
         value: Tensor = self._target_model.q(next_obs, self._next_action(next_obs)).amin(0)
         return value
 
-    def _next_action(self, next_obs: Any) -> Tensor:
+    def _next_action(self, next_obs: Tree) -> Tensor:
         """Computes the smoothed actions of the target network: float32 [B, A]."""
         learn = self._cfg.learn
         action: Tensor = self._target_model.policy(next_obs)["mean"].tanh()
@@ -55,7 +55,7 @@ class TD3Policy(ContinuousQPolicy):
         return {"actor_loss": loss.detach()}
 
     @torch.no_grad()
-    def _pull_actor(self, obs: Any) -> Tensor:
+    def _pull_actor(self, obs: Tree) -> Tensor:
         """Computes what `_actor_loss` does and the gradient of the actor, by formulas."""
         output, pull = self._model.policy_and_pull(obs)
         action = output["mean"].tanh()
@@ -87,7 +87,7 @@ class TD3Policy(ContinuousQPolicy):
         self._noise_now = self._cfg.collect.noise_at(None) if noise is None else noise
         return super()._forward_collect(obs, **unknown)
 
-    def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: Any) -> npt.NDArray[Any]:
         action: npt.NDArray[Any] = np.tanh(output["mean"])
         noise = self._rng.standard_normal(action.shape, np.float32)
         noisy: npt.NDArray[Any] = np.clip(action + np.float32(self._noise_now) * noise, -1, 1)

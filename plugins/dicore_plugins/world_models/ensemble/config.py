@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
+
+if TYPE_CHECKING:
+    from dicore.interfaces.world_model import IWorldModel
+    from dicore.run.env_factory import BuildContext
+
 
 __all__ = ["EnsembleConfig"]
 
@@ -43,7 +48,7 @@ class EnsembleConfig(ComponentConfig):
         if self.elite_size > self.ensemble_size:
             yield "elite_size", f"must be <= ensemble_size = {self.ensemble_size}"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext, **parts: object) -> IWorldModel:
         """Builds the model for the spaces of `ctx`."""
         from dicore_plugins.world_models.ensemble.model import EnsembleWorldModel
 

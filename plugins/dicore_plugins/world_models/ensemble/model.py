@@ -10,7 +10,7 @@ Shapes: B samples, F features of observation and action, O of the observation, `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,10 @@ from dicore_plugins.models.shapes import observation_options
 from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.world_models.ensemble.config import EnsembleConfig
 from dicore_plugins.world_models.ensemble.network import GaussianEnsemble
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict, Tree
+
 
 __all__ = ["EnsembleWorldModel"]
 
@@ -139,11 +143,11 @@ class EnsembleWorldModel:
         inputs = self._inputs(obs, data["action"])
         return inputs, torch.cat((after - obs, reward.unsqueeze(1)), 1), done
 
-    def _inputs(self, obs: Tensor, action: Any) -> Tensor:
+    def _inputs(self, obs: Tensor, action: Tree) -> Tensor:
         given = torch.as_tensor(action, device=self._device)
         return torch.cat((obs, self._encode.forward(given)), 1)
 
-    def _tensor(self, column: Any) -> Tensor:
+    def _tensor(self, column: Tree) -> Tensor:
         return torch.as_tensor(column, device=self._device).float()
 
     def _epoch(self, columns: tuple[Tensor, Tensor, Tensor], rows: npt.NDArray[np.int64]) -> None:
@@ -183,7 +187,7 @@ class EnsembleWorldModel:
     # ---- simulated steps
 
     @torch.no_grad()
-    def step(self, obs: Any, action: Any) -> tuple[Any, Any, Any]:
+    def step(self, obs: Tree, action: Tree) -> tuple[Any, Any, Any]:
         """Simulates one step, each row by a random elite network.
 
         Without a termination in the samples of the last training, there are none.
@@ -211,7 +215,7 @@ class EnsembleWorldModel:
 
     # ---- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns networks, optimizer, elites and schedule."""
         return {
             "net": self._net.state_dict(),
@@ -222,7 +226,7 @@ class EnsembleWorldModel:
             "terminates": self._terminates,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
         net = {name: torch.as_tensor(each) for name, each in state["net"].items()}
         self._net.load_state_dict(net)
