@@ -11,7 +11,7 @@ _CARTPOLE: dict[str, Any] = {"type": "cartpole", "collector_env_num": 8, "evalua
 _PENDULUM: dict[str, Any] = {"type": "pendulum", "collector_env_num": 8, "evaluator_env_num": 10}
 
 
-def _offline(env: dict[str, Any], policy: str, max_train_iter: int, **options: Any) -> Any:
+def _offline(env: dict[str, Any], policy: str, max_train_iter: int, **options: object) -> Any:
     """Returns a preset of a policy that only learns from demonstrations."""
     return {
         "env": env,

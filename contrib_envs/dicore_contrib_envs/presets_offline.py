@@ -11,7 +11,7 @@ def _preset(
     *,
     learn: dict[str, Any] | None = None,
     pipeline: dict[str, Any] | None = None,
-    **options: Any,
+    **options: object,
 ) -> dict[str, Any]:
     """Returns a preset with small networks; the options that all share are here."""
     return {

@@ -330,7 +330,7 @@ def _joined(stacks: Sequence[Any], axis: int = 0) -> Any:
 
 
 def _empty_like(
-    like: StackedFrames, dtype: Any = None, *, shape: Sequence[int] | None = None, **_: Any
+    like: StackedFrames, dtype: Any = None, *, shape: Sequence[int] | None = None, **_: object
 ) -> Any:
     kept = len(like.frame_shape)
     wanted = like.shape if shape is None else tuple(shape)

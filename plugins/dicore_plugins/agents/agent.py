@@ -112,10 +112,10 @@ class AgentBase(Policy):
         """
         raise NotImplementedError
 
-    def tensor(self, arrays: Tree) -> Any:
+    def tensor(self, arrays: Tree) -> Tree:
         """Returns an array, or a tree of them, as tensors on the device of the network."""
 
-        def converted(leaf: Any) -> Tensor:
+        def converted(leaf: Tree) -> Tensor:
             return torch.from_numpy(np.require(leaf, requirements=["C", "W"])).to(self._device)
 
         return tree_map(converted, arrays)
@@ -169,7 +169,7 @@ class AgentBase(Policy):
         self._flat = Flat(self._model.to(self._device))
         self._optimizer = optimizer_of(learn, self._flat)
 
-    def _forward_learn(self, data: Any, **_: Any) -> list[dict[str, Any]]:
+    def _forward_learn(self, data: Any, **_: object) -> list[dict[str, Any]]:
         """Stores trajectories and updates the agents after each chunk of all workers."""
         results: list[dict[str, Any]] = []
         for _chunk in self._store.add(data):
@@ -200,7 +200,7 @@ class AgentBase(Policy):
         found = self._sampler(self.memory, info)
         return [found] if isinstance(found, Mapping) else found
 
-    def step(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def step(self, batch: Mapping[str, Tree]) -> dict[str, Any]:
         """Runs one gradient update on a batch of the sampler; returns what `loss` does.
 
         Raises:
@@ -233,7 +233,7 @@ class AgentBase(Policy):
     def _first_states(self, count: int) -> dict[str, Array | None]:
         return {name: agent.reset_hidden_state(count) for name, agent in self.agents.items()}
 
-    def _joined(self, parts: Mapping[str, Any]) -> Any:
+    def _joined(self, parts: Mapping[str, Any]) -> Tree:
         """Returns the part of the only agent; of several, all parts by name."""
         return dict(parts) if len(parts) > 1 else next(iter(parts.values()))
 
@@ -273,7 +273,7 @@ class AgentBase(Policy):
             joined["hidden_state"] = self._joined(states)
         return batch.with_value({**joined, "mask": masks[:, 0]})
 
-    def _forward_collect(self, obs: Tree, **_: Any) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Tree, **_: object) -> EnvBatch[Any]:
         return self._act(obs, self._collecting, deterministic=False)
 
     def _forward_eval(self, obs: Tree) -> EnvBatch[Any]:
@@ -299,7 +299,7 @@ class AgentBase(Policy):
     def _get_sample_stride(self) -> int:
         return int(self._cfg.collect.n_steps)
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> Any:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Any:
         infos = {name: _info(timestep, name) for name in self._cfg.collect.infos}
         columns = super()._process_transition(obs, output, timestep)
         rest = {key: each for key, each in output.items() if key != "chosen"}
@@ -370,7 +370,7 @@ class AgentBase(Policy):
         if "hidden_state" not in block:
             return dict.fromkeys(self.agents)
 
-        def at(leaf: Any) -> Any:
+        def at(leaf: Tree) -> Any:
             return np.asarray(leaf)[rows, workers]
 
         column = block["hidden_state"]
@@ -380,17 +380,17 @@ class AgentBase(Policy):
         return _states(self._generate(tree_map(at, block["obs"]), hidden, masks, True))
 
 
-def _unit(section: Any) -> Any:
+def _unit(section: Any) -> Tree:
     """Returns a unit of a chain by its section of the config."""
 
-    def unit(data: Any, info: Any) -> Any:
+    def unit(data: Any, info: Any) -> Tree:
         return section.build(None, data=data, info=info)
 
     unit.__name__ = str(section.type)
     return unit
 
 
-def _array(leaf: Any) -> Any:
+def _array(leaf: Tree) -> Tree:
     return leaf.detach().cpu().numpy() if isinstance(leaf, Tensor) else np.asarray(leaf)
 
 
@@ -429,7 +429,7 @@ def _flat_of(
     return found
 
 
-def _info(timestep: Any, name: str) -> Array:
+def _info(timestep: Tree, name: str) -> Array:
     """Returns an info of K environments; NaN where it is missing."""
     return np.array([info.get(name, np.nan) for info in timestep.info], np.float32)
 

@@ -28,7 +28,9 @@ class Team(AgentBase):
 
     config_class = TeamConfig
 
-    def __init__(self, cfg: Any = None, context: BuildContext | None = None, **parts: Any) -> None:
+    def __init__(
+        self, cfg: Any = None, context: BuildContext | None = None, **parts: object
+    ) -> None:
         self._members: dict[str, AgentBase] = {}
         super().__init__(cfg, context, **parts)
         for name, member in self._members.items():

@@ -15,7 +15,7 @@ from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
 from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import ReplayUnderflowError, UsageError
-from dicore.interfaces.buffer import Refused
+from dicore.interfaces.buffer import IDataset, Refused
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.ring import Ring, array_of
@@ -134,7 +134,7 @@ class SampleBuffer:
         """
         return one_by_one(self, count, batch_size, cur_learner_iter)
 
-    def load_dataset(self, dataset: Any, get_train_sample: Any | None = None) -> range:
+    def load_dataset(self, dataset: IDataset, get_train_sample: Any | None = None) -> range:
         """Pushes all samples of a data set; see `fill_buffer`."""
         from dicore_plugins.datasets.filling import fill_buffer
 

@@ -187,7 +187,7 @@ def _rows(tree: Tree, rows: IntArray) -> Tree:
     return tree_map(lambda leaf: _picked(leaf, rows), tree)
 
 
-def _picked(leaf: Any, rows: IntArray) -> Any:
+def _picked(leaf: Tree, rows: IntArray) -> Tree:
     return leaf[rows] if hasattr(leaf, "packed") else as_array(leaf)[rows]
 
 

@@ -15,7 +15,7 @@ from dicore.errors import SchemaError, UsageError
 from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_memory
 
 if TYPE_CHECKING:
-    from dicore.data import State
+    from dicore.data import State, Tree
 
 
 __all__ = ["DeviceStorage", "PinnedStorage"]
@@ -143,7 +143,7 @@ class TensorColumn:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __setitem__(self, rows: Any, values: Any) -> None:
+    def __setitem__(self, rows: Tree, values: Tree) -> None:
         import torch
 
         if not is_tensor(values):
@@ -157,10 +157,10 @@ class TensorColumn:
             index = self._storage.moved(torch.from_numpy(np.ascontiguousarray(rows, np.int64)))
             self.tensor[index] = values.to(device, self.tensor.dtype, non_blocking=later)
 
-    def __getitem__(self, rows: slice) -> Any:
+    def __getitem__(self, rows: slice) -> Tree:
         return self.tensor[rows]
 
-    def take(self, rows: Any, axis: int, out: Any, mode: str) -> Any:
+    def take(self, rows: Tree, axis: int, out: Any, mode: str) -> Tree:
         """Returns samples [B, ...]; as `ndarray.take`."""
         import torch
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import Batch, StateDict
+from dicore.data import Batch, StateDict, Tree
 from dicore.errors import SchemaError
 from dicore_plugins.frames import Chunk, StackedFrames
 
@@ -174,7 +174,7 @@ class StackColumn:
         self.shape = (capacity, depth, *store.frames.shape[1:])
         self.dtype = store.frames.dtype
 
-    def __setitem__(self, rows: Any, stacks: Any) -> None:
+    def __setitem__(self, rows: Tree, stacks: Any) -> None:
         if not isinstance(stacks, StackedFrames):
             stacks = StackedFrames.of(np.asarray(stacks, self.dtype))
         old = self.slots[rows]
@@ -186,7 +186,7 @@ class StackColumn:
     def __getitem__(self, rows: slice) -> Slots:
         return self.slots[rows]
 
-    def take(self, rows: Any, axis: int, out: Array | None, mode: str) -> Array:
+    def take(self, rows: Tree, axis: int, out: Array | None, mode: str) -> Array:
         """Copies the stacks of samples together, [B, k, ...]; as `ndarray.take`."""
         slots = self.slots.take(rows, 0).ravel()
         flat = None if out is None else out.reshape(-1, *self.shape[2:])
@@ -250,5 +250,5 @@ def restored(samples: Batch, states: Sequence[Mapping[str, Any]]) -> tuple[Batch
     for chunk, state in zip(chunks, states, strict=True):
         for at in state["columns"]:
             leaves[at] = StackedFrames(leaves[at].astype(np.int64) + chunk.first, (chunk,))
-    columns: Any = optree.tree_unflatten(spec, leaves)
+    columns: Tree = optree.tree_unflatten(spec, leaves)
     return Batch(columns, len(samples)), chunks

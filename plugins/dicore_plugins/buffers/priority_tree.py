@@ -10,13 +10,17 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayPriorityError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = [
     "Kernels", "PriorityTree", "annealed", "checked_priorities", "ids_of", "masses_of", "strata",
@@ -342,7 +346,7 @@ def checked_priorities(given: Any, count: int, kernels: Any = None) -> FloatArra
     return priority
 
 
-def masses_of(priority: Any, alpha: float) -> Any:
+def masses_of(priority: Tree, alpha: float) -> Any:
     """Returns priority^alpha; with alpha > 1 between bounds whose sum is finite."""
     if alpha <= 1:
         return priority**alpha

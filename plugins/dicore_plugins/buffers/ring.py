@@ -62,7 +62,7 @@ def as_sequences(
         time_major: The steps are [L * B, ...]: the first ones of all sequences, then the second.
     """
 
-    def shaped(leaf: Any) -> Any:
+    def shaped(leaf: Tree) -> Any:
         if not time_major:
             return leaf.reshape(len(leaf) // length, length, *leaf.shape[1:])
         return leaf.reshape(length, len(leaf) // length, *leaf.shape[1:]).swapaxes(0, 1)
@@ -283,7 +283,7 @@ class Ring:
 
     # ---- reading
 
-    def column(self, path: str) -> Any:
+    def column(self, path: str) -> Tree:
         """Returns a column [C, ...] by its dotted path."""
         return self._stores[self._paths.index(path)]
 
@@ -410,7 +410,7 @@ def _are_numbers(columns: Mapping[Any, Any], arrays: list[Any]) -> bool:
     return bool(arrays) and numbers and all(key.__class__ is str for key in columns)
 
 
-def array_of(leaf: Any) -> Any:
+def array_of(leaf: Tree) -> Tree:
     """Returns a column as an array: tensors are detached and moved to the CPU.
 
     bfloat16, which NumPy does not have, becomes float32.
@@ -429,7 +429,7 @@ def array_of(leaf: Any) -> Any:
         return leaf.float().numpy()
 
 
-def _shaped(leaf: Any) -> Any:
+def _shaped(leaf: Tree) -> Any:
     leaf = array_of(leaf)  # frame stacks stay as they are
     return leaf if hasattr(leaf, "packed") else np.asarray(leaf)
 

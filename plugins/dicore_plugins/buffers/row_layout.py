@@ -6,9 +6,13 @@ Shapes: N samples, `...` one sample.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["RowLayout"]
 
@@ -40,7 +44,7 @@ class RowLayout:
         self.size = -(-at // widest) * widest
         self.fits = self.size <= _MOST and all(d.kind in "biuf" for *_, d in self._columns)
 
-    def columns(self, rows: Any) -> list[Any]:
+    def columns(self, rows: Tree) -> list[Any]:
         """Returns the columns of rows uint8 [N, size] as views [N, ...]."""
         if not len(rows):
             return [np.empty((0, *shape), dtype) for _, shape, dtype in self._columns]

@@ -27,7 +27,7 @@ from dicore_plugins.buffers import memory
 from dicore_plugins.buffers.memory import check_bytes
 
 if TYPE_CHECKING:
-    from dicore.data import State
+    from dicore.data import State, Tree
 
 
 __all__ = ["FileStorage", "Storage", "is_kept", "read_kept", "storage_of"]
@@ -216,7 +216,7 @@ class MappedColumn:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __setitem__(self, rows: Any, values: Any) -> None:
+    def __setitem__(self, rows: Tree, values: Tree) -> None:
         self.array[rows] = values
         self._storage.touched(len(values) * self._row if np.ndim(values) else self._row)
 
@@ -225,7 +225,7 @@ class MappedColumn:
         self._storage.touched(found.nbytes)
         return found
 
-    def take(self, rows: Any, axis: int, out: Array | None, mode: Any) -> Array:
+    def take(self, rows: Tree, axis: int, out: Array | None, mode: Any) -> Array:
         """Returns samples [B, ...]; as `ndarray.take`."""
         if not self._storage.large or not hasattr(os, "preadv"):
             taken: Array = self.array.take(rows, axis, out, mode)
@@ -262,7 +262,7 @@ def read_kept(folder: Path) -> Any:
         CheckpointError: the rest of the state is.
     """
 
-    def opened(value: Any) -> Any:
+    def opened(value: Tree) -> Any:
         if isinstance(value, dict) and value.keys() == {"file", "rows"}:
             try:
                 return np.load(folder / value["file"], mmap_mode="r")[: value["rows"]]
@@ -275,7 +275,7 @@ def read_kept(folder: Path) -> Any:
     return opened(read_state(folder / _STATE))
 
 
-def _by_name(value: Any, columns: Mapping[int, MappedColumn]) -> Any:
+def _by_name(value: Tree, columns: Mapping[int, MappedColumn]) -> Any:
     """Returns a state in which the names of files stand for what is in them."""
     if isinstance(value, np.ndarray):
         column = columns.get(value.ctypes.data) if value.nbytes else None

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, EnvBatch, State, StateDict, tree_paths, tree_row
+from dicore.data import Batch, EnvBatch, State, StateDict, Tree, tree_paths, tree_row
 from dicore.errors import (
     ActionError,
     ClosedError,
@@ -263,7 +263,7 @@ class SerialCollector:
             n_sample = self._n_sample
             n_episode = self._n_episode if n_sample is None else None
         unit = "n_sample" if n_episode is None else "n_episode"
-        wanted: Any = n_sample if n_episode is None else n_episode
+        wanted: Tree = n_sample if n_episode is None else n_episode
         if not isinstance(wanted, Integral) or int(wanted) < 1:
             raise UsageError(
                 f"cannot collect {wanted!r} {unit[2:]}s",

@@ -116,7 +116,7 @@ class Block:
             self._write_leaves(t, row)
             return
         for (key, column), (shape, dtype) in zip(self._items, self._forms):  # noqa: B905 - equal
-            value: Any = row.get(key)
+            value: Tree = row.get(key)
             if (
                 value.__class__ is column.__class__
                 and value.dtype is dtype
@@ -392,14 +392,14 @@ class Block:
     """Keys in the order of the first row; None where some columns are nested."""
 
 
-def _array(leaf: Any) -> Any:
+def _array(leaf: Tree) -> Tree:
     """Returns a column as an array; tensors from any device. Stacked frames stay as they are."""
     if is_tensor(leaf):
         return leaf.detach().cpu().numpy()
     return leaf if hasattr(leaf, "__array_function__") else np.asarray(leaf)
 
 
-def _concatenated(*leaves: Any) -> Any:
+def _concatenated(*leaves: Any) -> Tree:
     return np.concatenate(leaves)
 
 
@@ -426,7 +426,7 @@ def joined_blocks(batches: list[Batch]) -> Batch:
     return Batch.concat(batches)
 
 
-def obs_changed(columns: Any, shown: Any) -> bool:
+def obs_changed(columns: Tree, shown: Any) -> bool:
     """Returns whether the column `obs` differs from the observations, with no `next_obs` beside."""
     obs = columns.get("obs", shown)
     if obs is shown or "next_obs" in columns:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dicore.interfaces.collector import ISerialCollector
+
 
 __all__ = ["env_steps_of", "samples_within", "stopping_within"]
 
 
-def samples_within(collector: Any, n_sample: int, env_steps: int) -> int:
+def samples_within(collector: ISerialCollector, n_sample: int, env_steps: int) -> int:
     """Returns `n_sample`, or fewer samples if `env_steps` steps do not complete as many.
 
     Args:
@@ -37,7 +41,7 @@ def env_steps_of(n_sample: int, stride: int, first: int, together: int) -> int:
 
 
 def stopping_within(
-    collector: Any, amount: Mapping[str, Any], env_steps: int, stop: Callable[[], bool]
+    collector: ISerialCollector, amount: Mapping[str, Any], env_steps: int, stop: Callable[[], bool]
 ) -> tuple[dict[str, Any], Callable[[], bool]]:
     """Returns arguments of `collect_batch` that keep to the env steps that are left.
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from dicore.errors import DicoreError
 from dicore_plugins.comm.exchange import Store
 from dicore_plugins.comm.rounds import Share
 from dicore_plugins.middleware.learn import warn_of_refusal
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+
 
 __all__ = ["BlockBuffer", "Ratio", "Replay", "Worth"]
 
@@ -37,7 +41,7 @@ class BlockBuffer:
         batch_size: Samples of a batch.
     """
 
-    def __init__(self, buffer: Any, store: Store, batch_size: int) -> None:
+    def __init__(self, buffer: IBuffer, store: Store, batch_size: int) -> None:
         self._buffer, self._store, self._batch_size = buffer, store, batch_size
         self._names: dict[int, str] = {}
         self._ends: deque[tuple[int, int]] = deque()

@@ -120,7 +120,7 @@ def _annealed(policy: Any, learner: Callable[[], Any]) -> Any:
     if not settings({"envstep": 0, "learner_step": 0}):
         return mode
 
-    def forward(data: Any, **kwargs: Any) -> Any:
+    def forward(data: Any, **kwargs: object) -> Any:
         at = {"envstep": max(learner().envstep, 0), "learner_step": learner().last_iter}
         return mode.forward(data, **settings(at), **kwargs)
 

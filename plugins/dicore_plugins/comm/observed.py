@@ -14,6 +14,7 @@ from dicore_plugins.comm.exchange import Store
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict
+    from dicore.run import Run
 
 
 __all__ = ["POLICY", "Observed"]
@@ -35,7 +36,7 @@ class Observed:
     """
 
     def __init__(
-        self, cfg: Any, run: Any, store: Store, saved: Store, job_id: str, model: Any
+        self, cfg: Any, run: Run, store: Store, saved: Store, job_id: str, model: Any
     ) -> None:
         self._run, self._store, self._job_id = run, store, job_id
         self._saved = saved

@@ -104,7 +104,7 @@ class Parallel:
         for each in known:
             parsed(each)
 
-        def run(main: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        def run(main: Callable[..., Any], *args: object, **kwargs: object) -> None:
             with places.opened(n_parallel_workers) as sockets:
                 own = [address_of(each) for each in sockets]
                 jobs = []

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config import NamedConfig
 from dicore.config.writer import saved_tree
@@ -33,6 +33,10 @@ from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import TrainingPipeline, school_of
 from dicore_registry import code_paths, default
+
+if TYPE_CHECKING:
+    from dicore.run import Run
+
 
 __all__ = ["DistPipeline"]
 
@@ -91,7 +95,7 @@ class DistPipeline(TrainingPipeline):
         if policy.get("world_model") is not None:
             yield "policy.world_model", "is trained by the pipeline serial_dyna"
 
-    def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
+    def run(self, compiled: Any, run: Run, *, model: Any | None = None) -> Any:
         """Trains until the commander or a request to stop ends it; returns the policy."""
         cfg = compiled.cfg
         system = cfg.pipeline.system
@@ -108,7 +112,7 @@ class DistPipeline(TrainingPipeline):
             journal.close()
 
     def _trained(
-        self, compiled: Any, run: Any, model: Any, journal: Journal, place: Place, stores: _Stores
+        self, compiled: Any, run: Run, model: Any, journal: Journal, place: Place, stores: _Stores
     ) -> Any:
         """Trains; returns the policy."""
         cfg, folder = compiled.cfg, run.folder.path

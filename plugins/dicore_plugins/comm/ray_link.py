@@ -242,7 +242,7 @@ class RayStore:
         with suppress(Exception):
             self._ray.kill(self._shelf)
 
-    def _call(self, method: str, *args: Any) -> Any:
+    def _call(self, method: str, *args: object) -> Any:
         return self._get(getattr(self._shelf, method).remote(*args))
 
     def _get(self, address: Any) -> Any:

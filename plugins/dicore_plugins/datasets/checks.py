@@ -107,14 +107,14 @@ def _other(recording: Recording, key: str, problem: str) -> None:
     )
 
 
-def _parts(leaf: Any) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+def _parts(leaf: Tree) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     """Yields a column in parts, each with the number of its first row."""
     count = max(1, _PART // max(1, leaf.dtype.itemsize * int(np.prod(leaf.shape[1:]))))
     for start in range(0, len(leaf), count):
         yield start, np.asarray(leaf[start : start + count])
 
 
-def _check_finite(recording: Recording, leaf: Any, rows: npt.NDArray[Any], key: str) -> None:
+def _check_finite(recording: Recording, leaf: Tree, rows: npt.NDArray[Any], key: str) -> None:
     if not np.issubdtype(leaf.dtype, np.floating) or hasattr(leaf, "packed"):
         return
     for start, part in _parts(leaf):
@@ -132,7 +132,7 @@ def _step_of(rows: npt.NDArray[Any], row: int) -> int:
     return int(found[0]) if len(found) else max(0, int(np.count_nonzero(rows < row)) - 1)
 
 
-def _not_finite(recording: Recording, step: int, key: str, value: Any) -> None:
+def _not_finite(recording: Recording, step: int, key: str, value: Tree) -> None:
     episode = int(recording.episode[step])
     first = int(np.searchsorted(recording.episode, episode))
     fail(

@@ -73,7 +73,7 @@ class CollectedDataset(TransitionDataset):
             )
 
 
-def _in_memory(array: Any) -> Stored:
+def _in_memory(array: Tree) -> Stored:
     return Stored(array.shape, array.dtype, lambda: array)
 
 
@@ -85,7 +85,7 @@ def _with_stacks(folder: Path) -> dict[str, Any]:
     return columns
 
 
-def _leafwise(tree: Tree, fn: Any) -> Any:
+def _leafwise(tree: Tree, fn: Any) -> Tree:
     if isinstance(tree, dict):
         return {key: _leafwise(each, fn) for key, each in tree.items()}
     return fn(tree)

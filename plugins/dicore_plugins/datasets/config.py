@@ -11,6 +11,7 @@ from dicore.config.schema import ComponentConfig, fields_of, frozen, option
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore.interfaces.buffer import IDataset
     from dicore.run.env_factory import BuildContext
 
@@ -114,7 +115,7 @@ class NpzConfig(TableConfig):
         return NpzDataset(self, **_spaces(ctx), **parts)
 
     @staticmethod
-    def write(path: Any, columns: Any, *spaces: Any) -> None:
+    def write(path: Any, columns: Tree, *spaces: Any) -> None:
         """Writes columns to a file; see `write_npz`."""
         from dicore_plugins.datasets.npz import write_npz
 
@@ -134,7 +135,7 @@ class HDF5Config(TableConfig):
         return HDF5Dataset(self, **_spaces(ctx), **parts)
 
     @staticmethod
-    def write(path: Any, columns: Any, *spaces: Any) -> None:
+    def write(path: Any, columns: Tree, *spaces: Any) -> None:
         """Writes columns to a file; see `write_hdf5`."""
         from dicore_plugins.datasets.hdf5 import write_hdf5
 
@@ -213,7 +214,7 @@ class AutoConfig(TableConfig):
         if problem := DatasetConfig.absent(self):
             return problem
         try:
-            found: Any = self._format()(path=self.path)
+            found: Tree = self._format()(path=self.path)
         except UsageError as error:
             return error.message
         absent: str | None = getattr(found, "absent", lambda: None)()  # of another package

@@ -259,7 +259,7 @@ class TransitionDataset:
     def __len__(self) -> int:
         return self._count
 
-    def take(self, index: Any) -> Batch:
+    def take(self, index: Tree) -> Batch:
         """Returns B samples by index, in this order.
 
         Args:
@@ -275,7 +275,7 @@ class TransitionDataset:
         columns = as_sequences(self._ring.batch(steps.reshape(-1)).columns, windows.length)
         return Batch({**columns, "valid": valid}, len(index))
 
-    def take_batches(self, index: Any, batch_size: int) -> Iterator[Batch]:
+    def take_batches(self, index: Tree, batch_size: int) -> Iterator[Batch]:
         """Yields the samples of an index [M] as batches of `batch_size`; the last may be smaller.
 
         Gathers several batches at once. Each is in recycled memory, and valid until the one after
@@ -305,7 +305,7 @@ class TransitionDataset:
             batch.columns["valid"][...] = valid[number * size : (number + 1) * size]
             yield batch
 
-    def _checked(self, index: Any) -> npt.NDArray[np.int64]:
+    def _checked(self, index: Tree) -> npt.NDArray[np.int64]:
         given = np.asarray(index)
         if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
             raise IndexError(f"expected integers [B], got {given.dtype}{[*given.shape]}")
@@ -399,7 +399,7 @@ class RowsOf:
         if not self._stacks and self.dtype == column.dtype and not column.flags.aligned:
             self._bytes = column.reshape(len(column), -1).view(np.uint8)  # `take` would copy all
 
-    def take(self, slots: Any, axis: int, out: Any, mode: Any) -> Any:
+    def take(self, slots: Any, axis: int, out: Any, mode: Any) -> Tree:
         """Copies samples together, [B, ...]; as `ndarray.take`."""
         rows = self._rows.of(slots)
         if out is None:

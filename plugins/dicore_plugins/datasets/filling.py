@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import ReplayCapacityError, UsageError
 from dicore.interfaces.policy import Tail
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IDataset
+
 
 __all__ = ["fill_buffer"]
 
@@ -60,7 +64,7 @@ def fill_buffer(
     return range(first, buffer.push_count)
 
 
-def _ends(dataset: Any) -> Any:
+def _ends(dataset: IDataset) -> Any:
     ends = getattr(dataset, "end", None)
     if ends is None:
         raise UsageError(
@@ -75,7 +79,7 @@ def _ends(dataset: Any) -> Any:
     return ends
 
 
-def _parts(dataset: Any, ends: Any) -> Iterator[Batch]:
+def _parts(dataset: IDataset, ends: Any) -> Iterator[Batch]:
     for start in range(0, len(dataset), _SOME):
         rows = np.arange(start, min(start + _SOME, len(dataset)))
         batch = dataset.take(rows)

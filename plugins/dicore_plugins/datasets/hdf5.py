@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dicore.data import tree_paths
+from dicore.data import Tree, tree_paths
 from dicore.errors import MissingDependencyError, SchemaError
 from dicore_plugins.datasets.config import HDF5Config
 from dicore_plugins.datasets.dataset import TransitionDataset
@@ -117,7 +117,7 @@ def _read_all(path: Path, name: str, size: int) -> Any:
         return np.asarray(content[name][()])
 
 
-def write_hdf5(path: Any, columns: Mapping[str, Any], *spaces: Any) -> None:
+def write_hdf5(path: Any, columns: Mapping[str, Tree], *spaces: Any) -> None:
     """Writes columns to an HDF5 file in the layout of D4RL, atomically, contiguous.
 
     Args:

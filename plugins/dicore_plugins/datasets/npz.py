@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import tree_paths
+from dicore.data import Tree, tree_paths
 from dicore_plugins.datasets.config import NpzConfig
 from dicore_plugins.datasets.dataset import TransitionDataset
 from dicore_plugins.datasets.files import (
@@ -100,7 +100,7 @@ def _space(stored: Stored | None) -> Any:
     return None if stored is None else space_from(str(stored.load().item()))
 
 
-def write_npz(path: Any, columns: Mapping[str, Any], *spaces: Any) -> None:
+def write_npz(path: Any, columns: Mapping[str, Tree], *spaces: Any) -> None:
     """Writes columns to an `.npz` file, atomically, so that they can be memory-mapped.
 
     Args:

@@ -288,7 +288,7 @@ def _flat(values: Array) -> Array:
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
-def _order(found: Mapping[str, Any]) -> Rows:
+def _order(found: Mapping[str, Tree]) -> Rows:
     """Returns the rows in time order: those of one environment after those of another."""
     if "env_id" in found:
         return np.argsort(np.asarray(found["env_id"].load()), kind="stable").astype(np.int64)
@@ -296,7 +296,7 @@ def _order(found: Mapping[str, Any]) -> Rows:
 
 
 def _ended(
-    found: Mapping[str, Any], flags: Mapping[str, npt.NDArray[np.bool_]], order: Rows
+    found: Mapping[str, Tree], flags: Mapping[str, npt.NDArray[np.bool_]], order: Rows
 ) -> npt.NDArray[np.bool_]:
     """Returns which steps are the last of their episode: bool [N].
 

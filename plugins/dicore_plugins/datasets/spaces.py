@@ -75,7 +75,7 @@ def _data(space: Any) -> dict[str, Any] | None:
     return {"type": type(space).__name__, **data}
 
 
-def _bound(values: Any) -> Any:
+def _bound(values: Tree) -> Any:
     """Returns the bounds of a box, as one number if all are equal."""
     flat = values.ravel()
     if flat.size and (flat == flat[0]).all():

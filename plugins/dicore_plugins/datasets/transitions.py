@@ -6,7 +6,7 @@ Shapes: B samples, one for each step.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dicore.errors import UsageError
 from dicore_plugins.datasets.config import AutoConfig, CollectedConfig, reader_of
 
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 
 __all__ = ["episode_to_transitions", "episode_to_transitions_filter"]

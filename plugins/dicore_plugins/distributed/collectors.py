@@ -99,7 +99,7 @@ class CollectorGroup:
         random_collect: bool = False,
         policy_kwargs: Mapping[str, Any] | None = None,
         should_stop: Callable[[], bool] | None = None,
-        **_: Any,
+        **_: object,
     ) -> Batch:
         """Returns the next samples; an empty batch if `should_stop` ended the wait.
 

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -24,6 +24,10 @@ from dicore_plugins.distributed.processes import RoleProcess, end_processes, rai
 from dicore_plugins.distributed.roles import RoleSpec
 from dicore_plugins.distributed.runtime import RayRuntime
 from dicore_plugins.distributed.weights import as_arrays, as_tensors
+
+if TYPE_CHECKING:
+    from dicore.interfaces.learner import ILearner
+
 
 __all__ = ["LearnerGroup", "LearnerRole", "share_config"]
 
@@ -124,7 +128,7 @@ class LearnerGroup:
 
     def __init__(
         self,
-        learner: Any,
+        learner: ILearner,
         start: Callable[[int], RoleProcess],
         runtime: RayRuntime,
         system: Any,

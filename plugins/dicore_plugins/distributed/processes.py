@@ -46,14 +46,14 @@ class _Host:
         facts = {"pid": os.getpid(), "dicore": dicore.__version__, "failure": failure}
         return {**facts, "host": socket.gethostname()}
 
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: str, *args: object) -> Any:
         """Calls a method; returns (None, its result), or (the failure, None)."""
         try:
             return None, getattr(self._role, method)(*args)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return _described(error), None
 
-    def collect(self, *args: Any) -> tuple[Any, Any]:
+    def collect(self, *args: object) -> tuple[Any, Any]:
         """Calls `collect` of the role; returns (failure, facts), and the samples apart."""
         failure, result = self.call("collect", *args)
         facts, columns = result or (None, None)
@@ -144,11 +144,11 @@ class RoleProcess:
         self._local: psutil.Process | None = None
         self.latest: dict[str, Any] = {}
 
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: str, *args: object) -> Any:
         """Calls a method of the role; returns the address of (failure, result)."""
         return self._actor.call.remote(method, *args)
 
-    def collect(self, *args: Any) -> list[Any]:
+    def collect(self, *args: object) -> list[Any]:
         """Calls `collect`; returns the addresses of (failure, facts), and of the samples."""
         made: list[Any] = self._actor.collect.options(num_returns=2).remote(*args)
         return made

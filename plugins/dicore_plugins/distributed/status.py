@@ -8,9 +8,13 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.task import OnlineRLContext, middleware
+
+if TYPE_CHECKING:
+    from dicore.interfaces.learner import ILearner
+
 
 __all__ = ["StatusFile", "read_wishes", "status_writer", "write_status"]
 
@@ -40,7 +44,7 @@ class StatusFile:
     """
 
     def __init__(
-        self, folder: Path, group: Any, *, evaluator: Any, learner: Any, buffer: Any
+        self, folder: Path, group: Any, *, evaluator: Any, learner: ILearner, buffer: Any
     ) -> None:
         self._folder, self._group, self._evaluator = folder, group, evaluator
         self._learner, self._buffer = learner, buffer

@@ -49,10 +49,10 @@ class ActionCheck(Protocol):
             ActionError: an action is not in the space.
         """
 
-    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Tree:
         """Returns the actions [K, ...] that a vector env takes; raises as the call does."""
 
-    def draw(self, count: int, rng: np.random.Generator) -> Any:
+    def draw(self, count: int, rng: np.random.Generator) -> Tree:
         """Draws `count` legal actions, stacked."""
 
 
@@ -76,7 +76,7 @@ class DiscreteActions:
         iterable: Iterable[Any] = self.stacked(actions, env_ids)
         return iterable  # of np.int64: gymnasium checks them faster than ints
 
-    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Tree:
         array = actions
         if array.__class__ is not ndarray or array.dtype is not _INT64 or array.ndim != 1:
             array = self._convert(np.asarray(actions), env_ids)
@@ -87,7 +87,7 @@ class DiscreteActions:
             self._refuse(array, env_ids)
         return array if array.dtype is self._dtype else array.astype(self._dtype)
 
-    def _convert(self, array: Any, env_ids: Sequence[int]) -> Any:
+    def _convert(self, array: Tree, env_ids: Sequence[int]) -> Any:
         if array.dtype.kind in "iu" and array.shape in ((len(env_ids),), (len(env_ids), 1)):
             return array.reshape(-1)
         raise ActionError(
@@ -96,7 +96,7 @@ class DiscreteActions:
             context={"env_ids": list(env_ids)},
         )
 
-    def _refuse(self, array: Any, env_ids: Sequence[int]) -> None:
+    def _refuse(self, array: Tree, env_ids: Sequence[int]) -> None:
         high = self._low + self._n - 1
         for env_id, action in zip(env_ids, array.tolist(), strict=True):
             if not self._low <= action <= high:
@@ -149,7 +149,7 @@ class ArrayActions:
         iterable: Iterable[Any] = self.stacked(actions, env_ids)
         return iterable
 
-    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Tree:
         array = np.asarray(actions)
         kinds = "fiu" if self._dtype.kind == "f" else "iub"
         if array.shape != (len(env_ids), *self._shape) or array.dtype.kind not in kinds:
@@ -165,7 +165,7 @@ class ArrayActions:
             array = self._cast(array, env_ids)
         return array.copy()
 
-    def _fit(self, array: Any) -> bool:
+    def _fit(self, array: Tree) -> bool:
         """Returns whether all actions are finite and in the space."""
         if self._ends is not None and 0 < array.size <= _FEW:
             values = array.ravel().tolist()
@@ -174,7 +174,7 @@ class ArrayActions:
             return bool(least <= min(values) and max(values) <= most and not isnan(total))
         return bool(((array >= self._least) & (array <= self._most)).all())
 
-    def _inside(self, array: Any, env_ids: Sequence[int]) -> Any:
+    def _inside(self, array: Tree, env_ids: Sequence[int]) -> Any:
         """Clips actions of which at least one is outside, or refuses them."""
         finite = np.isfinite(array)
         if not finite.all():
@@ -191,7 +191,7 @@ class ArrayActions:
         self.clipped += int(rows.sum())
         return np.clip(array, self._low, self._high)
 
-    def _cast(self, array: Any, env_ids: Sequence[int]) -> Any:
+    def _cast(self, array: Tree, env_ids: Sequence[int]) -> Any:
         with np.errstate(over="ignore"):
             cast = array.astype(self._dtype)
         finite = np.isfinite(cast)
@@ -199,7 +199,7 @@ class ArrayActions:
             self._refuse(array, ~finite, env_ids, f"is too large for {self._dtype}")
         return cast
 
-    def _refuse(self, array: Any, bad: Any, env_ids: Sequence[int], what: str) -> None:
+    def _refuse(self, array: Tree, bad: Any, env_ids: Sequence[int], what: str) -> None:
         row = int(np.argwhere(bad)[0][0])
         raise ActionError(
             f"env {env_ids[row]}: action {array[row].tolist()} {what}",
@@ -232,7 +232,7 @@ class NestedActions:
             return [dict(zip(self._parts, row, strict=True)) for row in rows]
         return list(rows)
 
-    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Tree:
         columns = self._columns(actions, lambda part, each: part.stacked(each, env_ids), env_ids)
         return dict(zip(self._parts, columns, strict=True)) if self._dict else tuple(columns)
 
@@ -258,7 +258,7 @@ class NestedActions:
     def clipped(self) -> int:
         return sum(getattr(part, "clipped", 0) for part in self._parts.values())
 
-    def draw(self, count: int, rng: np.random.Generator) -> Any:
+    def draw(self, count: int, rng: np.random.Generator) -> Tree:
         actions = {key: part.draw(count, rng) for key, part in self._parts.items()}
         return actions if self._dict else tuple(actions.values())
 
@@ -281,10 +281,10 @@ class OtherActions:
                 )
         return rows
 
-    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Any:
+    def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Tree:
         return tuple(self(actions, env_ids))
 
-    def draw(self, count: int, rng: np.random.Generator) -> Any:
+    def draw(self, count: int, rng: np.random.Generator) -> Tree:
         self._space.seed(int(rng.integers(2**31)))
         return [self._space.sample() for _ in range(count)]
 
@@ -364,7 +364,7 @@ def ids_of(env_ids: Any) -> list[int]:
     return list(map(int, found))
 
 
-def actions_of(value: Any, *, nested: bool = False) -> Any:
+def actions_of(value: Tree, *, nested: bool = False) -> Any:
     """Returns the actions in a policy's outputs (`{'action': …}`); plain actions as they are.
 
     Args:
@@ -390,7 +390,7 @@ def draw_actions(space: Any, count: int, rng: np.random.Generator) -> Any:
     return action_check_of(space).draw(count, rng)
 
 
-def _form(array: Any) -> str:
+def _form(array: Tree) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 

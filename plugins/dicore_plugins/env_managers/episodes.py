@@ -364,7 +364,7 @@ class EpisodeSeeds:
         self.episodes = list(state["episodes"])
 
 
-def _seed_of(value: Any) -> int:
+def _seed_of(value: Tree) -> int:
     """Returns a seed as an int; raises UsageError if it is something else."""
     if not isinstance(value, Integral):
         raise UsageError(f"{value!r} is not a seed", hint="pass an int, a list of ints, or a dict")

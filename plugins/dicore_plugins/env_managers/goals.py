@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import tree_map, tree_row
+from dicore.data import Tree, tree_map, tree_row
 from dicore.errors import EnvError, NonFiniteError, UsageError
 
 __all__ = ["GOAL_KEYS", "GoalFunctions"]
@@ -64,7 +64,7 @@ class GoalFunctions:
             return False
         return True
 
-    def reward(self, achieved: Any, desired: Any) -> npt.NDArray[np.float32]:
+    def reward(self, achieved: Tree, desired: Tree) -> npt.NDArray[np.float32]:
         """Returns the rewards float32 [B] of achieved and desired goals [B, ...].
 
         Raises:
@@ -81,11 +81,11 @@ class GoalFunctions:
             )
         return found
 
-    def terminated(self, achieved: Any, desired: Any) -> npt.NDArray[np.bool_]:
+    def terminated(self, achieved: Tree, desired: Tree) -> npt.NDArray[np.bool_]:
         """Returns which goals end an episode, bool [B]; see `has_terminated`."""
         return self._column("compute_terminated", achieved, desired, np.bool_)
 
-    def _column(self, name: str, achieved: Any, desired: Any, dtype: Any) -> npt.NDArray[Any]:
+    def _column(self, name: str, achieved: Tree, desired: Tree, dtype: Any) -> npt.NDArray[Any]:
         count = len(optree.tree_leaves(achieved)[0])
         if name not in self._by_row:
             found = np.asarray(self._ask(name, achieved, desired))
@@ -101,7 +101,7 @@ class GoalFunctions:
         ]
         return np.array(rows, dtype).reshape(count)
 
-    def _ask(self, name: str, achieved: Any, desired: Any) -> Any:
+    def _ask(self, name: str, achieved: Tree, desired: Tree) -> Any:
         """Calls a method of the first environment whose worker is alive."""
         lost: EnvError | None = None
         for env_id in range(self._manager.env_num):

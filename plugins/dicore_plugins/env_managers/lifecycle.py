@@ -292,7 +292,7 @@ class ManagedEnvs:
         """
         return [self._pool.attribute(env_id, name) for env_id in self._id_list]
 
-    def env_call(self, name: str, *args: Any, ids: Any = None, **kwargs: Any) -> list[Any]:
+    def env_call(self, name: str, *args: object, ids: Any = None, **kwargs: object) -> list[Any]:
         """Calls a method of every environment, or of those in `ids`.
 
         Raises:

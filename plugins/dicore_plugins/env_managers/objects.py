@@ -43,7 +43,7 @@ class Objects:
         """Returns a column for `count` observations."""
         return np.full(count, None, object)
 
-    def stack(self, obs: list[Any], room: Any = None) -> Array | None:
+    def stack(self, obs: list[Any], room: Tree = None) -> Array | None:
         """Copies K observations into a column; see `Leaf.stack`."""
         block = self.empty(len(obs))
         return block if all(self.try_write(block, *row) for row in enumerate(obs)) else None
@@ -79,7 +79,7 @@ class Objects:
         """Copies observations into some rows."""
         block[rows] = source
 
-    def copy(self, source: Any, room: Any = None) -> Any:
+    def copy(self, source: Any, room: Tree = None) -> Tree:
         """Returns a copy of a column."""
         if room is None:
             return source.copy()

@@ -246,7 +246,7 @@ class Nested:
         """Returns an uninitialised array for `count` observations."""
         return self._join({key: part.empty(count) for key, part in self._parts.items()})
 
-    def stack(self, obs: list[Any], room: Any = None) -> Any:
+    def stack(self, obs: list[Any], room: Tree = None) -> Tree:
         """Stacks K observations; see `Leaf.stack`."""
         size = len(self._parts)
         found: dict[Any, Any] = {}
@@ -264,7 +264,7 @@ class Nested:
             return None
         return self._join(found)
 
-    def stacked(self, block: Any, count: int) -> Any:
+    def stacked(self, block: Any, count: int) -> Tree:
         """Returns observations that are stacked already; see `Leaf.stacked`."""
         try:
             parts = {key: part.stacked(block[key], count) for key, part in self._parts.items()}
@@ -321,7 +321,7 @@ class Nested:
         for key, part in self._parts.items():
             part.put(block[key], rows, source[key])
 
-    def copy(self, source: Any, room: Any = None) -> Any:
+    def copy(self, source: Any, room: Tree = None) -> Tree:
         """Copies observations, into `room` if given."""
         return self._join({
             key: part.copy(source[key], None if room is None else room[key])
@@ -433,7 +433,7 @@ class ObsBuffers:
         """Returns a block for the observations of this turn, or None: allocate one."""
         return self._block(self._turn) if self._reuse else None
 
-    def copy(self, block: Any) -> Any:
+    def copy(self, block: Any) -> Tree:
         """Returns a copy of this turn's observations."""
         room = self._block(2 + self._turn) if self._reuse else None
         return self._storage.copy(block, room)

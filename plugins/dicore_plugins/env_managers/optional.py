@@ -36,7 +36,7 @@ def recorded(env: Adapted, env_id: int, folder: str) -> Adapted:
     new = adapt(record_env(env.env, folder, env_id))
     current = env.step  # the running episode is not recorded
 
-    def reset(**kwargs: Any) -> tuple[Any, Any]:
+    def reset(**kwargs: object) -> tuple[Any, Any]:
         nonlocal current
         current = new.step
         return new.reset(**kwargs)
@@ -47,7 +47,7 @@ def recorded(env: Adapted, env_id: int, folder: str) -> Adapted:
     return Adapted(new.env, new.core, step, reset, env.time_limit)
 
 
-def random_action(env: Any) -> Any:
+def random_action(env: Any) -> Tree:
     """Returns a legal action, drawn from the random stream of the run."""
     from dicore.run.random import stream
 

@@ -53,7 +53,7 @@ class StackLeaf:
             self._held = deque(self._held, maxlen=4 * count)
         return StackedFrames(np.full((count, self._depth), -1, np.int64), (self._writer.chunk,))
 
-    def stack(self, obs: list[Any], room: Any = None) -> StackedFrames | None:
+    def stack(self, obs: list[Any], room: Tree = None) -> StackedFrames | None:
         """Stacks K observations; None if one does not match the space, see `Leaf.stack`."""
         chunks: dict[int, Chunk] = {}
         numbers = []
@@ -172,7 +172,7 @@ class StackLeaf:
         """Copies stacks into some rows."""
         block[rows] = source
 
-    def copy(self, source: StackedFrames, room: Any = None) -> Any:
+    def copy(self, source: StackedFrames, room: Tree = None) -> Tree:
         """Copies stacks, into `room` if given: other stacks, or an array."""
         if room is None:
             return source.copy()
@@ -279,7 +279,7 @@ class SharedStacks:
         self._serials[env_id] = serials
         return min(serials) >= 0
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Tree) -> Tree:
         if isinstance(index, tuple):
             (stack,) = self._lazy(self[[index[0]]])
             return stack

@@ -38,7 +38,7 @@ class Frame:
 
     __slots__ = ("__weakref__", "array", "chunk", "number", "token")
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Tree) -> None:
         self.array = array
         self.number = -1
         self.chunk: Chunk | None = None
@@ -55,7 +55,7 @@ _PROCESS, _TOKENS = secrets.token_hex(8), count()
 _KNOWN: WeakValueDictionary[str, Frame] = WeakValueDictionary()
 
 
-def _frame(token: str, array: Any) -> Frame:
+def _frame(token: str, array: Tree) -> Frame:
     """Returns the frame of a token, so that a frame that is received twice stays one."""
     frame = _KNOWN.get(token)
     if frame is None:
@@ -87,7 +87,7 @@ class LazyFrames(ArrayLike):
     def __len__(self) -> int:
         return len(self.frames)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Tree) -> Tree:
         return np.asarray(self)[index]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -155,7 +155,7 @@ class LazyFrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
         parts: Mapping[str, Any] = obs
         return {**parts, **{key: self._stack(key, parts[key]) for key in self._keys}}
 
-    def _stack(self, key: str, array: Any) -> LazyFrames:
+    def _stack(self, key: str, array: Tree) -> LazyFrames:
         own = array.copy() if array.__class__ is np.ndarray else array
         frame = Frame(own)  # the next step may write the same array
         before = self._stacks.get(key)

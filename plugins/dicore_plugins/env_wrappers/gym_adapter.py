@@ -70,7 +70,7 @@ class GymAdapter(gymnasium.Env[Any, Any]):
         return getattr(self.env, name)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None, **kwargs: Any
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None, **kwargs: object
     ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)  # for wrappers that draw from np_random
         if options is not None:
@@ -292,7 +292,7 @@ def gym_spec(env_id: str) -> Any:
         raise ConfigError(f"env.env_id: gym {gym.__version__}: {error}") from error
 
 
-def make_gym(env_id: str, **kwargs: Any) -> Any:
+def make_gym(env_id: str, **kwargs: object) -> Any:
     """Makes an environment of the package `gym`; see `from_gym`."""
     spec, gym = gym_spec(env_id), import_gym()
     code_paths.check_arguments(kwargs, "env.make_kwargs")

@@ -149,7 +149,7 @@ class _Agents:
             return _stack(self._parts[0], full)
         return {name: _own(value) for name, value in zip(self._names, full, strict=True)}
 
-    def split(self, value: Any) -> list[Any]:
+    def split(self, value: Tree) -> list[Any]:
         """Returns the value of each agent."""
         if not self._stacked:
             return [value[name] for name in self._names]
@@ -176,21 +176,21 @@ def _stacked_space(space: Any, count: int) -> Any:
     return None
 
 
-def _stack(space: Any, values: list[Any]) -> Any:
+def _stack(space: Any, values: list[Any]) -> Tree:
     if isinstance(space, spaces.Dict):
         return {key: _stack(part, [each[key] for each in values]) for key, part in space.items()}
     dtype = np.int64 if isinstance(space, spaces.Discrete) else space.dtype
     return np.array(values, dtype)
 
 
-def _all_allowed(value: Any) -> Any:
+def _all_allowed(value: Tree) -> Any:
     """Returns the observation of an agent that does not act: a policy must find an action."""
     if not isinstance(value, Mapping) or "action_mask" not in value:
         return value
     return {**value, "action_mask": np.ones_like(value["action_mask"])}
 
 
-def _own(value: Any) -> Any:
+def _own(value: Tree) -> Any:
     """Copies an array: an environment may hand out one that it writes again."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
@@ -215,7 +215,7 @@ def _nearest_zero(space: Any) -> Any:
     return other.sample()
 
 
-def make_parallel(env_id: str, **kwargs: Any) -> Any:
+def make_parallel(env_id: str, **kwargs: object) -> Any:
     """Makes a parallel environment of PettingZoo.
 
     Args:

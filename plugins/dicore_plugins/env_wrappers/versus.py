@@ -162,7 +162,7 @@ class Snapshot:
             self._stamp = stamp
         self._mode.reset([0])
 
-    def act(self, obs: Tree) -> Any:
+    def act(self, obs: Tree) -> Tree:
         """Returns the action for one observation, without exploration."""
         return self._mode.forward({0: obs})[0]["action"]
 

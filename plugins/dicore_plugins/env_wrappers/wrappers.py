@@ -327,7 +327,7 @@ class DiscretizeAction(gymnasium.ActionWrapper[Any, Any, Any]):
         one = self._values[0].size == 1
         self.action_space = Discrete(bins) if one else MultiDiscrete(np.full(space.shape, bins))
 
-    def action(self, action: Tree) -> Any:
+    def action(self, action: Tree) -> Tree:
         """Returns the values [...] of the choices, which are one number or int [...]."""
         chosen = np.asarray(action, np.int64).reshape(1, *self._shape)
         return np.take_along_axis(self._values, chosen, 0)[0]

@@ -18,7 +18,7 @@ __all__ = ["ExecutorContract"]
 class ExecutorContract(Suite):
     """Conformance suite of executors: subclass it and override `make`."""
 
-    def make(self, task: Any, n_workers: int) -> Any:
+    def make(self, task: Task, n_workers: int) -> Any:
         """Returns an executor (`IExecutor`) for a task."""
         return self.registered.target(task, n_workers)
 
@@ -49,7 +49,7 @@ class ExecutorContract(Suite):
         """Middleware that writes the same field does not overlap, nor what declares nothing."""
         inside: list[int] = []
 
-        def alone(ctx: Any) -> None:
+        def alone(ctx: OnlineRLContext) -> None:
             inside.append(1)
             expect(sum(inside) == 1, "another middleware was running")
             time.sleep(0.001)
@@ -65,7 +65,7 @@ class ExecutorContract(Suite):
         """The exception of a middleware is raised by `run`, with the middleware named."""
 
         @middleware(reads=["train_iter"], writes=["train_iter"])
-        def broken(ctx: Any) -> None:
+        def broken(ctx: OnlineRLContext) -> None:
             raise UsageError("it is broken")
 
         try:
@@ -80,7 +80,7 @@ class ExecutorContract(Suite):
         """After `StepInterrupted` the context is that before the step."""
 
         @middleware(reads=["env_step"], writes=["env_step"])
-        def count(ctx: Any) -> None:
+        def count(ctx: OnlineRLContext) -> None:
             if ctx.total_step == 3:
                 raise StepInterrupted
             ctx.env_step += 1
@@ -97,7 +97,7 @@ class ExecutorContract(Suite):
         program = _Program()
 
         @middleware(reads=["train_iter"], uses=[])
-        def save(ctx: Any) -> None:
+        def save(ctx: OnlineRLContext) -> None:
             if ctx.total_step == 2:
                 task.executor.at_rest(
                     lambda: found.append((_now(task).train_iter, len(program.trained)))
@@ -120,7 +120,7 @@ class _Program:
         self._together = together
 
     def use(self, task: Task) -> None:
-        def meet(ctx: Any, step: int) -> None:
+        def meet(ctx: OnlineRLContext, step: int) -> None:
             if self._together is not None and 0 <= step < 4:
                 self._together.wait(10)
 

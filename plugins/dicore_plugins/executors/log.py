@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from dicore.task import OnlineRLContext
+from dicore.task import OnlineRLContext, Task
 
 __all__ = ["lag_logger", "log_from_threads"]
 
@@ -26,7 +26,7 @@ def log_from_threads(log: Any) -> None:
 
 def _locked(fn: Callable[..., Any], lock: Any) -> Callable[..., Any]:
     @wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         with lock:
             return fn(*args, **kwargs)
 
@@ -51,7 +51,7 @@ class lag_logger:  # noqa: N801 - named like other middleware
         self._every = every
         self._executor: Any = None
 
-    def join_task(self, task: Any) -> None:
+    def join_task(self, task: Task) -> None:
         """Takes the executor of the task."""
         self._executor = task.executor
 

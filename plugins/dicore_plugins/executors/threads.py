@@ -13,7 +13,7 @@ from typing import Any
 
 from dicore.errors import TaskError
 from dicore.interfaces.middleware import Suspended
-from dicore.task import Context, StepInterrupted
+from dicore.task import Context, StepInterrupted, Task
 from dicore_plugins.executors.plan import Plan
 from dicore_plugins.executors.schedule import Node, Schedule
 from dicore_plugins.executors.versions import ActingPolicy
@@ -51,7 +51,7 @@ class ThreadExecutor:
         max_lag: Steps that a stage may be behind; so many steps run beside the oldest.
     """
 
-    def __init__(self, task: Any, n_workers: int = 3, max_lag: int = 1) -> None:
+    def __init__(self, task: Task, n_workers: int = 3, max_lag: int = 1) -> None:
         self.max_lag = max_lag
         self.cancelled = False
         self._task = task

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from dicore.errors import TaskError
-from dicore.task import Context
+from dicore.task import Context, OnlineRLContext
 from dicore_plugins.executors.plan import Stage
 
 __all__ = ["View"]
@@ -65,10 +65,10 @@ class _Hidden:
     def __init__(self, stage: str, name: str) -> None:
         self._stage, self._name = stage, name
 
-    def __get__(self, ctx: Any, owner: Any = None) -> Any:
+    def __get__(self, ctx: OnlineRLContext, owner: Any = None) -> Any:
         raise _undeclared(self._stage, "reads", self._name)
 
-    def __set__(self, ctx: Any, value: Any) -> None:
+    def __set__(self, ctx: OnlineRLContext, value: Any) -> None:
         raise _undeclared(self._stage, "sets", self._name)
 
 

@@ -14,12 +14,16 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["FORMATS", "Format", "Inputs", "tensors"]
 
@@ -55,7 +59,7 @@ def tensors(inputs: Inputs) -> tuple[Any, ...]:
     """Returns the inputs as tensors."""
     import torch
 
-    def tensor(leaf: Any) -> Any:
+    def tensor(leaf: Tree) -> Tree:
         if isinstance(leaf, Mapping):
             return {key: tensor(each) for key, each in leaf.items()}
         return torch.from_numpy(np.ascontiguousarray(leaf))
@@ -132,7 +136,7 @@ def _load_ts(file: Path) -> Runner:
 def _torch_runner(module: Any) -> Runner:
     import torch
 
-    def run(*inputs: Any) -> tuple[Array, ...]:
+    def run(*inputs: Tree) -> tuple[Array, ...]:
         with torch.no_grad():
             found = module(*tensors(inputs))
         outputs = found if isinstance(found, tuple) else (found,)
@@ -199,7 +203,7 @@ def _load_onnx(file: Path) -> Runner:
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
 
-    def run(*inputs: Any) -> tuple[Array, ...]:
+    def run(*inputs: Tree) -> tuple[Array, ...]:
         parts = _by_name(inputs)
         return tuple(session.run(None, {name: parts[name] for name in names}))
 

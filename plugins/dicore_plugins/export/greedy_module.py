@@ -71,7 +71,7 @@ class GreedyModule(nn.Module):
         self.register_buffer("middle", torch.from_numpy(middle), persistent=False)
         self.register_buffer("start", torch.from_numpy(start), persistent=False)
 
-    def forward(self, obs: Tree, state: Tensor | None = None) -> Any:
+    def forward(self, obs: Tree, state: Tensor | None = None) -> Tree:
         """Selects the greedy actions.
 
         Args:
@@ -93,7 +93,7 @@ class GreedyModule(nn.Module):
             found.append(output["hidden"])
         return tuple(found) if len(found) > 1 else found[0]
 
-    def _discrete(self, logit: Any) -> Tensor:
+    def _discrete(self, logit: Tree) -> Tensor:
         if not isinstance(logit, list | tuple):
             return logit.argmax(-1) + self.start  # type: ignore[no-any-return]
         return torch.stack([each.argmax(-1) for each in logit], -1) + self.start

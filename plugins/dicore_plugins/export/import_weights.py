@@ -340,7 +340,7 @@ def _copies(state: State, own: str, like: torch.Tensor) -> Iterator[torch.Tensor
     for key, part in state.items():
         if key != first and not (isinstance(part, Mapping) and rest):
             continue
-        found: Any = part
+        found: Tree = part
         for word in _words(found, rest):
             found = found[word]
         if isinstance(found, torch.Tensor) and found.shape == like.shape:

@@ -186,7 +186,7 @@ def _flat(obs: Tree) -> tuple[Any, Any]:
     return parts, layout
 
 
-def _plain(leaf: Any) -> Array:
+def _plain(leaf: Tree) -> Array:
     array: Array = np.asarray(leaf)
     return array.astype(np.float32) if array.dtype == np.float64 else array
 

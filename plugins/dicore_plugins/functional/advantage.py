@@ -123,7 +123,7 @@ def _numpy_gae(columns: Sequence[npt.NDArray[Any]], gamma: float, gae_lambda: fl
 
 
 def _tensor_gae(
-    reward: Tree, value: Any, next_value: Any, done: Any, end: Any, gamma: float, gae_lambda: float
+    reward: Tree, value: Tree, next_value: Any, done: Any, end: Any, gamma: float, gae_lambda: float
 ) -> Any:
     import torch
 
@@ -211,7 +211,7 @@ def _tensor_nstep(
     return found.to(kind)
 
 
-def _check_shapes(**columns: Any) -> None:
+def _check_shapes(**columns: Tree) -> None:
     shapes = {tuple(np.shape(each)) for each in columns.values()}
     if len(shapes) > 1 or not 1 <= len(next(iter(shapes))) <= 2:
         *names, last = columns
@@ -221,7 +221,7 @@ def _check_shapes(**columns: Any) -> None:
         )
 
 
-def _blocks(*columns: Any) -> tuple[list[npt.NDArray[Any]], Any]:
+def _blocks(*columns: Tree) -> tuple[list[npt.NDArray[Any]], Any]:
     """Returns floats in the dtype that sums use and two columns of flags, [T, N] each.
 
     Also returns the dtype of the result, that of the first column.
@@ -350,11 +350,11 @@ def get_gae_with_default_last_value(
     return get_gae(data[:-1], data[-1]["value"], gamma, gae_lambda, cuda)
 
 
-def _number(value: Any) -> float:
+def _number(value: Tree) -> float:
     return float(value.detach() if is_tensor(value) else np.asarray(value).item())
 
 
-def _like(number: np.float32, value: Any, cuda: bool) -> Any:
+def _like(number: np.float32, value: Tree, cuda: bool) -> Any:
     if not is_tensor(value) and not cuda:
         return number
     torch = loaded_torch()

@@ -195,7 +195,7 @@ def _listed(tree: Tree) -> Any:
     return list(tree) if isinstance(tree, torch.Tensor | np.ndarray) and tree.ndim else tree
 
 
-def _steps(values: list[Any]) -> Any:
+def _steps(values: list[Any]) -> Tree:
     """Converts a list of (nested) dicts to a dict of lists."""
     if not all(isinstance(value, Mapping) for value in values):
         return values
@@ -271,10 +271,10 @@ def default_decollate(batch: Any, ignore: Sequence[str] = IGNORE) -> list[Any]:
 class _Same:
     """What is the same in every sample: None for a distribution, or an empty container."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Tree) -> None:
         self.value = value
 
-    def __getitem__(self, _: int) -> Any:
+    def __getitem__(self, _: int) -> Tree:
         return copy(self.value)
 
 
@@ -305,7 +305,7 @@ def _decollate(batch: Any, ignore: frozenset[str], path: str) -> list[Any] | _Sa
     raise TypeError(f"cannot decollate{_at(path)} values of type {type(batch).__name__}")
 
 
-def _handed_on(value: Any) -> Any:
+def _handed_on(value: Tree) -> Any:
     if value is None:
         return _Same(None)
     return value if hasattr(value, "__len__") else list(value)

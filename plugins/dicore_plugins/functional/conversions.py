@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from dicore.errors import SchemaError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 
 def to_tensor(
@@ -37,7 +40,7 @@ def to_tensor(
         TypeError: the type of a value is not supported.
     """
 
-    def leaf(value: Any) -> Any:
+    def leaf(value: Tree) -> Tree:
         if value is None or isinstance(value, bool | str):
             return value
         if isinstance(value, torch.Tensor):
@@ -48,7 +51,7 @@ def to_tensor(
             return _array_to_tensor(np.asarray(value), dtype) if transform_scalar else value
         return NotImplemented
 
-    def numbers(value: Sequence[Any]) -> Any:
+    def numbers(value: Sequence[Any]) -> Tree:
         if len(value) and all(isinstance(item, Number) for item in value):
             return _array_to_tensor(np.asarray(value), dtype)
         return NotImplemented
@@ -76,7 +79,7 @@ def to_device(item: Any, device: str | torch.device, ignore_keys: Collection[str
         TypeError: the type of a value is not supported.
     """
 
-    def leaf(value: Any) -> Any:
+    def leaf(value: Tree) -> Tree:
         if isinstance(value, torch.Tensor | torch.nn.Module):
             return value.to(device)
         if value is None or isinstance(value, str | Number | np.ndarray | np.generic):
@@ -95,7 +98,7 @@ def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
         TypeError: the type of a value is not supported.
     """
 
-    def leaf(value: Any) -> Any:
+    def leaf(value: Tree) -> Tree:
         if value is None or isinstance(value, bool | str):
             return value
         if isinstance(value, torch.Tensor):
@@ -105,7 +108,7 @@ def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
             return np.asarray(value, dtype)
         return NotImplemented
 
-    def numbers(value: Sequence[Any]) -> Any:
+    def numbers(value: Sequence[Any]) -> Tree:
         if len(value) and all(isinstance(item, Number) for item in value):
             return np.asarray(value, dtype)
         return NotImplemented
@@ -120,7 +123,7 @@ def to_list(item: Any) -> Any:
         TypeError: the type of a value is not supported.
     """
 
-    def leaf(value: Any) -> Any:
+    def leaf(value: Tree) -> Tree:
         if isinstance(value, torch.Tensor | np.ndarray | np.generic):
             return value.tolist()
         if value is None or isinstance(value, str | Number):
@@ -133,7 +136,7 @@ def to_list(item: Any) -> Any:
 def tensor_to_list(item: Any) -> Any:
     """Converts tensors to (nested) lists of Python numbers; the rest is unchanged, arrays too."""
 
-    def leaf(value: Any) -> Any:
+    def leaf(value: Tree) -> Tree:
         return value.tolist() if isinstance(value, torch.Tensor) else value
 
     return _walk(item, leaf, "tensor_to_list")
@@ -150,7 +153,7 @@ def to_item(item: Any, ignore_error: bool = True) -> Any:
         SchemaError: a value has several elements and `ignore_error` is False.
     """
 
-    def leaf(value: Any) -> Any:
+    def leaf(value: Tree) -> Tree:
         if not isinstance(value, torch.Tensor | np.ndarray | np.generic):
             return value
         if int(np.prod(value.shape)) == 1:
@@ -165,7 +168,7 @@ def to_item(item: Any, ignore_error: bool = True) -> Any:
 def to_dtype(item: Any, dtype: torch.dtype) -> Any:
     """Converts every tensor to `dtype`; the rest is unchanged."""
 
-    def leaf(value: Any) -> Any:
+    def leaf(value: Tree) -> Tree:
         return value.to(dtype) if isinstance(value, torch.Tensor) else value
 
     return _walk(item, leaf, "to_dtype")

@@ -33,7 +33,7 @@ _FORBIDDEN = -1e8
 
 
 def log_prob_entropy(
-    output: Mapping[str, Any], action: Tree, mask: Any = None
+    output: Mapping[str, Tree], action: Tree, mask: Tree = None
 ) -> tuple[Tensor, Tensor]:
     """Computes the log-probability of the actions, and the entropy of the distribution.
 
@@ -68,7 +68,7 @@ def log_prob_entropy(
     return _heads(logit, action, mask)
 
 
-def _categorical(logit: Tensor, action: Tensor, mask: Any) -> tuple[Tensor, Tensor]:
+def _categorical(logit: Tensor, action: Tensor, mask: Tree) -> tuple[Tensor, Tensor]:
     log_p = log_probabilities(logit, mask)
     entropy = -(log_p.exp() * log_p).sum(-1)
     return log_p.gather(1, action.unsqueeze(1)).squeeze(1), entropy
@@ -106,7 +106,7 @@ def categorical_and_pull(
     return log_p.gather(1, index).squeeze(1), entropy, pull
 
 
-def log_probabilities(logit: Tensor, mask: Any = None) -> Tensor:
+def log_probabilities(logit: Tensor, mask: Tree = None) -> Tensor:
     """Computes the log-probabilities of discrete actions.
 
     Args:
@@ -122,7 +122,7 @@ def log_probabilities(logit: Tensor, mask: Any = None) -> Tensor:
     return torch.log_softmax(logit, -1)
 
 
-def _logit(output: Mapping[str, Any]) -> Any:
+def _logit(output: Mapping[str, Tree]) -> Any:
     """Returns the logits of an output, or None for a Gaussian.
 
     Raises:
@@ -136,7 +136,7 @@ def _logit(output: Mapping[str, Any]) -> Any:
     return logit
 
 
-def _heads(logit: Sequence[Tensor], action: Tensor, mask: Any) -> tuple[Tensor, Tensor]:
+def _heads(logit: Sequence[Tensor], action: Tensor, mask: Tree) -> tuple[Tensor, Tensor]:
     if len(logit) != action.shape[-1]:
         raise UsageError(
             f"{len(logit)} heads need actions [B, {len(logit)}]; got actions {list(action.shape)}"
@@ -159,7 +159,7 @@ def _gaussian(mean: Tensor, log_std: Tensor, action: Tensor) -> tuple[Tensor, Te
     return log_p, entropy
 
 
-def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = None) -> Tensor:
+def kl_divergence(old: Mapping[str, Tree], new: Mapping[str, Tree], mask: Tree = None) -> Tensor:
     """Computes KL(old, new) = E_old[log old(a|s) - log new(a|s)] of two outputs of a network.
 
     Args:
@@ -198,7 +198,7 @@ def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = No
     return torch.stack(parts).sum(0)
 
 
-def _gaussian_kl(old: Mapping[str, Any], new: Mapping[str, Any]) -> Tensor:
+def _gaussian_kl(old: Mapping[str, Tree], new: Mapping[str, Tree]) -> Tensor:
     mean, log_std = old["mean"].detach(), old["log_std"].detach()
     change = (mean - new["mean"]).square() + (2 * log_std).exp()
     scaled = 0.5 * change * (-2 * new["log_std"]).exp()
@@ -307,7 +307,7 @@ def uniform_entropy(mask: Tensor) -> Tensor:
 
 
 def soft_expectation(
-    logit: Tensor, q: Tensor, alpha: Tensor | float, mask: Any = None
+    logit: Tensor, q: Tensor, alpha: Tensor | float, mask: Tree = None
 ) -> tuple[Tensor, Tensor]:
     """Computes sum_a pi(a) (Q(a) - alpha log pi(a)), the soft value of discrete actions.
 

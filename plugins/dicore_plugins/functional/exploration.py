@@ -167,7 +167,7 @@ def opened(mask: Array) -> Array:
     return found | ~found.any(-1)[..., None]
 
 
-def mask_of(obs: Tree) -> Any:
+def mask_of(obs: Tree) -> Tree:
     """Returns the `action_mask` of observations, or None if they have none."""
     return obs.get("action_mask") if isinstance(obs, Mapping) else None
 
@@ -178,7 +178,7 @@ def next_mask_of(obs: Tree) -> Any:
     return None if mask is None else opened(mask)
 
 
-def masks_of(mask: Any, heads: int) -> list[Any]:
+def masks_of(mask: Tree, heads: int) -> list[Any]:
     """Returns the action mask of each head.
 
     Args:

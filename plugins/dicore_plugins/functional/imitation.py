@@ -35,10 +35,10 @@ Criterion = Literal["log_prob", "mse", "l1"]
 
 @in_float32
 def bc_error(
-    output: Mapping[str, Any],
+    output: Mapping[str, Tree],
     action: Tree,
     weight: Tensor | None = None,
-    mask: Any = None,
+    mask: Tree = None,
     criterion: Criterion = "log_prob",
 ) -> tuple[Tensor, Tensor]:
     """Computes the loss of behavioural cloning (Pomerleau 1991).
@@ -74,9 +74,9 @@ def bc_error(
 @in_float32
 def distillation_error(
     expert: Mapping[str, Any],
-    output: Mapping[str, Any],
+    output: Mapping[str, Tree],
     weight: Tensor | None = None,
-    mask: Any = None,
+    mask: Tree = None,
     temperature: float = 1.0,
 ) -> Tensor:
     """Computes the mean of KL(pi_E(.|s), pi(.|s)), policy distillation (Rusu et al. 2016).

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from dicore.errors import SchemaError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["check_shapes", "in_float32", "weighted_mean"]
 
@@ -37,7 +41,7 @@ def in_float32(function: Callable[P, R]) -> Callable[P, R]:
     return in_float32_if_half
 
 
-def _wide(value: Any) -> Any:
+def _wide(value: Tree) -> Tree:
     if isinstance(value, Tensor):
         return value.float() if value.dtype in _HALF else value
     if isinstance(value, dict):

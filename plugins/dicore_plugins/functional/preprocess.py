@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.functional.collate import default_collate
 
@@ -51,7 +51,7 @@ def default_preprocess_learn(
     return columns
 
 
-def _weight(columns: Mapping[str, Any], *, sampled: bool) -> Any:
+def _weight(columns: Mapping[str, Tree], *, sampled: bool) -> Any:
     """Returns the factors of the losses, float32 [B], or None."""
     names = ("IS", "priority_IS") if sampled else ("weight",)
     found = next((columns[name] for name in names if columns.get(name) is not None), None)

@@ -81,7 +81,7 @@ def rows_after(rows: Tree, last: Tree, finals: Tree, tail: Tail) -> Tree:
     """
     index = tail.final_index
 
-    def shifted(leaf: Any, after: Any, ended: Any) -> Any:
+    def shifted(leaf: Tree, after: Any, ended: Any) -> Any:
         out = np.empty_like(leaf)
         if len(out) > 1:
             out[:-1] = leaf[1:]
@@ -131,7 +131,7 @@ def _flat(columns: Columns, steps: int) -> Batch:
     return samples[np.flatnonzero(valid)]
 
 
-def as_rows(leaf: Any) -> Any:
+def as_rows(leaf: Tree) -> Tree:
     """Flattens [T, N, ...], an array or a tensor, to [T * N, ...]; items may have no numbers."""
     steps, envs, *item = leaf.shape
     return leaf.reshape(steps * envs, *item)
@@ -199,7 +199,7 @@ def sequences(block: Batch, length: int, stride: int, tail: Tail | None = None) 
     rows = starts[:, None] + np.arange(length)
     num_envs = block["end"].shape[1]
 
-    def cut(leaf: Any) -> Any:  # [S, L, N, ...] -> [S, N, L, ...] -> [B, L, ...]
+    def cut(leaf: Tree) -> Any:  # [S, L, N, ...] -> [S, N, L, ...] -> [B, L, ...]
         chosen = leaf[rows].swapaxes(1, 2)
         return chosen.reshape(len(starts) * num_envs, length, *leaf.shape[2:])
 
@@ -418,7 +418,7 @@ def _discounted(rewards: Sequence[Any], gamma: float) -> Any:
     return total
 
 
-def _padded(rewards: Sequence[Any], nstep: int) -> Any:
+def _padded(rewards: Sequence[Any], nstep: int) -> Tree:
     """Returns n rewards as one vector [n], with zeros past the last."""
     if is_tensor(rewards[0]):
         torch = loaded_torch()

@@ -39,7 +39,7 @@ _LEAST, _NARROW = -1e8, ("float16", "torch.float16")
 _LOSSES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
 
 
-def legal(q: Any, obs: Tree) -> Any:
+def legal(q: Tree, obs: Tree) -> Tree:
     """Returns Q values in which actions that the observation's `action_mask` forbids are least.
 
     They must not be chosen for the target of Q-learning: no sample corrects their values. A mask
@@ -68,7 +68,7 @@ def legal(q: Any, obs: Tree) -> Any:
     return np.where(opened(mask), q, q.dtype.type(least))
 
 
-def by_head(function: Callable[..., Any], *values: Any) -> Any:
+def by_head(function: Callable[..., Any], *values: Tree) -> Any:
     """Calls a function for the one action, or for each head of a multi-discrete action.
 
     Args:

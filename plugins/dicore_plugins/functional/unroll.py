@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 
 def get_train_sample(
@@ -61,7 +64,7 @@ def get_train_sample(
     return [_columns(sequence) for sequence in sequences]
 
 
-def _null(like: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
+def _null(like: Mapping[str, Any], given: Mapping[str, Tree] | None) -> dict[str, Any]:
     """Returns a padding transition with the shapes of `like`."""
     row = {**like, "done": _full(like.get("done"), one=True)}
     row["reward"] = _full(like.get("reward", 0.0), one=False)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dicore.errors import HookError
 from dicore.interfaces.hook import LearnerHook
 from dicore.run.checkpoint_store import read_state
 from dicore_plugins.hooks.hook_config import Interval
+
+if TYPE_CHECKING:
+    from dicore.interfaces.learner import ILearner
+
 
 Unit = Literal["iter", "env_step", "second"]
 
@@ -50,7 +54,7 @@ class LoadCkptHook(LearnerHook):
             raise TypeError("expected the path of a checkpoint")
         return cls(position=position, load_path=value) if value else None
 
-    def resume(self, engine: Any) -> None:
+    def resume(self, engine: ILearner) -> None:
         """Loads nothing later: the learner has been restored."""
         self._resumed = True
 
@@ -121,7 +125,7 @@ class SaveCkptHook(LearnerHook):
             )
         return cls(f"save_ckpt_{position}", position=position, **options)
 
-    def resume(self, engine: Any) -> None:
+    def resume(self, engine: ILearner) -> None:
         """Continues from the learner's counters."""
         if self._interval is not None and self._unit != "second":
             self._interval.pass_over(max(self._count(engine), 0))

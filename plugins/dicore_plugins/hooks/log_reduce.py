@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ from dicore.errors import HookError
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.hook_config import Interval
 from dicore_plugins.hooks.log_show import LogShowHook
+
+if TYPE_CHECKING:
+    pass
+
 
 __all__ = ["LogReduceHook"]
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dicore.console import plain_table
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.hook_config import Interval
 from dicore_plugins.policies.base import mode_attribute
+
+if TYPE_CHECKING:
+    pass
+
 
 TABLE_EVERY_S = 1.0
 """Shortest time between tables: writing one takes as long as an update of a small network."""

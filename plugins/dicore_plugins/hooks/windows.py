@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,10 @@ import numpy.typing as npt
 from dicore.errors import UsageError
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.hook_config import Interval
+
+if TYPE_CHECKING:
+    pass
+
 
 __all__ = ["MonitorHook", "Window", "monitor"]
 

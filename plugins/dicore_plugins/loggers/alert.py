@@ -69,7 +69,7 @@ class AlertWriter:
     def __init__(self) -> None:
         self._job: dict[str, Any] = {}
 
-    def open(self, *, folder: str, title: str, **_: Any) -> None:
+    def open(self, *, folder: str, title: str, **_: object) -> None:
         """Stores the run."""
         self._job |= {"run": str(Path(folder).parent), "title": title}
 

@@ -71,7 +71,9 @@ class ChildLogger:
     writer: ClassVar[str]
     """The writer as `module:Class`; its constructor takes no arguments."""
 
-    def __init__(self, close_s: float = 20.0, *, axis: Axis = "env_step", **options: Any) -> None:
+    def __init__(
+        self, close_s: float = 20.0, *, axis: Axis = "env_step", **options: object
+    ) -> None:
         self.close_s = close_s
         self._axis: Axis = axis
         self._options = options

@@ -93,7 +93,7 @@ class CometWriter:
         if not continued:
             self._experiment.log_parameters(settings_of(place))
 
-    def log(self, *, scalars: dict[str, float], step: int, **_: Any) -> None:
+    def log(self, *, scalars: dict[str, float], step: int, **_: object) -> None:
         """Logs metrics."""
         self._experiment.log_metrics(scalars, step=step)
 

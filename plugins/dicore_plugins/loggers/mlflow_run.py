@@ -101,7 +101,7 @@ class MlflowWriter:
         for begin in range(0, len(params), 100):
             self._client.log_batch(self._run_id, params=params[begin : begin + 100])
 
-    def log(self, *, scalars: dict[str, float], step: int, when: int, **_: Any) -> None:
+    def log(self, *, scalars: dict[str, float], step: int, when: int, **_: object) -> None:
         """Logs metrics, several steps in one request."""
         from mlflow.entities import Metric
 

@@ -109,7 +109,7 @@ class WandbWriter:
         self._run.define_metric(step_metric)
         self._run.define_metric("*", step_metric=step_metric)
 
-    def log(self, *, scalars: dict[str, float], counts: dict[str, int], **_: Any) -> None:
+    def log(self, *, scalars: dict[str, float], counts: dict[str, int], **_: object) -> None:
         """Logs metrics."""
         self._run.log({**scalars, **counts})
 

@@ -6,13 +6,20 @@ import copy
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dicore.errors import UsageError
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware, task
 from dicore.task.middleware import Role
 from dicore_plugins.hooks.hook_config import Interval
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IDataset
+    from dicore.interfaces.evaluator import ISerialEvaluator
+    from dicore.interfaces.policy import IPolicy
+    from dicore.run import Run
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 EvalSettings = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -46,11 +53,11 @@ class Joined:
 
 def interaction_evaluator(
     cfg: Any,
-    policy: Any,
+    policy: IPolicy,
     env: Any,
     *,
-    run: Any | None = None,
-    evaluator: Any | None = None,
+    run: Run | None = None,
+    evaluator: ISerialEvaluator | None = None,
     settings: EvalSettings | None = None,
     ends_step: bool = False,
 ) -> Callable[[OnlineRLContext], None]:
@@ -79,11 +86,11 @@ def interaction_evaluator(
 
 def metric_evaluator(
     cfg: Any,
-    policy: Any,
-    dataset: Any,
+    policy: IPolicy,
+    dataset: IDataset,
     metric: Any,
     *,
-    run: Any | None = None,
+    run: Run | None = None,
 ) -> Callable[[OnlineRLContext], None]:
     """Evaluates on a data set by a metric; finishes the task when `stop_value` is reached.
 
@@ -126,10 +133,10 @@ class Evaluation:
     def __init__(
         self,
         name: str,
-        evaluator: Any,
-        policy: Any,
+        evaluator: ISerialEvaluator,
+        policy: IPolicy,
         *,
-        run: Any | None = None,
+        run: Run | None = None,
         settings: EvalSettings | None = None,
         ends_step: bool = False,
     ) -> None:
@@ -143,7 +150,7 @@ class Evaluation:
         self._done: tuple[Any, int] | None = None
         self._waits = False
 
-    def join_task(self, task: Any) -> None:
+    def join_task(self, task: Task) -> None:
         """In async mode, evaluates a copy of the policy, if it can be copied."""
         self._task, self._executor = task, task.executor
         if self._executor is not None:
@@ -329,7 +336,7 @@ class CkptSaver:
 
 
 def termination_checker(
-    max_env_step: int | None = None, max_train_iter: int | None = None, *, run: Any | None = None
+    max_env_step: int | None = None, max_train_iter: int | None = None, *, run: Run | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Finishes the task when a budget is reached or the run is requested to stop.
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dicore.data import Batch, EnvBatch, Row, tree_map, tree_row
+from dicore.data import Batch, EnvBatch, Row, Tree, tree_map, tree_row
 from dicore.errors import TaskError, UsageError
-from dicore.task import OnlineRLContext, StepInterrupted, middleware
+from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware
 from dicore.task.middleware import MiddlewareSpec, Role
 from dicore_plugins.collectors.base import mode_name
 from dicore_plugins.collectors.budget import samples_within
 from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
+
+if TYPE_CHECKING:
+    from dicore.interfaces.policy import IPolicy
+    from dicore.run import Run
+
 
 _LOG = logging.getLogger("dicore.collector")
 _TELL_S = 0.5
@@ -50,11 +55,11 @@ class StepCollector:
     def __init__(
         self,
         cfg: Any,
-        policy: Any,
+        policy: IPolicy,
         env: Any,
         random_collect_size: int | None = 0,
         *,
-        run: Any | None = None,
+        run: Run | None = None,
         collector: Any | None = None,
         reuse: bool = False,
     ) -> None:
@@ -79,7 +84,7 @@ class StepCollector:
         """What it shares with other middleware; see `dicore.task.middleware`."""
         return self.collector, self._env, self._policy
 
-    def join_task(self, task: Any) -> None:
+    def join_task(self, task: Task) -> None:
         """In async mode, acts by a copy of the policy; takes turns if it cannot be copied."""
         self._task = task
         self._executor = task.executor
@@ -246,7 +251,7 @@ def rolloutor(
     steps, sent, abnormal = TransitionList(env.env_num), _Sent(), AbnormalEpisodes()
     joined: Any = None
 
-    def join_task(task: Any) -> None:
+    def join_task(task: Task) -> None:
         nonlocal joined
         joined = task
 
@@ -256,7 +261,7 @@ def rolloutor(
         uses=[policy, env, *([] if transitions is None else [transitions])],
         role=Role.COLLECTOR,
     )
-    def roll_out(ctx: OnlineRLContext) -> None:
+    def roll_out(ctx: Any) -> None:
         nonlocal joined
         if joined is not None and transitions is None:
             check_readers(joined, roll_out)
@@ -322,11 +327,11 @@ class _Sent:
         return seen, told
 
 
-def _float_done(row: Mapping[str, Any]) -> dict[str, Any]:
+def _float_done(row: Mapping[str, Tree]) -> dict[str, Any]:
     return {key: np.float32(value) if key == "done" else value for key, value in row.items()}
 
 
-def check_readers(task: Any, collector: Any) -> None:
+def check_readers(task: Task, collector: Any) -> None:
     """Checks that a task which learns does something with what a collector collects.
 
     Tasks with middleware that declare nothing are not checked: those may read any field.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,11 @@ from dicore.task.middleware import Role
 from dicore_plugins import collectors
 from dicore_plugins.middleware.collect import StepCollector
 from dicore_plugins.middleware.learn import cut_at
+
+if TYPE_CHECKING:
+    from dicore.interfaces.collector import ISerialCollector
+    from dicore.interfaces.policy import IPolicy
+    from dicore.run import Run
 
 
 @middleware(
@@ -41,12 +46,12 @@ class EpisodeCollector(StepCollector):
     def __init__(
         self,
         cfg: Any,
-        policy: Any,
+        policy: IPolicy,
         env: Any,
         random_collect_size: int | None = 0,
         *,
-        run: Any | None = None,
-        collector: Any | None = None,
+        run: Run | None = None,
+        collector: ISerialCollector | None = None,
         n_episode: int | None = None,
     ) -> None:
         count = n_episode or cfg.policy.collect.n_episode or 1
@@ -63,7 +68,7 @@ class EpisodeCollector(StepCollector):
 
 
 def PPOFStepCollector(  # noqa: N802 - DI-engine's name
-    seed: int | None, policy: Any, env: Any, n_sample: int, unroll_len: int = 1
+    seed: int | None, policy: IPolicy, env: Any, n_sample: int, unroll_len: int = 1
 ) -> StepCollector:
     """Collects a number of samples per step, without a config (DI-engine's PPOF).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,18 @@ from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, middleware
 from dicore_plugins.middleware.learn import as_learner, data_pusher
 
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.interfaces.policy import IPolicy
+    from dicore.run import Run
+
+
 __all__ = ["demo_loader", "pretrainer", "sqil_data_pusher"]
 
 _LOG = logging.getLogger("dicore.data")
 
 
-def demo_loader(cfg: Any, buffer_: Any, samples: Callable[[], Batch]) -> Callable[[Any], None]:
+def demo_loader(cfg: Any, buffer_: IBuffer, samples: Callable[[], Batch]) -> Callable[[Any], None]:
     """Pushes demonstrations to their buffer in the first step.
 
     A buffer that has samples, such as that of a run that is resumed, is left as it is. Fewer
@@ -63,7 +69,7 @@ def demo_loader(cfg: Any, buffer_: Any, samples: Callable[[], Batch]) -> Callabl
 
 
 def pretrainer(
-    cfg: Any, policy: Any, buffer_: Any, *, run: Any | None = None
+    cfg: Any, policy: IPolicy, buffer_: IBuffer, *, run: Run | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Learns from demonstrations alone until `policy.learn.pretrain` updates are made.
 
@@ -95,7 +101,7 @@ def pretrainer(
 
 
 def sqil_data_pusher(
-    cfg: Any, buffer_: Any, expert: bool = False
+    cfg: Any, buffer_: IBuffer, expert: bool = False
 ) -> Callable[[OnlineRLContext], None]:
     """Pushes collected single steps with the rewards of SQIL: 1 of an expert, else 0.
 

@@ -9,24 +9,28 @@ Shapes: T steps, one environment after the other; B samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.data import Batch, tree_map, tree_row
 from dicore.errors import SchemaError
-from dicore.interfaces.policy import Tail
+from dicore.interfaces.policy import IPolicy, Tail
 from dicore.task import OnlineRLContext, middleware
 from dicore.task.middleware import Role
 from dicore_plugins.functional.advantage import gae
 from dicore_plugins.functional.samples import get_nstep_return_data
 from dicore_plugins.middleware.learn import pieces_of, without_origin
 
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+
+
 Step = Callable[[OnlineRLContext], None]
 
 
-def gae_estimator(cfg: Any, policy: Any, buffer_: Any | None = None) -> Step:
+def gae_estimator(cfg: Any, policy: Any, buffer_: IBuffer | None = None) -> Step:
     """Makes training data with advantages of trajectories (GAE, Schulman et al. 2015).
 
     Samples that have advantages already, as those that a collector made by the policy, stay as they
@@ -67,7 +71,7 @@ def gae_estimator(cfg: Any, policy: Any, buffer_: Any | None = None) -> Step:
     return estimate
 
 
-def ppof_adv_estimator(policy: Any, buffer_: Any | None = None) -> Step:
+def ppof_adv_estimator(policy: IPolicy, buffer_: IBuffer | None = None) -> Step:
     """Makes training data with advantages: `gae_estimator` in the form of DI-engine's PPOF.
 
     Args:

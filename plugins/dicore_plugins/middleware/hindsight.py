@@ -6,11 +6,17 @@ Shapes: E episodes, B samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, middleware
 from dicore_plugins.middleware.learn import OffPolicyLearner, Settings
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.interfaces.policy import IPolicy
+    from dicore.run import Run
+
 
 __all__ = ["HERLearner", "her_data_enhancer"]
 
@@ -33,11 +39,11 @@ class HERLearner(OffPolicyLearner):
     def __init__(
         self,
         cfg: Any,
-        policy: Any,
-        buffer_: Any,
+        policy: IPolicy,
+        buffer_: IBuffer,
         her_reward_model: Any,
         *,
-        run: Any | None = None,
+        run: Run | None = None,
         settings: Settings | None = None,
     ) -> None:
         super().__init__(cfg, policy, buffer_, run=run, settings=settings)
@@ -54,7 +60,7 @@ class HERLearner(OffPolicyLearner):
             yield self._her.relabel(self._buffer.sample_batch(self._size, replace=few))
 
 
-def her_data_enhancer(cfg: Any, buffer_: Any, her: Any) -> Callable[[OnlineRLContext], None]:
+def her_data_enhancer(cfg: Any, buffer_: IBuffer, her: Any) -> Callable[[OnlineRLContext], None]:
     """Samples episodes from the buffer, and replaces goals of their samples.
 
     Args:

@@ -7,18 +7,24 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.buffer import IBuffer
-from dicore.task import OnlineRLContext, StepInterrupted, middleware
+from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware
 from dicore.task.middleware import Role
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.policies.base import mode_attribute
+
+if TYPE_CHECKING:
+    from dicore.interfaces.policy import IPolicy
+    from dicore.interfaces.reward_model import IRewardModel
+    from dicore.run import Run
+
 
 _DATA_LOG = logging.getLogger("dicore.data")
 _LOG = logging.getLogger("dicore.learn")
@@ -28,7 +34,7 @@ Source = IBuffer | Sequence[tuple[IBuffer, float]] | Mapping[str, IBuffer]
 
 
 def data_pusher(
-    cfg: Any, buffer_: Any, group_by_env: bool | None = None
+    cfg: Any, buffer_: IBuffer, group_by_env: bool | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Pushes the collected samples or episodes to the replay buffer.
 
@@ -158,7 +164,7 @@ def offpolicy_data_fetcher(
     shares, with_priority = _shares(storage, size), cfg.policy.priority
     warned, refused, reuse = not data_shortage_warning, False, True
 
-    def join_task(task: Any) -> None:
+    def join_task(task: Task) -> None:
         nonlocal reuse  # in async mode the next batch is drawn while this one is trained on
         reuse = task.executor is None or with_priority
 
@@ -247,7 +253,7 @@ def _update_priorities(
             buffer.update(_priority_info(batch[start:stop], priority[start:stop]))
 
 
-def _priority_info(batch: Any, priority: Any) -> dict[str, Any]:
+def _priority_info(batch: Any, priority: Tree) -> dict[str, Any]:
     ids = {key: batch[key] for key in ("replay_unique_id", "replay_buffer_idx") if key in batch}
     return {**ids, "priority": priority}
 
@@ -260,11 +266,13 @@ def warn_of_refusal(answer: Any) -> bool:
     return refused
 
 
-def _warn_of_shortage(log: Callable[..., None], buffer: Any, count: int) -> None:
+def _warn_of_shortage(log: Callable[..., None], buffer: IBuffer, count: int) -> None:
     log("no update yet: the buffer has %d samples, a batch needs %d", buffer.count(), count)
 
 
-def as_learner(cfg: Any, policy: Any, run: Any | None = None, log_freq: int | None = None) -> Any:
+def as_learner(
+    cfg: Any, policy: IPolicy, run: Run | None = None, log_freq: int | None = None
+) -> Any:
     """Returns a learner unchanged; wraps a learn mode in the learner of the config.
 
     Without a config (None) it is that of the policy's options; see `multistep_trainer`.
@@ -290,7 +298,9 @@ def _settings_of(settings: Settings | None, ctx: Any) -> dict[str, Any] | None:
     return settings({"envstep": ctx.env_step, "learner_step": ctx.train_iter})
 
 
-def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[OnlineRLContext], None]:
+def trainer(
+    cfg: Any, policy: IPolicy, *, run: Run | None = None
+) -> Callable[[OnlineRLContext], None]:
     """Runs one gradient update on the fetched batch.
 
     Args:
@@ -324,7 +334,7 @@ def multistep_trainer(
     policy: Any = None,
     log_freq: int | None = None,
     *,
-    run: Any | None = None,
+    run: Run | None = None,
     settings: Settings | None = None,
 ) -> Callable[[OnlineRLContext], None]:
     """Passes all collected samples to the learn mode, which may make several updates of them.
@@ -367,7 +377,7 @@ def multistep_trainer(
 
 
 def reward_model_trainer(
-    reward_model: Any, *, log: Any | None = None, every: int = 20
+    reward_model: IRewardModel, *, log: Any | None = None, every: int = 20
 ) -> Callable[[OnlineRLContext], None]:
     """Trains a reward model on the samples that it received while collecting.
 
@@ -417,11 +427,11 @@ class OffPolicyLearner:
     def __init__(
         self,
         cfg: Any,
-        policy: Any,
+        policy: IPolicy,
         buffer_: Any,
-        reward_model: Any | None = None,
+        reward_model: IRewardModel | None = None,
         *,
-        run: Any | None = None,
+        run: Run | None = None,
         settings: Settings | None = None,
     ) -> None:
         self.learner = as_learner(cfg, policy, run)
@@ -460,7 +470,7 @@ class OffPolicyLearner:
         ctx.train_output = outputs
         ctx.train_iter = learner.train_iter
 
-    def join_task(self, task: Any) -> None:
+    def join_task(self, task: Task) -> None:
         """Reads the env steps collected so far, from which `update_per_step` counts."""
         self._executor = getattr(task, "executor", None)
         self._last_env_step = getattr(task.ctx, "env_step", 0)

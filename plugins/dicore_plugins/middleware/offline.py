@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dicore.errors import UsageError
-from dicore.task import OfflineRLContext, middleware
+from dicore.task import OfflineRLContext, Task, middleware
 from dicore.task.middleware import Role
 from dicore_plugins.datasets.order import shuffled
 from dicore_plugins.functional.samples import to_batch
 
+if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.interfaces.buffer import IDataset
 
-def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext], None]:
+
+def offline_data_fetcher(cfg: Any, dataset: IDataset) -> Callable[[OfflineRLContext], None]:
     """Fetches the next batch of a dataset; every sample once per epoch, in random order.
 
     Args:
@@ -34,7 +38,7 @@ def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext],
     per_epoch, upcoming, recycled = math.ceil(count / size), -1, True
     batches: Iterator[Any] = iter(())
 
-    def join_task(task: Any) -> None:
+    def join_task(task: Task) -> None:
         nonlocal recycled  # memory of a batch is used again for the one after the next
         recycled = task.executor is None or task.executor.max_lag < 2
 
@@ -57,7 +61,7 @@ def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext],
     return fetch
 
 
-def _taken(dataset: Any, index: Any, size: int, *, recycled: bool) -> Iterator[Any]:
+def _taken(dataset: Any, index: Tree, size: int, *, recycled: bool) -> Iterator[Any]:
     """Yields samples of a dataset by index, as batches; of recycled memory if it can."""
     if recycled and hasattr(dataset, "take_batches"):
         yield from dataset.take_batches(index, size)

@@ -22,11 +22,12 @@ from dicore.interfaces.buffer import IBuffer
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.evaluator import ISerialEvaluator
 from dicore.run.atomic import write_file
-from dicore.task import task
+from dicore.task import OnlineRLContext, task
 from dicore.task.middleware import name_of
 from dicore_plugins.middleware.keep_time import timed_by
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore.run.run import Run
 
 __all__ = ["StepTimer", "SupportsProfile", "TimeRow", "keeping_time", "profiled"]
@@ -117,7 +118,7 @@ class StepTimer:
         first = len(self._names) == 1
 
         @wraps(fn, assigned=("__doc__", "__module__"), updated=())
-        def timed(ctx: Any) -> Any:
+        def timed(ctx: OnlineRLContext) -> Any:
             if first and self._every and self._steps and self._steps % self._every == 0:
                 self.show()
             return forward(ctx)
@@ -134,7 +135,7 @@ class StepTimer:
         in the table. In other threads it is timed only within a middleware, unless `in_threads`.
         """
 
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def timed(*args: object, **kwargs: object) -> Any:
             here = getattr(self._local, "here", self._root if in_threads else None)
             if here is None or here.name == name:
                 return fn(*args, **kwargs)
@@ -164,7 +165,7 @@ class StepTimer:
         """Names the time in `name` that no inner function accounts for."""
         self._rest[name] = rest
 
-    def replace(self, owner: Any, attribute: str, value: Any) -> None:
+    def replace(self, owner: Any, attribute: str, value: Tree) -> None:
         """Replaces an attribute of an object or class, until `end`."""
         own = attribute in getattr(owner, "__dict__", {})
         before = getattr(owner, attribute)

@@ -8,15 +8,19 @@ import math
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore.errors import UsageError
 from dicore.run.atomic import write_file
 from dicore.task import OfflineRLContext, OnlineRLContext, middleware
 from dicore_plugins.middleware.callbacks import Joined
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+
 
 _LOG = logging.getLogger("dicore.data")
 
@@ -25,7 +29,7 @@ Halves = Generator[None, None, None]
 
 
 def buffer_saver(
-    cfg: Any, buffer_: Any, every_envstep: int = 1000, replace: bool = False
+    cfg: Any, buffer_: IBuffer, every_envstep: int = 1000, replace: bool = False
 ) -> Online:
     """Saves a buffer to a file every so many env steps.
 
@@ -105,7 +109,7 @@ def final_ctx_saver(name: str) -> Callable[[Any], Halves]:
     own = Joined()
 
     @middleware(reads=["train_iter", "last_eval_iter"], optional=["env_step", "last_eval_value"])
-    def save(ctx: Any) -> Halves:
+    def save(ctx: OnlineRLContext) -> Halves:
         yield
         if not own.task.finish:
             return
@@ -137,7 +141,7 @@ def epoch_timer(print_per_epoch: int = 1) -> Callable[[Any], Halves]:
     began: float | None = None
 
     @middleware(optional=["total_step"], uses=[])
-    def measure(ctx: Any) -> Halves:
+    def measure(ctx: OnlineRLContext) -> Halves:
         nonlocal began
         began = time.perf_counter() if began is None else began  # not before the first step
         yield
@@ -185,7 +189,7 @@ def _logger(log: Any, *, by_iter: bool, every: int) -> Callable[[Any], None]:
         optional=["eval_output", "last_eval_value", "train_output"],
         uses=[log],
     )
-    def write(ctx: Any) -> None:
+    def write(ctx: OnlineRLContext) -> None:
         nonlocal shown
         scalars: dict[str, Any] = {}
         if ctx.eval_output is not None:
@@ -200,7 +204,7 @@ def _logger(log: Any, *, by_iter: bool, every: int) -> Callable[[Any], None]:
     return write
 
 
-def _means(output: Any) -> dict[str, float]:
+def _means(output: Tree) -> dict[str, float]:
     """Returns the means of the single numbers among the results of updates."""
     results = output if isinstance(output, list) else [output]
     found: dict[str, float] = {}

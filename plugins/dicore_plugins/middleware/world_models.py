@@ -6,7 +6,7 @@ Shapes: B rollouts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,12 @@ from dicore.data.tree import tree_len
 from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore.task import OnlineRLContext, middleware
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
+    from dicore.interfaces.world_model import IWorldModel
+    from dicore.run import Run
+
 
 __all__ = ["WorldModelLearner"]
 
@@ -45,11 +51,11 @@ class WorldModelLearner:
         self,
         cfg: Any,
         policy: Any,
-        world_model: Any,
-        buffer_: Any,
+        world_model: IWorldModel,
+        buffer_: IBuffer,
         model_buffer: Any,
         *,
-        run: Any | None = None,
+        run: Run | None = None,
     ) -> None:
         if not hasattr(buffer_, "samples"):
             raise UsageError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 
@@ -25,7 +26,7 @@ class BaseWrapper:
     def __init__(self, model: IModel | IModelWrapper) -> None:
         self._model = model
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Tree:
         """Runs the model; subclasses return a new output and never change it in place."""
         return self._model(*args, **kwargs)
 
@@ -80,7 +81,7 @@ class BaseWrapper:
         return f"{type(self).__name__}({inner})"
 
 
-def model_wrap(model: Any, wrapper_name: str, **kwargs: Any) -> Any:
+def model_wrap(model: Any, wrapper_name: str, **kwargs: object) -> Any:
     """Wraps a model by a registered wrapper; the model is shared, not copied.
 
     The innermost layer is always `base`: `argmax_sample` around a bare model adds two layers.

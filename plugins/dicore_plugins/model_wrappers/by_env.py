@@ -66,7 +66,7 @@ class EnvStates:
             self._rows = tree_map(lambda leaf: zeros(leaf, 0), values)
         self._grow(int(ids.max(initial=-1)) + 1)
 
-        def put(leaf: Any, value: Any) -> Any:
+        def put(leaf: Tree, value: Tree) -> Tree:
             leaf[_index(ids, leaf)] = value.detach() if is_tensor(value) else value
             return leaf
 
@@ -165,7 +165,7 @@ class HiddenState(BaseWrapper):
         output: Columns = self._model(obs, *given, *args, **kwargs)
         return output
 
-    def reset(self, *args: Any, **kwargs: Any) -> None:
+    def reset(self, *args: object, **kwargs: object) -> None:
         """Forgets the states of all environments, or of the given ids."""
         reset_states(self._states, args, kwargs)
         super().reset(*args, **kwargs)
@@ -184,7 +184,7 @@ def reset_states(states: EnvStates, args: tuple[Any, ...], kwargs: dict[str, Any
     states.reset(args[0] if args else kwargs.get("data_id"))
 
 
-def _index(ids: Ids, leaf: Any) -> Any:
+def _index(ids: Ids, leaf: Tree) -> Any:
     if not is_tensor(leaf):
         return ids
     torch = loaded_torch()
@@ -192,7 +192,7 @@ def _index(ids: Ids, leaf: Any) -> Any:
     return torch.from_numpy(ids).to(leaf.device)
 
 
-def zeros(leaf: Any, count: int) -> Any:
+def zeros(leaf: Tree, count: int) -> Tree:
     """Returns `count` rows of zeros like the rows of an array or tensor [N, ...]."""
     if not is_tensor(leaf):
         return np.zeros((count, *leaf.shape[1:]), leaf.dtype)
@@ -202,17 +202,17 @@ def zeros(leaf: Any, count: int) -> Any:
         return torch.zeros((count, *leaf.shape[1:]), dtype=leaf.dtype, device=leaf.device)
 
 
-def _repeated(leaf: Any, count: int) -> Any:
+def _repeated(leaf: Tree, count: int) -> Tree:
     rows = zeros(leaf[None], count)
     rows[:] = leaf
     return rows
 
 
-def _joined(one: Any, other: Any) -> Any:
+def _joined(one: Any, other: Any) -> Tree:
     rows = zeros(one, len(one) + len(other))
     rows[: len(one)], rows[len(one) :] = one, other
     return rows
 
 
-def _copy(leaf: Any) -> Any:
+def _copy(leaf: Tree) -> Any:
     return leaf.clone() if is_tensor(leaf) else np.array(leaf)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class DeterministicSample(BaseWrapper):
     """Selects the mean of a Gaussian."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> Columns:
+    def forward(self, *args: object, **kwargs: object) -> Columns:
         """Runs the model and selects actions."""
         output = self._model(*args, **kwargs)
         return {**output, "action": finite(output["mean"])}
@@ -46,7 +46,7 @@ class ReparamSample(BaseWrapper):
         super().__init__(model)
         self._rng = stream("model_wrapper/reparam_sample") if rng is None else rng
 
-    def forward(self, *args: Any, **kwargs: Any) -> Columns:
+    def forward(self, *args: object, **kwargs: object) -> Columns:
         """Runs the model and samples actions."""
         output = self._model(*args, **kwargs)
         action = noisy_mean(output["mean"], output["log_std"], self._rng)

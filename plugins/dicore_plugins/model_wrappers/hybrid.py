@@ -30,7 +30,7 @@ from dicore_plugins.model_wrappers.sample import (
 if TYPE_CHECKING:
     import torch
 
-    from dicore.data import Columns
+    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
     Rng = np.random.Generator | torch.Generator | None
@@ -46,7 +46,7 @@ class HybridSample(BaseWrapper):
     def __init__(self, sampler: BaseWrapper) -> None:
         super().__init__(sampler)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Columns:
+    def forward(self, *args: object, **kwargs: object) -> Columns:
         """Runs the layer below and adds the arguments.
 
         Raises:
@@ -56,7 +56,7 @@ class HybridSample(BaseWrapper):
         action = {"action_type": output["action"], "action_args": finite(self._arguments(output))}
         return {**output, "action": action}
 
-    def _arguments(self, output: Columns) -> Any:
+    def _arguments(self, output: Columns) -> Tree:
         return _output(self, output, "action_args")
 
 
@@ -73,7 +73,7 @@ class HybridDeterministicArgmaxSample(HybridSample):
     def __init__(self, model: IModel | IModelWrapper) -> None:
         super().__init__(ArgmaxSample(model))
 
-    def _arguments(self, output: Columns) -> Any:
+    def _arguments(self, output: Columns) -> Tree:
         return _output(self, output, "mean")
 
 
@@ -123,7 +123,7 @@ class HybridReparamMultinomialSample(HybridSample):
         self._rng = stream(name) if rng is None else rng
         super().__init__(MultinomialSample(model, rng=self._rng))
 
-    def _arguments(self, output: Columns) -> Any:
+    def _arguments(self, output: Columns) -> Tree:
         mean, log_std = (_output(self, output, name) for name in ("mean", "log_std"))
         return noisy_mean(mean, log_std, self._rng)
 

@@ -99,7 +99,7 @@ class ActionNoise(BaseWrapper):
             noisy = self._noisy(action, sigma, env_id)
         return {**output, "action_args" if name == "action_args" else "action": noisy}
 
-    def reset(self, *args: Any, **kwargs: Any) -> None:
+    def reset(self, *args: object, **kwargs: object) -> None:
         """Restarts the process of all environments, or of the given ids."""
         reset_states(self._states, args, kwargs)
         super().reset(*args, **kwargs)

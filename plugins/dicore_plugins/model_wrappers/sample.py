@@ -34,14 +34,14 @@ from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
 if TYPE_CHECKING:
     import torch
 
-    from dicore.data import Columns
+    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 
 class ArgmaxSample(BaseWrapper):
     """Selects the greedy action: the index of the largest logit, the first if several are equal."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> Columns:
+    def forward(self, *args: object, **kwargs: object) -> Columns:
         """Runs the model and selects actions."""
         output = self._model(*args, **kwargs)
         return with_action(output, output["logit"], args, greedy)
@@ -190,8 +190,8 @@ class EpsGreedyMultinomialSample(BaseWrapper):
 
 
 def with_action(
-    output: Mapping[str, Any],
-    values: Any,
+    output: Mapping[str, Tree],
+    values: Tree,
     args: tuple[Any, ...],
     select: Callable[[Array, Array | None], Array],
 ) -> dict[str, Any]:

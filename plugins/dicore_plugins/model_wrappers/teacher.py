@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dicore_plugins.model_wrappers.base import BaseWrapper
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 
@@ -26,7 +27,7 @@ class TeacherNetwork(BaseWrapper):
         if hasattr(network, "requires_grad_"):
             network.requires_grad_(False).eval()
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Tree:
         """Runs the copy; the outputs have no graph."""
         import torch
 

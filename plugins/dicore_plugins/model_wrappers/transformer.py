@@ -83,7 +83,7 @@ class TransformerInput(BaseWrapper):
             found["logit"] = tree_map(lambda leaf: leaf[at, columns], output["logit"])
         return found
 
-    def reset(self, *args: Any, **kwargs: Any) -> None:
+    def reset(self, *args: object, **kwargs: object) -> None:
         """Empties the windows of all environments, or of the given ids."""
         reset_states(self._states, args, kwargs)
         super().reset(*args, **kwargs)
@@ -146,11 +146,11 @@ def _checked(name: str, value: int) -> int:
     return value
 
 
-def _repeated(leaf: Any, count: int, axis: int = 0) -> Any:
+def _repeated(leaf: Tree, count: int, axis: int = 0) -> Tree:
     return _joined([leaf[None] if axis == 0 else leaf[:, None]] * count, axis)
 
 
-def _joined(leaves: Any, axis: int = 0) -> Any:
+def _joined(leaves: Any, axis: int = 0) -> Tree:
     if not is_tensor(leaves[0]):
         return np.concatenate(leaves, axis)
     torch = loaded_torch()
@@ -158,7 +158,7 @@ def _joined(leaves: Any, axis: int = 0) -> Any:
     return torch.cat(tuple(leaves), axis)
 
 
-def _appended(window: Any, new: Any, at: Any, full: Any) -> Any:
+def _appended(window: Tree, new: Tree, at: Any, full: Any) -> Tree:
     """Writes observations [K, ...] to places of windows [K, L, ...]; full ones move on by one."""
     window[full, :-1] = window[full, 1:]
     window[np.arange(len(at)), at] = new

@@ -8,12 +8,16 @@ Shapes: B rows, F features.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 _EPS = 1e-8
 
@@ -59,7 +63,7 @@ class RunningNorm(nn.Module):
         mean, var, limit = self.mean.numpy(), self.var.numpy(), np.float32(self._limit)
         eps = np.float32(_EPS)
 
-        def forward(x: npt.NDArray[np.float32]) -> Any:
+        def forward(x: npt.NDArray[np.float32]) -> Tree:
             y = x - mean
             y /= np.sqrt(var + eps)
             return y.clip(-limit, limit, y)

@@ -67,7 +67,7 @@ class AdamWConfig(AdamConfig):
         0.01, "fraction of each parameter (times the learning rate) subtracted per update", ge=0
     )
 
-    def build(self, ctx: BuildContext | None, *, params: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, *, params: Any, **parts: object) -> Any:
         """Creates the optimizer of `params`, a `Flat` or parameters."""
         return AdamConfig.build(self, ctx, params=params, decoupled=True, **parts)
 
@@ -114,7 +114,7 @@ def _own(section: ComponentConfig) -> dict[str, Any]:
     return {name: section[name] for name in section.keys() if name != "type"}  # noqa: SIM118
 
 
-def optimizer_problems(learn: Any, **options: Any) -> Iterator[tuple[str, str]]:
+def optimizer_problems(learn: Any, **options: object) -> Iterator[tuple[str, str]]:
     """Yields (path below `learn`, problem) for settings that the optimizer cannot follow.
 
     Args:
@@ -177,7 +177,7 @@ def build_optimizer(
     return made
 
 
-def optimizer_of(learn: Any, params: Any, **options: Any) -> FlatOptimizer:
+def optimizer_of(learn: Any, params: Any, **options: object) -> FlatOptimizer:
     """Creates the optimizer that the `learn` section of a policy describes.
 
     Args:

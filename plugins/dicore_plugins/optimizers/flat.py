@@ -59,7 +59,7 @@ class FlatOptimizer:
     """Names of the running averages of the rule."""
 
     def __init__(
-        self, params: Params, learning_rate: float, max_grad_norm: float | None, **options: Any
+        self, params: Params, learning_rate: float, max_grad_norm: float | None, **options: object
     ) -> None:
         self._check(lr=learning_rate, max_grad_norm=max_grad_norm, **options)
         self.max_grad_norm = max_grad_norm

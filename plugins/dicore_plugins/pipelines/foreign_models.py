@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import seeded
 from dicore_plugins.policies.base import Policy
+
+if TYPE_CHECKING:
+    pass
+
 
 __all__ = ["check_model"]
 

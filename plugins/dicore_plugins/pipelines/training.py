@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -21,6 +21,11 @@ from dicore_plugins.middleware.callbacks import (
     termination_checker,
 )
 from dicore_plugins.models.shapes import transposed
+
+if TYPE_CHECKING:
+    from dicore.interfaces.policy import IPolicy
+    from dicore.run import Run
+
 
 _STATE = ("state_dict", "load_state_dict")
 _METHODS = {
@@ -55,7 +60,7 @@ class Parts:
     def __init__(
         self,
         cfg: Any,
-        run: Any | None = None,
+        run: Run | None = None,
         *,
         model: Any | None = None,
         collects: bool = True,
@@ -237,7 +242,7 @@ class Parts:
         return part
 
 
-def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -> Parts:
+def build_parts(cfg: Any, run: Run | None = None, *, model: Any | None = None) -> Parts:
     """Returns the parts of a training by replay or on-policy; see `Parts`.
 
     Raises:
@@ -299,7 +304,7 @@ class TrainingPipeline:
         """Returns the pipeline that trains this config; itself unless it is one of several."""
         return self
 
-    def trains(self, policy: Any) -> bool:
+    def trains(self, policy: IPolicy) -> bool:
         """Returns whether a policy with this section can be trained."""
         return school_of(policy) == self.school
 
@@ -342,7 +347,7 @@ class TrainingPipeline:
 
             self._dataset = opened(cfg)  # what is wrong with it is known before the run folder
 
-    def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
+    def run(self, compiled: Any, run: Run, *, model: Any | None = None) -> Any:
         """Trains until `stop_value`, a budget, or a request to stop; returns the policy."""
         cfg = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
@@ -372,7 +377,7 @@ class TrainingPipeline:
             parts.close()
         return parts.policy
 
-    def _started(self, ctx: Context, run: Any) -> Task:
+    def _started(self, ctx: Context, run: Run) -> Task:
         """Starts the task, in async mode if the config says so."""
         if not self._cfg.get("async_mode", False):
             return task.start(ctx=ctx)
@@ -412,15 +417,15 @@ class TrainingPipeline:
             )
         ]
 
-    def _lag(self, run: Any) -> list[Any]:
+    def _lag(self, run: Run | None) -> list[Any]:
         """Returns what logs the lag of async mode."""
-        if not self._cfg.get("async_mode", False):
+        if run is None or not self._cfg.get("async_mode", False):
             return []
         from dicore_plugins.executors.log import lag_logger
 
         return [lag_logger(run.log)]
 
-    def _finish(self, parts: Parts, run: Any) -> None:
+    def _finish(self, parts: Parts, run: Run) -> None:
         """Evaluates if a budget ended the training, stops the clock and saves `final`."""
         train_iter, env_step = parts.learner.train_iter, _env_step(parts)
         evaluator = parts.evaluator if evaluates(parts.cfg) else None
@@ -462,13 +467,13 @@ def _needs_dataset(evaluator: Any) -> bool:
     return bool(getattr(type(evaluator), "needs_dataset", False))
 
 
-def _is_spent(run: Any) -> bool:
+def _is_spent(run: Run) -> bool:
     """Returns whether the checkpoint to resume from has reached a budget: only the end is left."""
     budget = {"env_step": run.limits.max_env_step, "train_iter": run.limits.max_train_iter}
     return any(most is not None and run.reached[name] >= most for name, most in budget.items())
 
 
-def _was_finished(evaluator: Any, run: Any, train_iter: int, env_step: int) -> bool:
+def _was_finished(evaluator: Any, run: Run, train_iter: int, env_step: int) -> bool:
     """Returns whether a run was killed after its last evaluation, just before it said so."""
     here = {"env_step": env_step, "train_iter": train_iter}
     if evaluator is None or run.resumed_from != "final" or run.reached != here:
@@ -485,7 +490,7 @@ def _has_stopped(parts: Parts) -> bool:
     return bool(found or getattr(evaluator, "has_stopped", False))
 
 
-def _log(run: Any, text: str) -> None:
+def _log(run: Run, text: str) -> None:
     run.log.log_text(text, channel="serial")
 
 

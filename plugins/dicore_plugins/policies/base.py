@@ -215,21 +215,21 @@ class Policy:
             load_state_dict=self._load_state_dict_model,
         )
 
-    def _guarded_learn(self, data: Any, **kwargs: Any) -> Any:
+    def _guarded_learn(self, data: Any, **kwargs: object) -> Any:
         try:
             return self._forward_learn(data, **kwargs)
         except _RAW as error:
             self._diagnose(error, "problem_of_samples", data)
             raise
 
-    def _guarded_collect(self, obs: Tree, **kwargs: Any) -> Any:
+    def _guarded_collect(self, obs: Tree, **kwargs: object) -> Any:
         try:
             return self._forward_collect(obs, **kwargs)
         except _RAW as error:
             self._diagnose(error, "problem_of_obs", obs)
             raise
 
-    def _guarded_eval(self, obs: Tree, **kwargs: Any) -> Any:
+    def _guarded_eval(self, obs: Tree, **kwargs: object) -> Any:
         try:
             return self._forward_eval(obs, **kwargs)
         except _RAW as error:
@@ -248,13 +248,13 @@ class Policy:
 
     # ---- overridden by policies
 
-    def _forward_learn(self, data: Any, **kwargs: Any) -> Any:
+    def _forward_learn(self, data: Any, **kwargs: Any) -> Tree:
         raise ModeError(f"{self} does not learn")
 
-    def _forward_collect(self, obs: Tree, **kwargs: Any) -> Any:
+    def _forward_collect(self, obs: Tree, **kwargs: Any) -> Tree:
         raise ModeError(f"{self} does not collect")
 
-    def _forward_eval(self, obs: Tree) -> Any:
+    def _forward_eval(self, obs: Tree) -> Tree:
         raise ModeError(f"{self} does not evaluate")
 
     def _process_transition(
@@ -361,7 +361,7 @@ class Policy:
             return self._options[name]
         raise AttributeError(f"{self} has no attribute '{name}'")
 
-    def set_attribute(self, name: str, value: Any) -> None:
+    def set_attribute(self, name: str, value: Tree) -> None:
         """Sets an attribute by name, through `_set_<name>` if the policy defines it.
 
         Raises:
@@ -432,7 +432,7 @@ class Actor:
     def _forward_module(self, *inputs: Tree) -> Columns:
         import torch
 
-        def tensor(leaf: Any) -> torch.Tensor:
+        def tensor(leaf: Tree) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(leaf)).to(self._device)
 
         with evaluating(self._switched), torch.inference_mode():
@@ -499,12 +499,12 @@ def evaluating(modules: list[Any]) -> Iterator[None]:
             each.__dict__["training"] = True
 
 
-def as_outputs(output: Any) -> Mapping[str, Any]:
+def as_outputs(output: Tree) -> Mapping[str, Any]:
     """Returns the outputs by name; a bare tensor, or a list with one per head, becomes `logit`."""
     return output if isinstance(output, Mapping) else {"logit": output}
 
 
-def _array(leaf: Any) -> Any:
+def _array(leaf: Tree) -> Tree:
     return leaf.cpu().numpy() if is_tensor(leaf) else leaf
 
 
@@ -533,7 +533,7 @@ def single_env_forward(eval_mode: Any) -> Callable[[Any], Any]:
         list of numbers; the action is an int for one discrete choice, otherwise an array.
     """
 
-    def act(obs: Tree) -> Any:
+    def act(obs: Tree) -> Tree:
         if isinstance(obs, list):
             obs = np.asarray(obs)
         value = tree_map(lambda leaf: np.asarray(leaf)[None], obs)

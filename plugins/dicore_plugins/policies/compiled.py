@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dicore.data import tree_map
+from dicore.data import Tree, tree_map
 from dicore.errors import UsageError
 
 _COMPILERS = ("g++", "clang++", "c++")
@@ -82,14 +82,14 @@ class _Changed:
         self._plain, self._change = plain, change
         self._changed = change(plain)
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Tree) -> Any:
         return self._changed(*inputs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Changed:
         return _Changed(copy.deepcopy(self._plain, memo), self._change)
 
 
-def _in_reduced_precision(kind: str, dtype: torch.dtype, forward: Any, *inputs: Any) -> Any:
+def _in_reduced_precision(kind: str, dtype: torch.dtype, forward: Any, *inputs: Tree) -> Any:
     with torch.autocast(kind, dtype):
         output = forward(*inputs)
     return tree_map(lambda leaf: leaf.float(), output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.checks import derived_options
 from dicore.config.paths import to_dict
@@ -13,6 +13,10 @@ from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.named import section_of, target_of
 
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
+
 __all__ = ["create_policy", "get_policy_cls"]
 
 
@@ -21,7 +25,7 @@ def create_policy(
     *,
     observation_space: Any = None,
     action_space: Any = None,
-    **parts: Any,
+    **parts: object,
 ) -> Any:
     """Builds the policy that a config describes.
 
@@ -91,7 +95,7 @@ def _bound(section: Any, given: Any, spec: EnvSpec) -> Any:
     return section_of("policy", options)
 
 
-def _tree(given: Mapping[str, Any] | str) -> dict[str, Any]:
+def _tree(given: Mapping[str, Tree] | str) -> dict[str, Any]:
     return {"type": given} if isinstance(given, str) else dict(given)
 
 

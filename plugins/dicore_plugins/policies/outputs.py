@@ -9,12 +9,16 @@ Shapes: B rows, A actions or dimensions, P arguments of hybrid actions, E critic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from dicore.run.random import torch_stream
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["method_problem", "output_shapes", "zeros_for"]
 
@@ -35,7 +39,7 @@ def zeros_for(options: Any, rows: int) -> torch.Tensor | None:
     return torch.zeros(rows, *((shape,) if isinstance(shape, int) else tuple(shape)))
 
 
-def output_shapes(model: nn.Module, *inputs: Any, method: str = "forward") -> Any:
+def output_shapes(model: nn.Module, *inputs: Tree, method: str = "forward") -> Any:
     """Returns the shapes of a method's outputs, a tree of lists; None if the method fails."""
     training = model.training
     call = model if method == "forward" else getattr(model, method)
@@ -49,7 +53,7 @@ def output_shapes(model: nn.Module, *inputs: Any, method: str = "forward") -> An
         model.train(training)
 
 
-def _shapes(output: Any) -> Any:
+def _shapes(output: Tree) -> Any:
     if isinstance(output, Mapping):
         return {key: _shapes(each) for key, each in output.items()}
     if isinstance(output, list | tuple):
@@ -81,7 +85,7 @@ def method_problem(
     return None
 
 
-def _difference(found: Any, wanted: Any, sizes: Mapping[str, Any]) -> str | None:
+def _difference(found: Tree, wanted: Tree, sizes: Mapping[str, Any]) -> str | None:
     """Returns the shapes that were found and those that are needed, or None if they agree."""
     if isinstance(wanted, str):
         need = [sizes.get(letter) or letter for letter in wanted]

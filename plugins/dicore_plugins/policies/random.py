@@ -72,7 +72,7 @@ class FixedPolicy(Policy):
         self._like = like
         super().__init__(cfg, None, enable_field)
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> Any:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Any:
         if self._like is not None:
             return self._like.process_transition(obs, output, timestep)
         return super()._process_transition(obs, output, timestep)
@@ -134,7 +134,7 @@ class RandomPolicy(FixedPolicy):
         self._rng = stream("policy/random") if rng is None else rng
         super().__init__(cfg, like=like, enable_field=enable_field)
 
-    def _forward_collect(self, obs: Mapping[int, Any], **kwargs: Any) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Mapping[int, Any], **kwargs: object) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
         masks = masks_in(self._action_space, batch.value)
         action = draw_masked(self._action_space, masks, len(batch), self._rng)
@@ -175,7 +175,7 @@ def masks_in(space: Any, obs: Tree) -> Any:
     return found if any(each is not None for each in found.values()) else None
 
 
-def draw_masked(space: Any, masks: Any, count: int, rng: np.random.Generator) -> Any:
+def draw_masked(space: Any, masks: Tree, count: int, rng: np.random.Generator) -> Any:
     """Samples `count` actions, of those that masks (`masks_in`) allow; None: of all."""
     if masks is None:
         return draw(space, count, rng)
@@ -185,7 +185,7 @@ def draw_masked(space: Any, masks: Any, count: int, rng: np.random.Generator) ->
     return draw_allowed(space, masks, rng)
 
 
-def draw(space: Any, count: int, rng: np.random.Generator) -> Any:
+def draw(space: Any, count: int, rng: np.random.Generator) -> Tree:
     """Samples `count` actions by `draw_actions`; MultiDiscrete and MultiBinary become int64.
 
     Raises:
@@ -201,7 +201,7 @@ def draw(space: Any, count: int, rng: np.random.Generator) -> Any:
     return drawn.astype(np.int64) if name.startswith("Multi") else drawn
 
 
-def draw_allowed(space: Any, mask: Any, rng: np.random.Generator) -> Any:
+def draw_allowed(space: Any, mask: Tree, rng: np.random.Generator) -> Any:
     """Samples allowed actions uniformly.
 
     Args:

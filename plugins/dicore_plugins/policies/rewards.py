@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,13 @@ from dicore.errors import SchemaError
 from dicore.interfaces.policy import CollectMode, Tail
 from dicore_plugins.functional.samples import as_rows, next_obs_of
 
+if TYPE_CHECKING:
+    from dicore.interfaces.reward_model import IRewardModel
 
-def with_reward_model(collect_mode: Any, reward_model: Any, *, estimates: bool = True) -> Any:
+
+def with_reward_model(
+    collect_mode: Any, reward_model: IRewardModel, *, estimates: bool = True
+) -> Any:
     """Returns a collect mode whose samples have the rewards that a reward model estimates.
 
     Returns over several steps (n-step, GAE) are computed from the estimated rewards. The reward

@@ -100,7 +100,7 @@ class EncodedMLP(nn.Module):
         self._by_numpy = (self.encoder.by_numpy(), self.mlp.by_numpy()) if on_cpu else (None, None)
         return self._by_numpy
 
-    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+    def _apply(self, *args: object, **kwargs: object) -> Any:
         self._by_numpy = None  # views of statistics that move
         return super()._apply(*args, **kwargs)  # type: ignore[no-untyped-call] # of torch
 
@@ -167,15 +167,15 @@ class NetworkRewardModel:
         """Creates the networks."""
         raise NotImplementedError
 
-    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+    def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
         """Returns what of a batch the encoder is given."""
         raise NotImplementedError
 
-    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+    def _loss(self, batch: Mapping[str, Tree]) -> Tensor:
         """Computes the loss of a batch of tensors, a scalar."""
         raise NotImplementedError
 
-    def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
+    def _rewards(self, batch: Mapping[str, Tree]) -> Tensor:
         """Computes the rewards of a batch of tensors or arrays: float32 [B]."""
         raise NotImplementedError
 
@@ -280,7 +280,7 @@ class NetworkRewardModel:
         self._check(data, keys)
         return {key: self._tensor(data[key]) for key in keys}
 
-    def _tensor(self, column: Tree) -> Any:
+    def _tensor(self, column: Tree) -> Tree:
         if column.__class__ is np.ndarray and self._device == "cpu":
             return torch.from_numpy(column)
         return tree_map(lambda leaf: _tensor_of(leaf).to(self._device), column)
@@ -316,5 +316,5 @@ def _arrays(tree: Tree) -> Any:
     return tree_map(lambda leaf: leaf.numpy() if isinstance(leaf, Tensor) else leaf, tree)
 
 
-def _tensor_of(leaf: Any) -> Tensor:
+def _tensor_of(leaf: Tree) -> Tensor:
     return leaf if is_tensor(leaf) else torch.as_tensor(np.asarray(leaf))

@@ -11,6 +11,8 @@ import attrs
 from dicore.config.schema import ComponentConfig, component, components, frozen, option
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.reward_model import IRewardModel
     from dicore.run.env_factory import BuildContext
 
@@ -330,7 +332,9 @@ class HERConfig(ComponentConfig):
         None, "episodes per batch; None: policy.learn.batch_size / sample_per_episode", ge=1
     )
 
-    def build(self, ctx: BuildContext | None, *, env_manager: Any, **parts: Any) -> IRewardModel:
+    def build(
+        self, ctx: BuildContext | None, *, env_manager: IEnvManager, **parts: Any
+    ) -> IRewardModel:
         """Creates the reward model; the environments of `env_manager` compute rewards."""
         from dicore_plugins.env_managers.goals import GoalFunctions
         from dicore_plugins.reward_models.her import HER
@@ -338,7 +342,7 @@ class HERConfig(ComponentConfig):
         return HER(self, GoalFunctions(env_manager), **parts)
 
 
-def opened(expert: Any, ctx: Any) -> Any | None:
+def opened(expert: Tree, ctx: Any) -> Any | None:
     """Opens the data set of an expert, of single steps; None if there is none."""
     if expert is None:
         return None

@@ -5,13 +5,17 @@ Shapes: N expert samples, B of them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from dicore.data import Batch, Columns, tree_map, tree_paths
 from dicore.errors import NonFiniteError, SchemaError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IDataset
+
 
 __all__ = ["ExpertSamples", "checked_samples", "steps_of"]
 
@@ -47,7 +51,7 @@ def checked_samples(data: Batch, keys: tuple[str, ...], who: object) -> Batch:
     return copied
 
 
-def steps_of(dataset: Any) -> Batch:
+def steps_of(dataset: IDataset) -> Batch:
     """Returns all samples of a data set, with `end` (bool [N]) if it tells the ends of episodes."""
     steps: Batch = dataset.take(np.arange(len(dataset)))
     end = getattr(dataset, "end", None)

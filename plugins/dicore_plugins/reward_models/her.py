@@ -31,10 +31,10 @@ class SupportsGoals(Protocol):
     has_terminated: bool
     """Whether `terminated` is known."""
 
-    def reward(self, achieved: Any, desired: Any) -> npt.NDArray[np.float32]:
+    def reward(self, achieved: Tree, desired: Tree) -> npt.NDArray[np.float32]:
         """Returns the rewards float32 [B] of goals [B, ...]."""
 
-    def terminated(self, achieved: Any, desired: Any) -> npt.NDArray[np.bool_]:
+    def terminated(self, achieved: Tree, desired: Tree) -> npt.NDArray[np.bool_]:
         """Returns which goals end an episode, bool [B]."""
 
 
@@ -166,7 +166,7 @@ def _with_goals(obs: Tree) -> dict[str, Any]:
 def _replaced(tree: Tree, rows: Index, values: Tree) -> Tree:
     """Returns a copy of columns with other values in some rows."""
 
-    def replace(leaf: Any, value: Any) -> Any:
+    def replace(leaf: Tree, value: Tree) -> Any:
         leaf = np.array(leaf)
         leaf[rows] = value
         return leaf

@@ -16,7 +16,7 @@ from gymnasium.spaces import Dict
 from torch import Tensor, nn
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, State, StateDict
+from dicore.data import Batch, State, StateDict, Tree
 from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.imitation import gail_error, gail_reward, guided_cost_error
 from dicore_plugins.reward_models.base import EncodedMLP, NetworkRewardModel, encoder_of
@@ -42,7 +42,7 @@ class ExpertRewardModel(NetworkRewardModel):
     collects: ClassVar[bool] = True
     """Whether it is trained on collected samples, too."""
 
-    def __init__(self, *args: Any, expert: Any | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, expert: Tree | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._dataset, self._expert = expert, ExpertSamples(self, self._rng)
         if expert is not None:
@@ -113,13 +113,13 @@ class GAIL(ExpertRewardModel):
         encoder = encoder_of(pair_space(observation_space, action_space))
         return EncodedMLP(encoder, (*cfg.hidden_size_list, 1), cfg.activation)
 
-    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+    def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
         return {"obs": batch["obs"], "action": batch["action"]}
 
-    def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
+    def _rewards(self, batch: Mapping[str, Tree]) -> Tensor:
         return gail_reward(self._net.forward(self._inputs(batch)).squeeze(1), self._cfg.reward)
 
-    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+    def _loss(self, batch: Mapping[str, Tree]) -> Tensor:
         net: Any = self._net
         agent = net.encoder.forward(self._inputs(batch))
         expert = net.encoder.forward(self._inputs(self._expert.draw(len(agent))))
@@ -157,10 +157,10 @@ class GuidedCost(ExpertRewardModel):
         encoder = encoder_of(pair_space(observation_space, action_space))
         return EncodedMLP(encoder, (*cfg.hidden_size_list, 1), cfg.activation)
 
-    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+    def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
         return {"obs": batch["obs"], "action": batch["action"]}
 
-    def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
+    def _rewards(self, batch: Mapping[str, Tree]) -> Tensor:
         reward: Tensor = self._net.forward(self._inputs(batch)).squeeze(1)
         return reward
 
@@ -185,7 +185,7 @@ class GuidedCost(ExpertRewardModel):
         with torch.no_grad():
             return log_prob_entropy(output, action)[0].float().cpu().numpy()
 
-    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+    def _loss(self, batch: Mapping[str, Tree]) -> Tensor:
         net: Any = self._net
         agent = net.encoder.forward(self._inputs(batch))
         expert = net.encoder.forward(self._inputs(self._expert.draw(len(agent))))
@@ -220,10 +220,10 @@ class RED(ExpertRewardModel):
     def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
         return _REDNet(pair_space(observation_space, action_space), self._cfg)
 
-    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+    def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
         return {"obs": batch["obs"], "action": batch["action"]}
 
-    def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
+    def _rewards(self, batch: Mapping[str, Tree]) -> Tensor:
         return self._net.forward(self._inputs(batch)).mul_(-self._net.sigma).exp_()
 
     def _expert_loss(self) -> Tensor:

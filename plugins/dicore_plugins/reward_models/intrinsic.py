@@ -56,11 +56,11 @@ class IntrinsicRewardModel(NetworkRewardModel):
         found = super().statistics
         return {**found, "bonus_scale": self._scale.value, "weight": self.weight} if found else {}
 
-    def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
+    def _bonus(self, batch: Mapping[str, Tree]) -> Tensor:
         """Computes the bonus of tensors or arrays, not normalised: float32 [B], without graph."""
         raise NotImplementedError
 
-    def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
+    def _rewards(self, batch: Mapping[str, Tree]) -> Tensor:
         reward: Tensor = self._tensor(batch["reward"]).float()
         weight = self.weight
         share: float = self._cfg.extrinsic_weight
@@ -130,14 +130,14 @@ class RND(IntrinsicRewardModel):
     def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
         return DistillationNet(observation_space, self._cfg)
 
-    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+    def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
         return batch["next_obs"]
 
-    def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
+    def _bonus(self, batch: Mapping[str, Tree]) -> Tensor:
         bonus: Tensor = self._net.forward(batch["next_obs"])
         return bonus
 
-    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+    def _loss(self, batch: Mapping[str, Tree]) -> Tensor:
         return self._bonus(batch).mean()
 
 
@@ -170,7 +170,7 @@ class InverseNet(nn.Module):
         features = self.features.forward(obs)
         return functional.layer_norm(features, features.shape[1:])  # else the errors grow with them
 
-    def encode(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    def encode(self, batch: Mapping[str, Tree]) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the features of both states [B, F], and the action as a vector [B, V]."""
         action = self.action_encoder.forward({"action": batch["action"]})
         return self.embed(batch["obs"]), self.embed(batch["next_obs"]), action
@@ -215,14 +215,14 @@ class ICM(IntrinsicRewardModel):
     def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
         return _ICMNet(observation_space, action_space, self._cfg)
 
-    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+    def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
         return batch["next_obs"]
 
-    def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
+    def _bonus(self, batch: Mapping[str, Tree]) -> Tensor:
         tensors = {key: self._tensor(batch[key]) for key in self.keys}
         return self._net.forward_error(*self._net.encode(tensors))
 
-    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+    def _loss(self, batch: Mapping[str, Tree]) -> Tensor:
         net = self._net
         share: float = self._cfg.forward_share
         encoded = net.encode(batch)

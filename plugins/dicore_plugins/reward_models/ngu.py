@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, State, StateDict
+from dicore.data import Batch, State, StateDict, Tree
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.reward_models.config import NGUConfig
 from dicore_plugins.reward_models.intrinsic import (
@@ -200,7 +200,7 @@ class NGU(IntrinsicRewardModel):
     keys: ClassVar[tuple[str, ...]] = ("obs", "action", "next_obs", "novelty")
     _net: _NGUNet
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         cfg = self._cfg
         self._novelty = EpisodicNovelty(cfg.neighbours, cfg.memory_size, cfg.kernel_epsilon)
@@ -208,16 +208,16 @@ class NGU(IntrinsicRewardModel):
     def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
         return _NGUNet(observation_space, action_space, self._cfg)
 
-    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+    def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
         return batch["next_obs"]
 
-    def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
+    def _bonus(self, batch: Mapping[str, Tree]) -> Tensor:
         errors, error = self._net.errors, self._net.distillation.forward(batch["next_obs"])
         factor: Tensor = (1 + (error - errors.mean) / errors.std).clamp_(1, self._cfg.max_factor)
         novelty: Tensor = self._tensor(batch["novelty"])
         return factor * novelty
 
-    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+    def _loss(self, batch: Mapping[str, Tree]) -> Tensor:
         net = self._net.controllable
         inverse = net.inverse_error(*net.encode(batch))
         return inverse + self._net.distillation.forward(batch["next_obs"]).mean()

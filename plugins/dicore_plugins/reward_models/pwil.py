@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, State, StateDict, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore_plugins.reward_models.base import encoder_of
@@ -58,7 +58,7 @@ class PWIL:
         *,
         observation_space: Any,
         action_space: Any,
-        expert: Any | None = None,
+        expert: Tree | None = None,
         device: str = "cpu",
     ) -> None:
         self._cfg = as_config(cfg, PWILConfig)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, State, StateDict, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.reward_models.base import EncodedMLP, encoder_of
 from dicore_plugins.reward_models.config import TREXConfig
@@ -62,10 +62,10 @@ class TREX(ExpertRewardModel):
 
     def __init__(
         self,
-        *args: Any,
-        expert: Any | None = None,
+        *args: object,
+        expert: Tree | None = None,
         ranked: Sequence[Any] = (),
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(*args, expert=expert, **kwargs)
         if ranked:
@@ -75,10 +75,10 @@ class TREX(ExpertRewardModel):
     def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
         return _RankNet(observation_space, self._cfg)
 
-    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+    def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
         return batch["obs"]
 
-    def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
+    def _rewards(self, batch: Mapping[str, Tree]) -> Tensor:
         raw = self._net.forward(batch["obs"]).squeeze(1)
         return raw.sub_(self._net.mean).div_(self._net.std).sigmoid_()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from dicore.testing.compare import copied, difference
 from dicore.testing.suite import Suite, expect
 from dicore_plugins.samplers.memory import Memory
 from dicore_plugins.samplers.units import Compose, get_last_chunk, get_memory_params
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["SamplerContract"]
 
@@ -83,11 +87,11 @@ def _first(unit: Any, memory: Any = None, chunk: Any = None) -> Any:
     return _drawn(unit(memory, {**info, "rng": np.random.default_rng(1)}))
 
 
-def _drawn(found: Any) -> Any:
+def _drawn(found: Tree) -> Any:
     return list(found) if isinstance(found, Iterator) else found
 
 
-def _plain(found: Any) -> Any:
+def _plain(found: Tree) -> Any:
     if isinstance(found, list):
         return [_plain(each) for each in found]
     if isinstance(found, Memory):

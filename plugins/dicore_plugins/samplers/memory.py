@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch, State, StateDict
+from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore_plugins.buffers.memory import check_kind, check_range
 from dicore_plugins.buffers.ring import Ring
@@ -271,7 +271,7 @@ class MemoryColumn:
         whole: Array = self[:]
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Tree) -> Tree:
         """Returns entries as an array, by the rules of NumPy."""
         parts = index if isinstance(index, tuple) else (index,)
         first, second, *rest = (*parts, slice(None), slice(None))[: max(2, len(parts))]
@@ -292,7 +292,7 @@ class MemoryColumn:
         return out.reshape((*entries.shape, *self.shape[2:]))
 
 
-def _numbers(index: Any, count: int) -> npt.NDArray[np.int64]:
+def _numbers(index: Tree, count: int) -> npt.NDArray[np.int64]:
     """Returns what an index selects of an axis, as numbers from 0."""
     if isinstance(index, slice):
         return np.arange(*index.indices(count))

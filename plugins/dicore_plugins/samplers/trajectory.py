@@ -117,7 +117,7 @@ def trajectory_of(
     return {**chunk, "/masks": np.ascontiguousarray(mask.T[:, :, None])}
 
 
-def _column(values: Any) -> Array:
+def _column(values: Tree) -> Array:
     """Returns [T, B] as [T, B, 1]."""
     array = np.asarray(values)
     return array[..., None] if array.ndim == 2 else array

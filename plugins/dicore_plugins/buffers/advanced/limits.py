@@ -13,7 +13,7 @@ import numpy as np
 from dicore.interfaces.buffer import Refused
 
 if TYPE_CHECKING:
-    from dicore.data import State, StateDict
+    from dicore.data import State, StateDict, Tree
 
 
 __all__ = ["BufferLog", "ThruputControl"]
@@ -128,7 +128,7 @@ class BufferLog:
         self._pushed += count
         self.env_step = self.env_step if env_step is None else env_step
 
-    def drawn(self, columns: Mapping[str, Any], count: int, stored: int, train_iter: int) -> None:
+    def drawn(self, columns: Mapping[str, Tree], count: int, stored: int, train_iter: int) -> None:
         """Counts a draw of `count` samples with these columns; writes what is due."""
         self._drawn += count
         self._draws += 1
@@ -137,7 +137,7 @@ class BufferLog:
         if self._seconds is not None and self._clock() - self._since >= self._seconds:
             self._write_numbers(stored, train_iter)
 
-    def _describe(self, columns: Mapping[str, Any], train_iter: int) -> None:
+    def _describe(self, columns: Mapping[str, Tree], train_iter: int) -> None:
         found: dict[str, float] = {}
         for key, functions in (
             ("use", (np.mean, np.max)),

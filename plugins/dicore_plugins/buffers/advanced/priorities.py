@@ -5,7 +5,7 @@ Shapes: B samples.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from dicore.errors import SchemaError, UsageError
 from dicore_plugins.buffers.base import as_array
 from dicore_plugins.buffers.priority_tree import FloatArray
 from dicore_plugins.buffers.ring import IntArray
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["Late", "by_slot", "check_state", "checked_stamps", "facts", "is_far", "slots_of"]
 
@@ -87,7 +91,7 @@ def slots_of(
 def facts(  # noqa: PLR0913, PLR0917 - the arguments of the kernel (benchmarks/prioritized.py)
     slots: IntArray, uses: Any, stamps: IntArray, priorities: FloatArray, masses: FloatArray,
     train_iter: int, push_count: int, cursor: int, capacity: int,
-    ids: Any, places: Any, use: Any, staleness: Any, priority: Any, mass: Any,
+    ids: Any, places: Any, use: Any, staleness: Any, priority: Tree, mass: Any,
 ) -> None:  # fmt: skip
     """Counts a draw and writes the facts about its samples; see `priority_kernels.facts`."""
     if (slots[1:] > slots[:-1]).all():
@@ -104,7 +108,7 @@ def facts(  # noqa: PLR0913, PLR0917 - the arguments of the kernel (benchmarks/p
     mass[:] = masses[slots]
 
 
-def is_far(priority: Any) -> bool:
+def is_far(priority: Tree) -> bool:
     """Returns whether priorities are on another device, from which a copy takes time."""
     return is_tensor(priority) and priority.device.type != "cpu"
 
@@ -118,7 +122,7 @@ class Late:
         priority: Tensor [B].
     """
 
-    def __init__(self, key: str, numbers: Any, priority: Any) -> None:
+    def __init__(self, key: str, numbers: Any, priority: Tree) -> None:
         import torch
 
         given = torch.as_tensor(priority).detach()

@@ -21,7 +21,7 @@ from dicore_plugins.buffers.deque.store import BufferedData, Store
 from dicore_plugins.buffers.memory import check_kind
 
 if TYPE_CHECKING:
-    from dicore.data import State, StateDict
+    from dicore.data import State, StateDict, Tree
 
 
 __all__ = ["Buffer", "BufferMiddleware", "DequeBuffer"]
@@ -60,7 +60,9 @@ class Buffer:
         other._middleware = list(self._middleware)  # noqa: SLF001 - it is of this class
         return other
 
-    def _through(self, action: str, base: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _through(
+        self, action: str, base: Callable[..., Any], *args: object, **kwargs: object
+    ) -> Any:
         call = base
         for fn in reversed(self._middleware):
             call = partial(fn, action, call)
@@ -121,7 +123,7 @@ class DequeBuffer(Buffer):
     def _push(self, data: Any, meta: Mapping[str, Any] | None = None) -> BufferedData:
         return self._store.add(data, dict(meta or {}))
 
-    def sample(self, size: int | None = None, *args: Any, **kwargs: Any) -> list[Any]:
+    def sample(self, size: int | None = None, *args: object, **kwargs: object) -> list[Any]:
         """Draws items.
 
         Args:
@@ -260,7 +262,7 @@ class DequeBuffer(Buffer):
                 raise UsageError(f"no item {idx}: the buffer has {len(order)}")
             return self.get_by_index(order[idx])
 
-    def __getitem__(self, idx: int) -> Any:
+    def __getitem__(self, idx: int) -> Tree:
         """Returns the data at a position, as a data set of torch does.
 
         Raises:

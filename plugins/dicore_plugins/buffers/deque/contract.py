@@ -53,7 +53,7 @@ class BufferMiddlewareContract(Suite):
         _, middleware = self.make()
         calls: list[Any] = []
 
-        def chain(*args: Any, **kwargs: Any) -> str:
+        def chain(*args: object, **kwargs: object) -> str:
             calls.append((args, kwargs))
             return "done"
 
@@ -67,7 +67,7 @@ class BufferMiddlewareContract(Suite):
         _fill(buffer)
         before = [(item.index, dict(item.meta)) for item in buffer]
 
-        def fail(action: str, chain: Any, *args: Any, **kwargs: Any) -> Any:
+        def fail(action: str, chain: Any, *args: object, **kwargs: object) -> Any:
             chain(*args, **kwargs)
             raise RuntimeError("stop")
 

@@ -25,7 +25,9 @@ class IBufferMiddleware(Contract, Protocol):
     and `load_state_dict`.
     """
 
-    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(
+        self, action: str, chain: Callable[..., Any], *args: object, **kwargs: object
+    ) -> Any:
         """Handles an action of the buffer.
 
         Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.run.random import stream
 from dicore_plugins.buffers.deque.buffer import BufferMiddleware, DequeBuffer
 from dicore_plugins.buffers.deque.store import BufferedData
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = [
     "clone_object",
@@ -39,7 +43,7 @@ def clone_object(buffer_: DequeBuffer | None = None) -> BufferMiddleware:
         A middleware of buffers.
     """
 
-    def clone(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def clone(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         if action == "push":
             data, *rest = args
             return chain(deepcopy(data), *rest, **kwargs)
@@ -73,7 +77,7 @@ def use_time_check(buffer_: DequeBuffer, max_use: float = float("inf")) -> Buffe
     if not max_use >= 1:
         raise UsageError(f"max_use must be >= 1, got {max_use}")
 
-    def check(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def check(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         result = chain(*args, **kwargs)
         if action != "sample":
             return result
@@ -178,7 +182,7 @@ def padding(
     if policy not in ("random", "none"):
         raise UsageError(f"padding: expected 'random' or 'none', got {policy!r}")
 
-    def pad(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def pad(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         result = chain(*args, **kwargs)
         if action != "sample" or not result or isinstance(result[0], BufferedData):
             return result
@@ -223,7 +227,7 @@ def group_sample(
     if size_in_group < 1:
         raise UsageError(f"size_in_group must be >= 1, got {size_in_group}")
 
-    def sample(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def sample(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Tree:
         if action != "sample":
             return chain(*args, **kwargs)
         if kwargs.get("groupby") is None:
@@ -262,7 +266,7 @@ def sample_range_view(
     """
     chosen = slice(start, end)
 
-    def sample(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def sample(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Tree:
         if action == "sample":
             kwargs["sample_range"] = chosen
         return chain(*args, **kwargs)

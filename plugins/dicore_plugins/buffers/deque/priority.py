@@ -24,7 +24,7 @@ from dicore_plugins.buffers.priority_tree import (
 )
 
 if TYPE_CHECKING:
-    from dicore.data import State, StateDict
+    from dicore.data import State, StateDict, Tree
 
 
 __all__ = ["PriorityExperienceReplay"]
@@ -110,7 +110,7 @@ class PriorityExperienceReplay:
         return chain(index, data, meta)
 
     @staticmethod
-    def _checked(priority: Any) -> float:
+    def _checked(priority: Tree) -> float:
         return float(checked_priorities([priority], 1)[0])
 
     def _sample(
@@ -120,7 +120,7 @@ class PriorityExperienceReplay:
         indices: Any = None,
         replace: bool = False,
         sample_range: slice | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Any:
         if isinstance(indices, bool):
             indices, replace = None, indices

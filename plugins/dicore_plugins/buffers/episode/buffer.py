@@ -298,7 +298,7 @@ def _copied(steps: Batch) -> Batch:
     return Batch(tree_map(_copy, steps.columns), len(steps))
 
 
-def _copy(leaf: Any) -> Any:
+def _copy(leaf: Tree) -> Any:
     if hasattr(leaf, "packed"):
         return type(leaf)(leaf.numbers.copy(), leaf.chunks)
     return stored(leaf)
@@ -327,7 +327,7 @@ def _joined(episodes: Iterable[Batch]) -> dict[str, Any]:
     return _dense(Batch.concat(every)).columns if every else {}
 
 
-def _split(columns: Mapping[str, Any], lengths: Any) -> list[Batch]:
+def _split(columns: Mapping[str, Tree], lengths: Any) -> list[Batch]:
     """Returns copies of episodes that were joined."""
     if not len(lengths):
         return []

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, State, StateDict, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import ClosedError, ReplayCapacityError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.priorities import checked_stamps
@@ -385,7 +385,7 @@ class FileReplayBuffer(SampleBuffer):
         self._rng.bit_generator.state = dict(state["rng"])
 
 
-def write_body(folder: str | Path, data: Mapping[str, Any], **meta: Any) -> dict[str, Any]:
+def write_body(folder: str | Path, data: Mapping[str, Tree], **meta: Any) -> dict[str, Any]:
     """Writes a sample to the folder of a file buffer, from any process.
 
     Args:

@@ -24,7 +24,7 @@ from dicore.errors import (
     SchemaError,
     UsageError,
 )
-from dicore.interfaces.buffer import Refused
+from dicore.interfaces.buffer import IDataset, Refused
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
@@ -151,7 +151,7 @@ class NaiveReplayBuffer:
         finally:
             self._lock.release()
 
-    def load_dataset(self, dataset: Any, get_train_sample: Any | None = None) -> range:
+    def load_dataset(self, dataset: IDataset, get_train_sample: Any | None = None) -> range:
         """Pushes all samples of a data set; see `fill_buffer`."""
         from dicore_plugins.datasets.filling import fill_buffer
 

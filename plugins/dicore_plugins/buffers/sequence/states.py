@@ -81,7 +81,7 @@ class StoredStates:
         rows = np.array([self._free.pop() for _ in range(len(kept))], np.int64)
         self._row[slots[kept]] = rows
 
-        def write(column: Tree, leaf: Any) -> Any:
+        def write(column: Tree, leaf: Tree) -> Any:
             column[rows] = stored(leaf)[kept]
             return column
 
@@ -105,7 +105,7 @@ class StoredStates:
         """Returns the states of steps [B, ...]; zeros where none is kept."""
         rows = self._row[slots]
 
-        def taken(leaf: Any) -> Any:
+        def taken(leaf: Tree) -> Any:
             found = leaf.take(np.maximum(rows, 0), 0)
             found[rows < 0] = 0
             return found
@@ -130,7 +130,7 @@ class StoredStates:
             self.push((slots - shift) % held, states, np.zeros(len(slots), np.int64))
 
 
-def _longer(leaf: Any, size: int) -> Any:
+def _longer(leaf: Tree, size: int) -> Any:
     grown = np.empty((size, *leaf.shape[1:]), leaf.dtype)
     grown[: len(leaf)] = leaf
     return grown

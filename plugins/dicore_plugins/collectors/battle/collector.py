@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, State, StateDict
+from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore_plugins.collectors.battle.config import (
     BattleEpisodeCollectorConfig,
@@ -19,6 +19,10 @@ from dicore_plugins.collectors.battle.sides import are_two, joint_collect_mode, 
 from dicore_plugins.collectors.episode.collector import EpisodeCollector
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions
+
+if TYPE_CHECKING:
+    pass
+
 
 __all__ = ["BattleEpisodeCollector", "BattleSampleCollector"]
 
@@ -83,7 +87,7 @@ class BattleSampleCollector:
         """int64 [E]: the samples of the last call that end an episode, or are an env's last."""
         return self._inner.trajectory_end_idx
 
-    def collect(self, n_sample: int | None = None, train_iter: int = 0, **options: Any) -> Any:
+    def collect(self, n_sample: int | None = None, train_iter: int = 0, **options: object) -> Any:
         """Collects like `collect_batch`.
 
         Returns:
@@ -94,7 +98,7 @@ class BattleSampleCollector:
         data = self.collect_batch(n_sample=n_sample, train_iter=train_iter, **options)
         return tuple(side.rows() for side in sides_of(data))
 
-    def collect_batch(self, **options: Any) -> Batch:
+    def collect_batch(self, **options: object) -> Batch:
         """Collects samples of both sides, see `ISerialCollector`."""
         data: Batch = self._inner.collect_batch(**options)
         return data
@@ -149,7 +153,7 @@ class BattleEpisodeCollector(BattleSampleCollector):
     _inner_class: ClassVar[Any] = EpisodeCollector
 
     def collect(  # type: ignore[override] # the unit is another
-        self, n_episode: int | None = None, train_iter: int = 0, **options: Any
+        self, n_episode: int | None = None, train_iter: int = 0, **options: object
     ) -> Any:
         """Collects like `collect_batch`.
 
@@ -182,5 +186,5 @@ class BattleEpisodeCollector(BattleSampleCollector):
         return joint_collect_mode(policy, None if self._cfg.get_train_sample else _transitions)
 
 
-def _transitions(mode: Any, *rows: Any) -> Batch:
+def _transitions(mode: Any, *rows: Tree) -> Batch:
     return transitions(*rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import frozen
 from dicore_plugins.collectors.episode.config import EpisodeCollectorConfig
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class BattleSampleCollectorConfig(SampleCollectorConfig):
     """Collects training samples of two policies in one environment, a list for each side."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialCollector:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> ISerialCollector:
         """Returns the collector; `policy` is a list of two collect modes, or one mode."""
         from dicore_plugins.collectors.battle.collector import BattleSampleCollector
 
@@ -28,7 +28,7 @@ class BattleSampleCollectorConfig(SampleCollectorConfig):
 class BattleEpisodeCollectorConfig(EpisodeCollectorConfig):
     """Collects whole episodes of two policies in one environment, a list for each side."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialCollector:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> ISerialCollector:
         """Returns the collector; `policy` is a list of two collect modes, or one mode."""
         from dicore_plugins.collectors.battle.collector import BattleEpisodeCollector
 

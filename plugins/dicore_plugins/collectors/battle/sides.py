@@ -99,7 +99,7 @@ class _Joint:
         self._make = (lambda mode, *rows: mode.get_train_sample(*rows)) if make is None else make
         self._changed = [False, False]
 
-    def forward(self, obs: EnvBatch[Any], **kwargs: Any) -> EnvBatch[Any]:
+    def forward(self, obs: EnvBatch[Any], **kwargs: object) -> EnvBatch[Any]:
         """Acts for both sides: `action` [K, 2, ...], and the output of each side."""
         found = []
         for index, mode in enumerate(self._modes):
@@ -108,7 +108,9 @@ class _Joint:
         action = tree_map(lambda *both: np.stack(both, 1), *(each["action"] for each in found))
         return EnvBatch(obs.env_id, {"action": action, **dict(zip(SIDES, found, strict=True))})
 
-    def process_transition(self, obs: Tree, output: Any, timestep: TimestepBatch) -> dict[str, Any]:
+    def process_transition(
+        self, obs: Tree, output: Tree, timestep: TimestepBatch
+    ) -> dict[str, Any]:
         """Selects the columns of each side."""
         columns: Columns = {}
         for index, (name, mode) in enumerate(zip(SIDES, self._modes, strict=True)):
@@ -157,7 +159,7 @@ class _Joint:
             }
         return self._modes[0].get_attribute(name)
 
-    def set_attribute(self, name: str, value: Any) -> None:
+    def set_attribute(self, name: str, value: Tree) -> None:
         """Sets an attribute of both modes; each its own memory."""
         for side, mode in zip(SIDES, self._modes, strict=True):
             if name != "collect_state":
@@ -178,7 +180,7 @@ class _Joint:
 def _side(tree: Tree, index: int) -> Tree:
     """Returns what belongs to one agent, of arrays [K, 2, ...]."""
 
-    def part(leaf: Any) -> Any:
+    def part(leaf: Tree) -> Any:
         if leaf.ndim < 2 or leaf.shape[1] != 2:
             raise SchemaError(
                 f"a battle needs observations of two agents [2, ...], got {[*leaf.shape[1:]]}",

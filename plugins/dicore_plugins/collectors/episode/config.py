@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import ComponentConfig, frozen, option
 
@@ -30,7 +30,7 @@ class EpisodeCollectorConfig(ComponentConfig):
         100, "gradient updates between log lines", ge=1, unit="updates"
     )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialCollector:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> ISerialCollector:
         """Returns the collector; `parts` are `env_manager` and `policy` (a collect mode)."""
         from dicore_plugins.collectors.episode.collector import EpisodeCollector
 

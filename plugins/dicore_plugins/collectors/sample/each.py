@@ -83,11 +83,11 @@ class PerEnvSteps:
         return t, ids, timestep
 
     def _keep(self, env_id: npt.NDArray[np.int64], values: Tree) -> None:
-        def room(leaf: Any) -> Any:
+        def room(leaf: Tree) -> Tree:
             shape = (self._num_envs, *np.shape(leaf)[1:])
             return leaf.new_empty(shape) if is_tensor(leaf) else np.empty_like(leaf, shape=shape)
 
-        def put(target: Any, leaf: Any) -> Any:
+        def put(target: Any, leaf: Tree) -> Tree:
             target[env_id] = leaf
             return target
 

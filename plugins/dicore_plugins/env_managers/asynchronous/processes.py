@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore_plugins.env_managers.asynchronous.pools import step_async
 from dicore_plugins.env_managers.env_pool import Results
@@ -12,6 +12,10 @@ from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.subprocess.channel import loads
 from dicore_plugins.env_managers.subprocess.pool import WATCH_S, ProcessPool
 from dicore_plugins.env_managers.subprocess.process import Request, Worker
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["AsyncProcessPool"]
 
@@ -136,7 +140,7 @@ class AsyncProcessPool(ProcessPool):
             self._lost.discard(env_id)
         self._done[env_id] = self._reset_result(env_id, value)
 
-    def _launched(self, worker: Worker, value: Any) -> None:
+    def _launched(self, worker: Worker, value: Tree) -> None:
         """Posts the resets that waited for a worker to start; they fail if it did not."""
         queued = self._queued.pop(worker, [])
         try:

@@ -19,9 +19,13 @@ import tempfile
 import threading
 import time
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["Channel", "Lifeline", "die_with", "dumps", "loads", "map_file", "shared_file"]
 
@@ -31,7 +35,7 @@ _OWN: weakref.WeakSet[Any] = weakref.WeakSet()
 """What this process alone holds open, so that others notice its death."""
 
 
-def dumps(value: Any) -> bytes:
+def dumps(value: Tree) -> bytes:
     """Pickles a value; by value what is defined in the main script, or has no name."""
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)

@@ -7,13 +7,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing import forkserver
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from dicore.errors import EnvCreateError
 from dicore.run.env_factory import EnvFactory
 from dicore_plugins.env_managers.faults import described
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["pickled", "preload"]
 
@@ -88,7 +92,7 @@ def _made_by(make: Any) -> Iterator[Any]:
             yield getattr(section, "_target", None)
 
 
-def _fault(value: Any) -> Exception | None:
+def _fault(value: Tree) -> Exception | None:
     try:
         cloudpickle.dumps(value)
     except Exception as error:
@@ -96,7 +100,7 @@ def _fault(value: Any) -> Exception | None:
     return None
 
 
-def _culprit(value: Any, path: str, depth: int) -> str:
+def _culprit(value: Tree, path: str, depth: int) -> str:
     """Returns the path of the innermost part that does not pickle."""
     if depth:
         for name, part in _parts(value):
@@ -105,7 +109,7 @@ def _culprit(value: Any, path: str, depth: int) -> str:
     return f"{path} ({type(value).__name__})"
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+def _parts(value: Tree) -> Iterator[tuple[str, Any]]:
     """Yields the parts of a function, partial, collection or object, with their paths."""
     if isinstance(value, functools.partial):
         yield ".func", value.func

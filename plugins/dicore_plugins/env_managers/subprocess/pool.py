@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import State, tree_map
+from dicore.data import State, Tree, tree_map
 from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.env_pool import EnvPool, Results
 from dicore_plugins.env_managers.episodes import shape_of
@@ -142,7 +142,7 @@ class ProcessPool(EnvPool):
         return found
 
     def _reset_now(
-        self, rows_of: Mapping[Worker, list[int]], columns: Any, found: list[Any]
+        self, rows_of: Mapping[Worker, list[int]], columns: Tree, found: list[Any]
     ) -> None:
         failed = self._crew.launch(rows_of)
         asked = []
@@ -392,7 +392,7 @@ class ProcessPool(EnvPool):
             return {}
         return {env_id: worker.pid for env_id, worker in crew.of.items() if worker.alive}
 
-    def _ask(self, env_id: int, name: str, *args: Any) -> Any:
+    def _ask(self, env_id: int, name: str, *args: object) -> Any:
         worker = self._crew.started(env_id)
         try:
             return self._value(worker, worker.post(name, *args))
@@ -417,7 +417,7 @@ class ProcessPool(EnvPool):
         """Returns whether an environment has a method or an attribute."""
         return bool(self._ask(env_id, "has", env_id, name))
 
-    def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self, env_id: int, name: str, *args: object, **kwargs: object) -> Any:
         """Calls a method of an environment."""
         return self._ask(env_id, "call_with", env_id, name, args, kwargs)
 

@@ -179,7 +179,7 @@ class Worker:
             raise self.lost() from None
 
     def post(
-        self, name: str, *args: Any, ids: Sequence[int] = (), buffer: int = 0, body: bytes = b""
+        self, name: str, *args: object, ids: Sequence[int] = (), buffer: int = 0, body: bytes = b""
     ) -> Request:
         """Sends a request; that the worker ended is found when its answer is awaited.
 

@@ -181,7 +181,7 @@ class Calls:
         self.answers: dict[int, Any] = {}
 
     def send(
-        self, part: Part, call: Callable[..., Any], *args: Any, begun: float, limit: float | None
+        self, part: Part, call: Callable[..., Any], *args: object, begun: float, limit: float | None
     ) -> None:
         """Sends a call; the answer to an earlier one of this environment is dropped.
 

@@ -197,7 +197,7 @@ class ThreadPool(EnvPool):
 
     # ---- questions to one environment
 
-    def _ask(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _ask(self, env_id: int, name: str, *args: object, **kwargs: object) -> Any:
         """Calls a method of an environment's pool in its thread; returns or raises its answer."""
         part, calls, limit = self.parts[env_id], Calls(self._lose), self.cfg.reset_timeout
         call = partial(getattr(part.pool, name), *args, **kwargs)
@@ -224,7 +224,7 @@ class ThreadPool(EnvPool):
         """Returns whether an environment has a method or an attribute."""
         return bool(self._ask(env_id, "has", env_id, name))
 
-    def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self, env_id: int, name: str, *args: object, **kwargs: object) -> Any:
         """Calls a method of an environment."""
         return self._ask(env_id, "call", env_id, name, *args, **kwargs)
 

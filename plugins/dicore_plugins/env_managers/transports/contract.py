@@ -150,14 +150,14 @@ class EnvTransportContract(Suite):
             os.close(each)
         return transport, copy
 
-    def _same(self, name: str, obs: Tree, row: int, wanted: Any) -> None:
+    def _same(self, name: str, obs: Tree, row: int, wanted: Tree) -> None:
         from dicore.data import tree_row
 
         wrong = difference(_plain(tree_row(obs, row)), _plain(wanted))
         expect(not wrong, f"{name}: an observation differs: {wrong}")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Tree) -> Any:
     """Returns nested data with an array at each leaf; float64 as float32."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}

@@ -97,7 +97,7 @@ class IEnvTransport(Contract, Protocol):
     def ended(self, rows: Rows, buffer: int) -> Sequence[int]:
         """Returns `ended` of the stored results."""
 
-    def reset_obs(self, env_id: int) -> Any:
+    def reset_obs(self, env_id: int) -> Tree:
         """Returns the stored first observation of an episode."""
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class Pipe:
         """Returns no flags."""
         return ()
 
-    def reset_obs(self, env_id: int) -> Any:
+    def reset_obs(self, env_id: int) -> Tree:
         """Returns None."""
 
     def close(self) -> None:

@@ -154,7 +154,7 @@ class SharedMemory:
         flags: list[int] = self._ended[buffer, rows].tolist()
         return flags
 
-    def reset_obs(self, env_id: int) -> Any:
+    def reset_obs(self, env_id: int) -> Tree:
         """Returns a view of the first observation."""
         return tree_map(lambda each: each[env_id, ...], self._obs[_RESET])
 

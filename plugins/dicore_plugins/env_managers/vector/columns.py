@@ -62,7 +62,7 @@ class Columns:
         self._rewards_shape = (self._env_num, *reward_shape)
         self._finite = Leaf("", reward_shape, np.float32).finite
 
-    def obs(self, obs: Tree, where: str = "") -> Any:
+    def obs(self, obs: Tree, where: str = "") -> Tree:
         """Returns a copy of observations [N, ...]; `where` is the place of an error."""
         block = self._storage.stacked(obs, self._env_num)
         if block is not None:
@@ -198,12 +198,12 @@ def _reset_error(
     return reset_error(env_id, seed, tries, cause)
 
 
-def rows_of(columns: Any, rows: npt.NDArray[np.int64]) -> Any:
+def rows_of(columns: Tree, rows: npt.NDArray[np.int64]) -> Any:
     """Returns rows of columns [N, ...]; for arrays faster than `tree_row`."""
     return columns.take(rows, 0) if columns.__class__ is ndarray else tree_row(columns, rows)
 
 
-def put(target: Any, rows: npt.NDArray[np.int64], values: Any) -> Any:
+def put(target: Any, rows: npt.NDArray[np.int64], values: Tree) -> Tree:
     """Writes values [K, ...] into rows of actions [N, ...]."""
     if target.__class__ is ndarray:
         target[rows] = values

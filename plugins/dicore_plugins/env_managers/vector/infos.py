@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["Infos", "row_of_info"]
 
@@ -22,14 +26,14 @@ class Infos(Sequence[dict[str, Any]]):
         made: Infos that were read or set, by row.
     """
 
-    def __init__(self, columns: Mapping[str, Any], env_ids: Any) -> None:
+    def __init__(self, columns: Mapping[str, Tree], env_ids: Any) -> None:
         self._columns, self.env_ids = columns, env_ids
         self.made: dict[int, dict[str, Any]] = {}
 
     def __len__(self) -> int:
         return len(self.env_ids)
 
-    def __getitem__(self, row: Any) -> Any:
+    def __getitem__(self, row: Tree) -> Tree:
         if isinstance(row, slice):
             return [self[each] for each in range(*row.indices(len(self)))]
         at = range(len(self))[row]

@@ -405,7 +405,7 @@ class VectorEnvManager(BaseEnvManager):
         """Returns whether environments that were left out will be ready again."""
         return any(self._left_out.values())
 
-    def _actions_of_all(self, value: Any, ids: Ids) -> Any:
+    def _actions_of_all(self, value: Tree, ids: Ids) -> Any:
         """Returns checked actions of all environments; those not stepped get any legal one."""
         if not len(ids):
             return self._idle()

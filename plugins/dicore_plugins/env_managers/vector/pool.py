@@ -225,7 +225,7 @@ class VectorPool(EnvPool):
             )
         return single and super().has(env_id, name)
 
-    def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self, env_id: int, name: str, *args: object, **kwargs: object) -> Any:
         """Calls a method of an environment.
 
         Raises:

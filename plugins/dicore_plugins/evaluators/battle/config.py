@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import frozen, option
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
@@ -20,7 +20,7 @@ class BattleEvaluatorConfig(InteractionEvaluatorConfig):
         "replays", "folder of the videos of evaluations with force_render=True"
     )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialEvaluator:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> ISerialEvaluator:
         """Returns the evaluator; `policy` is a list of two eval modes, or one mode."""
         from dicore_plugins.evaluators.battle.evaluator import BattleEvaluator
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from dicore.interfaces.evaluator import EvalResult
 from dicore_plugins.collectors.battle.sides import are_two, joint_eval_mode
 from dicore_plugins.evaluators.battle.config import BattleEvaluatorConfig
 from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
+
+if TYPE_CHECKING:
+    pass
+
 
 __all__ = ["BattleEvaluator"]
 

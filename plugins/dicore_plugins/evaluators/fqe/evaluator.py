@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -39,6 +39,10 @@ from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.models.shapes import observation_options
 from dicore_plugins.optimizers.config import build_optimizer
+
+if TYPE_CHECKING:
+    pass
+
 
 __all__ = ["FQEvaluator", "StateActionValue"]
 
@@ -221,14 +225,14 @@ class FQEvaluator(ScheduledEvaluator):
         self._target_flat.data.lerp_(self._flat.data, cfg.target_theta)
         return error.mean() * (size / self._reward_scale)
 
-    def _chosen(self, obs: Tree, kwargs: Mapping[str, Any]) -> Any:
+    def _chosen(self, obs: Tree, kwargs: Mapping[str, Any]) -> Tree:
         """Returns the actions of the policy, each for an observation of its own: [B, ...]."""
         self._policy.reset()
         batch = EnvBatch(np.arange(tree_len(obs)), obs)
         return EnvBatch.of(self._policy.forward(batch, **kwargs)).value["action"]
 
     @torch.no_grad()
-    def _values(self, kwargs: Mapping[str, Any], count: int | None) -> Any:
+    def _values(self, kwargs: Mapping[str, Any], count: int | None) -> Tree:
         """Returns the values of first states: float64 [E]."""
         found = []
         chosen = self._starts[:count]
@@ -268,7 +272,7 @@ class FQEvaluator(ScheduledEvaluator):
         self._load_networks(state)
 
 
-def _statistics(values: Any, errors: list[Tensor], seconds: float) -> dict[str, float]:
+def _statistics(values: Tree, errors: list[Tensor], seconds: float) -> dict[str, float]:
     return {
         "return_mean": float(values.mean()),
         "return_std": float(values.std()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 
@@ -49,7 +49,7 @@ class InteractionEvaluatorConfig(ComponentConfig):
         False, "use the same episode seeds in every evaluation, to compare results"
     )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> ISerialEvaluator:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> ISerialEvaluator:
         """Returns the evaluator; `parts` are `env_manager` and `policy` (an eval mode)."""
         from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
 

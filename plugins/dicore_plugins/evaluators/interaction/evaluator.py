@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from dicore_plugins.evaluators.scheduled import (
     ScheduledEvaluator,
     VectorEvalMonitor,
 )
+
+if TYPE_CHECKING:
+    pass
+
 
 _LOG = logging.getLogger("dicore.evaluator")
 _PATIENCE_S = 5.0

@@ -8,17 +8,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from dicore.config.compiler import as_config
-from dicore.data import EnvBatch, State, StateDict
+from dicore.data import EnvBatch, State, StateDict, Tree
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
 from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
 from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
+
+if TYPE_CHECKING:
+    pass
+
 
 __all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
 
@@ -27,7 +31,7 @@ __all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
 class IMetric(Protocol):
     """Compares outputs of a policy with the labels of a data set."""
 
-    def eval(self, inputs: Any, label: Any) -> Any:
+    def eval(self, inputs: Tree, label: Any) -> Any:
         """Returns the results of B samples: numbers by name, or one number [B]."""
 
     def reduce_mean(self, inputs: Sequence[Any]) -> Any:
@@ -40,7 +44,7 @@ class IMetric(Protocol):
 class Accuracy:
     """Share of samples whose action is the label."""
 
-    def eval(self, inputs: Any, label: Any) -> Any:
+    def eval(self, inputs: Tree, label: Any) -> Any:
         """Returns 1 for each equal pair and 0 for others: float64 [B]."""
         same = np.asarray(inputs["action"]) == np.asarray(label)
         return same.reshape(len(same), -1).all(1).astype(np.float64)
@@ -146,7 +150,7 @@ class MetricEvaluator(ScheduledEvaluator):
             return value == wanted or self._metric.gt(parts, {**parts, first: wanted})
         return value == wanted or self._metric.gt(value, wanted)
 
-    def _compared(self, index: Any, kwargs: Mapping[str, Any]) -> Any:
+    def _compared(self, index: Tree, kwargs: Mapping[str, Any]) -> Any:
         """Returns the results of the metric for samples by index."""
         samples, label = self._dataset.take(index), self._cfg.label
         if label not in samples:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, State, StateDict
+from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
 from dicore.interfaces.policy import CollectMode, EvalMode, check_mode
@@ -23,6 +23,7 @@ from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.learners.base.log_buffer import FiniteCheck, LogBuffer
 
 if TYPE_CHECKING:
+    from dicore.run import Run
     from dicore_plugins.learners.base.dataloader import Dataloader
     from dicore_plugins.middleware.profiler import StepTimer
 
@@ -61,7 +62,7 @@ class BaseLearner:
         exp_name: str = "default_experiment",
         instance_name: str = "learner",
         *,
-        run: Any | None = None,
+        run: Run | None = None,
     ) -> None:
         self._cfg = as_config(cfg, BaseLearnerConfig)
         self.exp_name = exp_name
@@ -141,7 +142,7 @@ class BaseLearner:
     @property
     def latest_result(self) -> Mapping[str, Any]:
         """The result of the last update, with its tensors; empty before the first."""
-        result: Mapping[str, Any] = self._latest[1]
+        result: Mapping[str, Tree] = self._latest[1]
         return result
 
     @property

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from dicore.data import Batch, State, StateDict, tree_map
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import DicoreError, NonFiniteError, SchemaError
 from dicore.run.checkpoint_store import write_state
 from dicore_plugins.policies.base import mode_attribute
+
+if TYPE_CHECKING:
+    from dicore.interfaces.learner import ILearner
+
 
 _FIRST_CHECK, _CHECK_EVERY = 4, 100
 """Updates before the first check for finite losses, and most updates between two."""
@@ -42,7 +46,7 @@ class LogBuffer:
         self._limit = limit
         self._results: list[Mapping[str, Any]] = []
 
-    def add(self, result: Mapping[str, Any]) -> None:
+    def add(self, result: Mapping[str, Tree]) -> None:
         """Stores the results of one update; nothing is copied from a device.
 
         Raises:
@@ -56,7 +60,7 @@ class LogBuffer:
         if len(self._results) >= 2 * self._limit:
             del self._results[: -self._limit]
 
-    def _add_form(self, key: str, value: Any, values: dict[str, Any]) -> None:
+    def _add_form(self, key: str, value: Tree, values: dict[str, Any]) -> None:
         values.pop(key, None)
         if key.startswith("[scalars]"):
             name = key.removeprefix("[scalars]")
@@ -137,7 +141,7 @@ class FiniteCheck:
         self._counts = dict.fromkeys(("in_a_row", "skipped"), 0)
         self._optimizers: dict[str, tuple[int, int, int]] = {}
 
-    def add(self, result: Mapping[str, Any]) -> None:
+    def add(self, result: Mapping[str, Tree]) -> None:
         """Stores the loss of an update; nothing is copied from a device."""
         self._losses.append(result.get("total_loss"))
 
@@ -200,7 +204,7 @@ class FiniteCheck:
                 return f"the gradient of {row} consecutive updates{name and f' of the {name}'}"
         return None
 
-    def state_dict(self, engine: Any) -> StateDict:
+    def state_dict(self, engine: ILearner) -> StateDict:
         """Returns the counters, after counting the updates since the last check."""
         self._count(engine)
         return {**self._counts, "due": self.due, "optimizers": dict(self._optimizers)}
@@ -266,7 +270,7 @@ def _fetched(tensors: list[torch.Tensor]) -> npt.NDArray[np.float64]:
     return means
 
 
-def _mean(name: str, value: Any) -> float:
+def _mean(name: str, value: Tree) -> float:
     """Returns a number as float, or the mean of several."""
     try:
         return float(np.mean(np.asarray(value, np.float64)))

@@ -19,6 +19,7 @@ from dicore.interfaces.hook import ILearnerHook
 from dicore_plugins.optimizers.flat import FlatOptimizer
 
 if TYPE_CHECKING:
+    from dicore.interfaces.learner import ILearner
     from dicore_plugins.middleware.profiler import StepTimer
 
 __all__ = ["TimedHook", "time_hooks", "time_updates"]
@@ -36,7 +37,7 @@ class TimedHook:
         self._hook = hook
         self._call = call
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: ILearner) -> None:
         self._call(engine)
 
     def __getattr__(self, name: str) -> Any:
@@ -68,11 +69,11 @@ def _time_torch_optimizers(timer: StepTimer) -> None:
     """Times the step of every `torch.optim` optimizer."""
     running: list[AbstractContextManager[None]] = []
 
-    def begin(*_: Any) -> None:
+    def begin(*_: object) -> None:
         running.append(timer.span("optimizer"))
         running[-1].__enter__()
 
-    def finish(*_: Any) -> None:
+    def finish(*_: object) -> None:
         running.pop().__exit__(None, None, None)
 
     for handle in (

@@ -6,13 +6,17 @@ Shapes: B observations, F features, A actions of a head, H heads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from dicore_plugins.models.dqn.config import BDQModelConfig
 from dicore_plugins.models.dqn.model import DQN, QHead
 from dicore_plugins.models.encoders.mlp import MLP, Array
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["BDQ"]
 
@@ -48,7 +52,7 @@ class BDQ(DQN):
 
     act_numpy = DQN.act_numpy
 
-    def _values(self, x: Tensor, encoder: MLP, heads: tuple[QHead, ...]) -> Any:
+    def _values(self, x: Tensor, encoder: MLP, heads: tuple[QHead, ...]) -> Tree:
         x = encoder.forward(x)
         share = 1 / (len(heads) + 1)
         x = x * share + x.detach() * (1 - share)
@@ -69,7 +73,7 @@ class BDQ(DQN):
         if encode is None or value_of is None or len(advantages) < len(heads):
             return None
 
-        def forward(x: Array) -> Any:
+        def forward(x: Array) -> Tree:
             x = encode(x)
             value = value_of(x)
             q = []

@@ -56,7 +56,7 @@ class DiscreteBCQNet(nn.Module):
         """
         return {"logit": self.likely(obs, self.q(obs))}
 
-    def q(self, obs: Tree) -> Any:
+    def q(self, obs: Tree) -> Tree:
         """Computes the Q values of all actions: float32 [B, A], or a list with one per head."""
         return self._nets[0].q(obs)
 
@@ -64,7 +64,7 @@ class DiscreteBCQNet(nn.Module):
         """Computes the logits of the recorded actions, in the form of `q`."""
         return self._nets[1].q(obs)
 
-    def likely(self, obs: Tree, q: Any) -> Any:
+    def likely(self, obs: Tree, q: Tree) -> Any:
         """Returns Q values in which actions unlike the recorded ones are least.
 
         An `action_mask` of the observations is obeyed if there is one head.

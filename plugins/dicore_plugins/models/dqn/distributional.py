@@ -61,7 +61,7 @@ class AtomHead(QHead):
             return a
         return value.forward(x).unsqueeze(1) + a - a.mean(1, keepdim=True)
 
-    def expected(self, outputs: Any) -> Any:
+    def expected(self, outputs: Tree) -> Tree:
         """Returns the values [B, A] of outputs [B, A, N], tensors or arrays."""
         return outputs.mean(2)
 
@@ -103,7 +103,7 @@ class CategoricalHead(AtomHead):
         self.register_buffer("support", torch.linspace(*support, self.atoms))
         self._atoms = np.linspace(*support, self.atoms, dtype=np.float32)
 
-    def expected(self, outputs: Any) -> Any:
+    def expected(self, outputs: Tree) -> Tree:
         """Returns the values [B, A] of logits [B, A, N], tensors or arrays."""
         if isinstance(outputs, Tensor):
             return torch.softmax(outputs, 2) @ self.support

@@ -102,7 +102,7 @@ class DQN(nn.Module):
         """
         return {"logit": self.q(obs)}
 
-    def q(self, obs: Tensor) -> Any:
+    def q(self, obs: Tensor) -> Tree:
         """Computes only the `logit` of `forward`; module hooks do not run."""
         first, encoder, heads = self._parts
         return self._values(self._vectors(obs, first), encoder, heads)
@@ -128,7 +128,7 @@ class DQN(nn.Module):
             x = x.to(next(self.parameters()).dtype)
         return x if x.dim() == 2 else x.reshape(x.shape[0], -1)
 
-    def _values(self, x: Tensor, encoder: MLP, heads: tuple[QHead, ...]) -> Any:
+    def _values(self, x: Tensor, encoder: MLP, heads: tuple[QHead, ...]) -> Tree:
         x = encoder.forward(x)
         return [head.forward(x) for head in heads] if self.multi_head else heads[0].forward(x)
 
@@ -155,7 +155,7 @@ class DQN(nn.Module):
         first = next(self.parameters())
         pointer = first.data_ptr()
 
-        def act(obs: Tree) -> Any:
+        def act(obs: Tree) -> Tree:
             nonlocal views, pointer
             if first.data_ptr() != pointer:
                 views, pointer = self._views(), first.data_ptr()

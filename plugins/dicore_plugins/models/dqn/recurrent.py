@@ -78,7 +78,7 @@ class DRQN(DQN):
         logit = tree_map(lambda leaf: leaf.unflatten(0, shape), logit)
         return {"logit": logit, "hidden": state, "ended": ended}
 
-    def q(self, obs: Tree) -> Any:
+    def q(self, obs: Tree) -> Tree:
         """Computes Q values of first steps, the `logit` of `forward`."""
         return self.forward(obs)["logit"]
 

@@ -63,7 +63,7 @@ class SQN(nn.Module):
         scale, q = torch.exp(-self.log_temperature), self.q(obs)
         return {"logit": q * scale if isinstance(q, Tensor) else [each * scale for each in q]}
 
-    def q(self, obs: Tree) -> Any:
+    def q(self, obs: Tree) -> Tree:
         """Computes min(Q_1, Q_2): float32 [B, A], or a list with one per head."""
         one, other = self.both(obs)
         if isinstance(one, Tensor):
@@ -87,7 +87,7 @@ class SQN(nn.Module):
             return None
         first, second = acts[0], acts[1]
 
-        def act(obs: Tree) -> Any:
+        def act(obs: Tree) -> Tree:
             one, other = first(obs), second(obs)
             scale = np.exp(-self.log_temperature.detach().numpy())
             if isinstance(one, np.ndarray):

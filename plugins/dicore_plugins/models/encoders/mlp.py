@@ -8,13 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 ActivationName = Literal["relu", "tanh", "elu", "gelu"]
 InitialBias = Literal["zero", "uniform"]
@@ -273,7 +277,7 @@ class MLP(nn.Module):
         """
         by_numpy, slope = ACTIVATIONS[self.activation].by_numpy, SLOPES[self.activation]
         assert by_numpy is not None, "those that have a slope are known to NumPy"
-        rows: Any = self._rows()
+        rows: Tree = self._rows()
         kept = [x]
         for table, _, active, _ in rows:
             x = F.linear(x, table["weight"], table["bias"])

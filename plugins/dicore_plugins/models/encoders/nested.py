@@ -76,7 +76,7 @@ class Nested(nn.Module):
         ]
 
 
-def _flat(leaf: Any) -> npt.NDArray[np.float32]:
+def _flat(leaf: Tree) -> npt.NDArray[np.float32]:
     x = np.asarray(leaf, np.float32)
     return x if x.ndim == 2 else x.reshape(len(x), -1)
 

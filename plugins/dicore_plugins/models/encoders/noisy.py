@@ -6,13 +6,17 @@ Shapes: B rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
 from dicore_plugins.models.encoders.mlp import MLP
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["NoisyMLP"]
 
@@ -54,7 +58,7 @@ class NoisyMLP(MLP):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps float32 [B, input] to [B, output]."""
-        rows: Any = self._rows()
+        rows: Tree = self._rows()
         for (table, _, active, norm), noise in zip(rows, self._noise, strict=True):
             weight, bias = table["weight"], table["bias"]
             if noise is not None and self.training:

@@ -223,7 +223,7 @@ class VAC(nn.Module):
                 actor.grad = slopes["logit"]
                 critic.grad = (value if norm is None else value * norm.std).unsqueeze(1)
             wanted = pull_trunk is not None
-            found: Any = [
+            found: Tree = [
                 each(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad, wanted)
                 for each, leaf in ((pull_actor, actor), (pull_critic, critic))
             ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from dicore.data import Batch, Tree, tree_paths
 from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore_plugins.functional.samples import transitions
 from dicore_plugins.policies.base import mode_attribute
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IDataset
+
 
 __all__ = ["ExpertSteps", "expert_steps", "opened", "recorded", "source_problems", "steps_of"]
 
@@ -69,7 +73,7 @@ def opened(cfg: Any) -> Any | None:
     return None if cfg.pipeline.get("dataset") is None else recorded(cfg, context)
 
 
-def steps_of(dataset: Any) -> Batch:
+def steps_of(dataset: IDataset) -> Batch:
     """Returns all steps of a data set, with `end`: the last step of an episode.
 
     Args:

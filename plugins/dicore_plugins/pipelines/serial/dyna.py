@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore_plugins.buffers.group import BufferGroup
 from dicore_plugins.middleware.learn import OffPolicyLearner
@@ -11,6 +11,9 @@ from dicore_plugins.middleware.world_models import WorldModelLearner
 from dicore_plugins.pipelines.serial.config import SerialDynaConfig
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+
+if TYPE_CHECKING:
+    pass
 
 
 class DynaPipeline(SerialPipeline):

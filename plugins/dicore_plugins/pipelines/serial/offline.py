@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.task import Context, OfflineRLContext
 from dicore_plugins.middleware.learn import trainer
@@ -11,6 +11,9 @@ from dicore_plugins.middleware.offline import offline_data_fetcher
 from dicore_plugins.pipelines.demonstrations.experts import source_problems
 from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
+
+if TYPE_CHECKING:
+    from dicore.interfaces.policy import IPolicy
 
 
 class OfflinePipeline(TrainingPipeline):
@@ -23,7 +26,7 @@ class OfflinePipeline(TrainingPipeline):
     school: ClassVar[str] = "offline"
     context: ClassVar[type[Context]] = OfflineRLContext
 
-    def trains(self, policy: Any) -> bool:
+    def trains(self, policy: IPolicy) -> bool:
         """Returns whether a policy with this section can be trained."""
         return school_of(policy) in ("offline", "off_policy")
 

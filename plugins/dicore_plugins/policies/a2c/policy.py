@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -19,7 +19,7 @@ class A2CPolicy(ActorCriticPolicy):
     config_class: ClassVar[type[PolicyConfig]] = A2CConfig
 
     def _loss(
-        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
+        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: object
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
         advantage, target = batch["advantage"], batch["target"]
         return a2c_error(log_prob, entropy, value, advantage, target, batch.get("weight")), {}

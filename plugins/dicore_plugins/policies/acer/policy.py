@@ -87,7 +87,7 @@ class ACERPolicy(IMPALAPolicy):
         return target.reshape(-1)
 
     def _direction(
-        self, batch: Batch, output: Mapping[str, Any], target: Tensor
+        self, batch: Batch, output: Mapping[str, Tree], target: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Computes the loss of the policy, and how its logits are to change within the region.
 

@@ -38,7 +38,7 @@ def minibatches(columns: Columns, order: Tensor, size: int) -> Iterator[Batch]:
         yield Batch({key: each[at] for key, each in pieces.items()}, number)
 
 
-def _split(column: Tree, order: Tensor, sizes: list[int]) -> Any:
+def _split(column: Tree, order: Tensor, sizes: list[int]) -> Tree:
     """Returns the minibatches of a column."""
     if isinstance(column, Tensor):
         return column.index_select(0, order).split(sizes)

@@ -136,7 +136,7 @@ class ActorCriticPolicy(Policy):
         """Returns a column of samples as single steps [B, ...]."""
         return self._memory.steps(column) if self._recurrent else column
 
-    def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
         """Runs one pass over the samples."""
         size = self._cfg.learn.batch_size
         updates = (self._update(each, **settings) for each in self._minibatches(batch, size))
@@ -152,7 +152,7 @@ class ActorCriticPolicy(Policy):
         wanted = (*_USED, "prev_state", "end") if self._recurrent else _USED
         yield from minibatches({key: batch[key] for key in wanted if key in batch}, order, size)
 
-    def _update(self, batch: Batch, **settings: Any) -> dict[str, Any] | None:
+    def _update(self, batch: Batch, **settings: object) -> dict[str, Any] | None:
         """Runs one gradient update; returns None instead if the policy has moved too far."""
         learn, (batch, output, pull) = self._cfg.learn, self._run_network(batch)
         if learn.adv_norm and len(batch) > 1 and "advantage" in batch:
@@ -197,7 +197,7 @@ class ActorCriticPolicy(Policy):
         return batch, self._network(batch["obs"]), None
 
     def _losses_and_slopes(
-        self, batch: Batch, output: Any, weights: Weights, settings: Mapping[str, Any]
+        self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, Any]
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
         """Computes what `_loss` does and the derivatives of the whole loss, without autograd.
 
@@ -208,7 +208,7 @@ class ActorCriticPolicy(Policy):
         return None
 
     def _loss(
-        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
+        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: object
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
         """Computes the losses of a minibatch, and what else is worth logging."""
         raise NotImplementedError
@@ -308,7 +308,7 @@ class ActorCriticPolicy(Policy):
             name = "hybrid_deterministic_argmax_sample"
         self._eval_model = model_wrap(self._acting(), name)
 
-    def _acting(self) -> Any:
+    def _acting(self) -> Tree:
         """Returns the actor, with the states of the environments if it is recurrent."""
         if not self._recurrent:
             return self._actor
@@ -369,7 +369,7 @@ class ActorCriticPolicy(Policy):
             return output if self._start is None else {**output, "action": action + self._start}
         return {**output, "raw_action": action, "action": self._actions.env(action)}
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> dict[str, Any]:
         columns = super()._process_transition(obs, output, timestep)
         for key in ("raw_action", "prev_state", *DISTRIBUTION):
             if key in output:
@@ -401,7 +401,7 @@ class ActorCriticPolicy(Policy):
             reward, value, next_value = np.where(valid, (reward, value, next_value), 0)
         return value, self._advantage(reward, value, next_value, block["done"], block["end"])
 
-    def _advantage(self, reward: Tree, value: Any, next_value: Any, done: Any, end: Any) -> Any:
+    def _advantage(self, reward: Tree, value: Tree, next_value: Any, done: Any, end: Any) -> Any:
         """Computes the advantages of steps [T, N]."""
         over = np.zeros_like(done) if self._cfg.learn.ignore_done else done
         gamma, gae_lambda = self._cfg.discount_factor, self._lambda

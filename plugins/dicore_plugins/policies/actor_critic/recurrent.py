@@ -33,7 +33,7 @@ def block_values(model: Any, block: Batch, tail: Tail, device: str) -> tuple[Any
         device: Device of the network.
     """
 
-    def tensor(leaf: Any) -> Tensor:
+    def tensor(leaf: Tree) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(leaf)).to(device)
 
     with torch.inference_mode():

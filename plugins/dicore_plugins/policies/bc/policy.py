@@ -44,7 +44,7 @@ class CloningPolicy(ActorCriticPolicy):
 
     # ---- learn
 
-    def _forward_learn(self, data: Any, **settings: Any) -> Columns:  # type: ignore[override] # one update
+    def _forward_learn(self, data: Any, **settings: object) -> Columns:  # type: ignore[override] # one update
         """Runs one gradient update.
 
         Args:
@@ -94,7 +94,7 @@ class CloningPolicy(ActorCriticPolicy):
 
     # ---- collect
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> dict[str, Any]:
         columns = super()._process_transition(obs, output, timestep)
         return {key: columns[key] for key in ("obs", "action", "reward", "done")}
 
@@ -121,7 +121,7 @@ class BCPolicy(CloningPolicy):
         total = torch.lerp(loss, distilled, share)
         return {"total_loss": total, "bc_loss": loss, "distill_loss": distilled}
 
-    def _distilled(self, batch: Batch, output: Mapping[str, Any], mask: Any) -> Tensor:
+    def _distilled(self, batch: Batch, output: Mapping[str, Tree], mask: Tree) -> Tensor:
         """Computes the KL divergence from the expert's distribution to the policy's."""
         names = [name for name in DISTRIBUTION if name in output]
         missing = [name for name in names if name not in batch]

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore.errors import UsageError
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.imitation import bc_error
@@ -56,7 +56,7 @@ class BCOPolicy(FromDemonstrations, CloningPolicy):
         total = inverse_loss + cloning_loss
         return {"total_loss": total, "inverse_loss": inverse_loss, "bc_loss": cloning_loss}
 
-    def _mode_of(self, output: Mapping[str, Any], mask: Any) -> Any:
+    def _mode_of(self, output: Mapping[str, Tree], mask: Tree) -> Any:
         """Returns the most likely actions, as the network's distribution has them."""
         logit, mean = output.get("logit"), output.get("mean")
         args = None if mean is None else self._actions.within(mean.detach())
@@ -75,6 +75,6 @@ def _mean_of(chosen: Tensor) -> Tensor:
     return chosen * (len(chosen) / chosen.sum().clamp(min=1))
 
 
-def _best(logit: Tensor, mask: Any) -> Tensor:
+def _best(logit: Tensor, mask: Tree) -> Tensor:
     allowed = logit if mask is None else logit.masked_fill(mask == 0, -torch.inf)
     return allowed.detach().argmax(1)

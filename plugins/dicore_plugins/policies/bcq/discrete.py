@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore.errors import UsageError
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.imitation import bc_error
@@ -46,7 +46,7 @@ class DiscreteBCQPolicy(DQNPolicy):
             online = self._model.q(obs) if self._cfg.learn.double else next_q
             return dqn_td_target(next_q, *self._bridged(batch), self._model.likely(obs, online))
 
-    def _regulariser(self, q: Any, batch: Batch, weight: Tensor | None) -> Tensor:
+    def _regulariser(self, q: Tree, batch: Batch, weight: Tensor | None) -> Tensor:
         logit, mask = self._model.imitation(batch["obs"]), mask_of(batch["obs"])
         action = self._action_index(batch["action"]).reshape(-1)
         loss, _ = bc_error({"logit": logit}, action, weight, mask)

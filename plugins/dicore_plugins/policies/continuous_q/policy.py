@@ -112,7 +112,7 @@ class ContinuousQPolicy(Policy):
     def _optimizer_of(self, flat: Flat) -> Any:
         return optimizer_of(self._cfg.learn, flat)
 
-    def _forward_learn(self, data: Any, **_: Any) -> Columns:
+    def _forward_learn(self, data: Any, **_: object) -> Columns:
         """Runs one update of critics and actor.
 
         Args:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore_plugins.functional.offline import discrete_cql_error
 from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.cql.config import DiscreteCQLConfig
@@ -26,7 +26,7 @@ class DiscreteCQLPolicy(DQNPolicy):
     config_class: ClassVar[type[PolicyConfig]] = DiscreteCQLConfig
     _cfg: Any
 
-    def _regulariser(self, q: Any, batch: Batch, weight: Tensor | None) -> Tensor:
+    def _regulariser(self, q: Tree, batch: Batch, weight: Tensor | None) -> Tensor:
         index = self._action_index(batch["action"]).reshape(len(batch), -1)
         values = legal(q, batch["obs"])
         values = [values] if isinstance(values, Tensor) else values

@@ -13,7 +13,7 @@ Shapes: B samples, A dimensions, E Q networks, M actions of each kind.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -63,6 +63,6 @@ class CQLPolicy(SACPolicy):
         return by_state, log_density.view(3, samples, count).transpose(0, 1).flatten(1)
 
 
-def _repeated(obs: Tree, count: int) -> Any:
+def _repeated(obs: Tree, count: int) -> Tree:
     """Repeats each observation: [B * count, ...]."""
     return tree_map(lambda leaf: leaf.repeat_interleave(count, 0), obs)

@@ -11,7 +11,7 @@ from dicore.config.sections import PolicyConfig
 __all__ = ["DemonstrationsConfig", "two_buffers"]
 
 
-def two_buffers(share: float, **options: Any) -> dict[str, Any]:
+def two_buffers(share: float, **options: object) -> dict[str, Any]:
     """Returns the sections of a buffer of own steps and of one of demonstrations.
 
     Args:

@@ -18,7 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.imitation import large_margin_error
 from dicore_plugins.functional.samples import next_obs_of
@@ -51,7 +51,7 @@ class DQfDPolicy(FromDemonstrations, DQNPolicy):
             loss = loss + learn.margin_weight * self._margin_loss(q, action, batch)
         return loss, error, target if isinstance(target, Tensor) else target[0]
 
-    def _margin_loss(self, q: Any, action: Tensor, batch: Batch) -> Tensor:
+    def _margin_loss(self, q: Tree, action: Tensor, batch: Batch) -> Tensor:
         """Computes the mean over heads of the large-margin loss of the demonstrations."""
         several, demo, q = not isinstance(q, Tensor), batch["demo"], legal(q, batch["obs"])
         heads, taken = (q, action.unbind(1)) if several else ([q], [action.reshape(len(demo))])

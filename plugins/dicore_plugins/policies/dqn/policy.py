@@ -121,7 +121,7 @@ class DQNPolicy(Policy):
         """Returns the module, or the list of parameters, that the optimizer updates."""
         return model
 
-    def _forward_learn(self, data: Any, **_: Any) -> Columns:
+    def _forward_learn(self, data: Any, **_: object) -> Columns:
         """Runs one gradient update.
 
         Args:
@@ -179,7 +179,7 @@ class DQNPolicy(Policy):
         return loss, td_error, target if isinstance(target, torch.Tensor) else target[0]
 
     def _regulariser(
-        self, q: Any, batch: Batch, weight: torch.Tensor | None
+        self, q: Tree, batch: Batch, weight: torch.Tensor | None
     ) -> torch.Tensor | None:
         """Computes a further term of the loss from Q values [B, A], or one per head; None: none."""
 
@@ -278,7 +278,7 @@ class DQNPolicy(Policy):
         self._actor = getattr(self, "_actor", None) or self._make_actor()
         self._eval_model = model_wrap(self._acting(self._actor), "argmax_sample")
 
-    def _acting(self, actor: Any) -> Any:
+    def _acting(self, actor: Any) -> Tree:
         """Returns what computes the values for acting in one mode."""
         return actor
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, Columns, EnvBatch, State, StateDict, tree_map, tree_stack
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map, tree_stack
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
@@ -100,7 +100,7 @@ class DTPolicy(Policy):
         self._optimizer = optimizer_of(learn, self._flat)
         self._steps = for_updates(self._model.steps, learn, self._device)
 
-    def _forward_learn(self, data: Any, **_: Any) -> Columns:
+    def _forward_learn(self, data: Any, **_: object) -> Columns:
         """Runs one gradient update.
 
         Args:
@@ -138,7 +138,7 @@ class DTPolicy(Policy):
         self._optimizer.step(loss)
         return {"cur_lr": self._optimizer.learning_rate, "total_loss": loss.detach()}
 
-    def _error(self, output: Mapping[str, Tensor], action: Tensor, mask: Any) -> Tensor:
+    def _error(self, output: Mapping[str, Tensor], action: Tensor, mask: Tree) -> Tensor:
         """Computes the loss of each step: float32 [B, L]."""
         if "mean" in output:
             return (output["mean"].tanh() - action).square().mean(-1)
@@ -207,7 +207,7 @@ class DTPolicy(Policy):
         seen = history.seen(batch.env_id, batch.value, self._wanted())
         last = seen.pop("last")
 
-        def tensor(leaf: Any) -> Tensor:
+        def tensor(leaf: Tree) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(leaf)).to(self._device)
 
         with torch.inference_mode():
@@ -267,7 +267,7 @@ class DTPolicy(Policy):
         return found
 
 
-def _padded(leaf: Any, length: int) -> Any:
+def _padded(leaf: Tree, length: int) -> Tree:
     """Fills up [T, ...] with zeros to L steps."""
     missing = length - len(leaf)
     return (

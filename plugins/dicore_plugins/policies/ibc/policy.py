@@ -112,7 +112,7 @@ class _Search:
         rng = np.random.default_rng(0) if self._rng is None else self._rng
         count, width = cfg.candidates, cfg.model.action_shape
 
-        def drawn(values: Any) -> Tensor:
+        def drawn(values: Tree) -> Tensor:
             return torch.from_numpy(np.asarray(values, np.float32)).to(device)
 
         with torch.inference_mode():

@@ -31,7 +31,7 @@ class IMPALAPolicy(ActorCriticPolicy):
     _dropped: ClassVar[tuple[str, ...]] = DISTRIBUTION
     """Columns of a block that samples do not have."""
 
-    def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
         """Runs one update from sequences [B, T, ...]."""
         if batch["reward"].dim() != 2:
             shape = list(batch["reward"].shape)
@@ -47,7 +47,7 @@ class IMPALAPolicy(ActorCriticPolicy):
         return tree_map(as_rows, column)
 
     def _loss(
-        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
+        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: object
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
         learn, shape = self._cfg.learn, (-1, self._length)
         with torch.no_grad(), evaluating(self._switched):

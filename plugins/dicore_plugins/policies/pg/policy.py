@@ -28,7 +28,7 @@ class PGPolicy(ActorCriticPolicy):
         return samples
 
     def _loss(
-        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
+        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: object
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
         advantage, target = batch["advantage"], batch["target"]
         return a2c_error(log_prob, entropy, value, advantage, target, batch.get("weight")), {}

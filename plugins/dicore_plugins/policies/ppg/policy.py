@@ -46,7 +46,7 @@ class PPGPolicy(PPOPolicy):
         super()._init_learn()
         self._kept: list[Batch] = []
 
-    def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
         results = super()._updates(batch, **settings)
         kept = {key: batch[key] for key in ("obs", "target")}
         self._kept.append(Batch(tree_map(torch.clone, kept), len(batch)))

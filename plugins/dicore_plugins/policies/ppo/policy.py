@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, Tree
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.distributions import categorical_and_pull
 from dicore_plugins.functional.exploration import mask_of
@@ -57,7 +57,7 @@ class ClippedPolicy(ActorCriticPolicy):
         return parts, info._asdict()
 
     def _losses_and_slopes(
-        self, batch: Batch, output: Any, weights: Weights, settings: Mapping[str, Any]
+        self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, Any]
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
         learn, logit = self._cfg.learn, output.get("logit")
         special = learn.value_clip or learn.dual_clip or "weight" in batch or "mean" in output
@@ -87,7 +87,7 @@ class PPOPolicy(ClippedPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = PPOConfig
 
-    def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
         """Runs `epoch_per_collect` passes; fewer if the KL divergence exceeds `target_kl`."""
         learn = self._cfg.learn
         results: list[dict[str, Any]] = []

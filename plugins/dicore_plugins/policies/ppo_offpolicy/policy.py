@@ -19,7 +19,7 @@ class PPOOffPolicy(ClippedPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = PPOOffPolicyConfig
 
-    def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
         result = self._update(batch, **settings)
         assert result is not None
         return [result]

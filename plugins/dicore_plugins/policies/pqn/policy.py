@@ -48,7 +48,7 @@ class PQNPolicy(ActorCriticPolicy):
         learn = self._cfg.learn
         return {"learning_rate": (learn.learning_rate, learn.learning_rate_end)}
 
-    def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
         """Runs `epoch_per_collect` passes."""
         learn = self._cfg.learn
         return [

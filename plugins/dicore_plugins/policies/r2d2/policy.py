@@ -54,7 +54,7 @@ class R2D2Policy(DQNPolicy):
 
     # ---- acting
 
-    def _acting(self, actor: Any) -> Any:
+    def _acting(self, actor: Any) -> Tree:
         return model_wrap(actor, "hidden_state", save_prev_state=True)
 
     def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
@@ -83,7 +83,7 @@ class R2D2Policy(DQNPolicy):
         """Whether the buffer stores steps and makes the sequences."""
         return "state_keys" in self._cfg.other.replay_buffer
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Any) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> dict[str, Any]:
         columns = super()._process_transition(obs, output, timestep)
         state = output.get("prev_state")
         if state is None:  # a warm-up policy has none
@@ -252,7 +252,7 @@ def _detached(state: Tensor, where: Tensor) -> Tensor:
     return torch.where(where.unsqueeze(1), state.detach(), state)
 
 
-def _heads(logit: Any) -> list[Tensor]:
+def _heads(logit: Tree) -> list[Tensor]:
     return [logit] if isinstance(logit, Tensor) else list(logit)
 
 
@@ -270,7 +270,7 @@ def _factors(weight: Tensor | None, mask: Tensor | None, steps: int) -> Tensor |
     return factor if weight is None else factor * weight
 
 
-def _padded(leaf: Any, rows: int) -> Any:
+def _padded(leaf: Tree, rows: int) -> Tree:
     out = np.zeros((rows, *leaf.shape[1:]), leaf.dtype)
     out[: len(leaf)] = leaf
     return out

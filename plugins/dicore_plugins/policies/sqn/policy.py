@@ -79,7 +79,7 @@ class SQNPolicy(DQNPolicy):
             pairs = [both] if isinstance(both[0], Tensor) else list(zip(*both, strict=True))
             least = [torch.minimum(*pair) for pair in pairs]
             least = legal(least, obs)
-        masks: Any = [mask_of(obs)] * len(least)
+        masks: Tree = [mask_of(obs)] * len(least)
         if masks[0] is not None and not isinstance(both[0], Tensor):
             masks = masks_of(masks[0], len(least))
         for q, mask in zip(least, masks, strict=True):
@@ -93,7 +93,7 @@ class SQNPolicy(DQNPolicy):
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "temperature"]
 
-    def _forward_learn(self, data: Any, **kwargs: Any) -> Columns:
+    def _forward_learn(self, data: Any, **kwargs: object) -> Columns:
         """Runs one gradient update; see `DQNPolicy`. Also returns the `temperature`."""
         result = super()._forward_learn(data, **kwargs)
         return {**result, "temperature": self._model.log_temperature.detach().exp()[0]}
