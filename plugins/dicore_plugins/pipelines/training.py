@@ -433,7 +433,7 @@ class TrainingPipeline:
         final_eval = self._cfg.final_eval and not run.stop_requested
         final_eval = final_eval and not _was_finished(evaluator, run, train_iter, env_step)
         if evaluator is not None and not stopped and final_eval:
-            if text := _about_last_evaluation(parts, env_step):
+            if text := _about_last_evaluation(parts, run, env_step):
                 run.log.log_text(text)
             save = lambda name: run.save_best(evaluator.best_return)  # noqa: E731
             annealed = eval_kwargs(parts.policy.command_mode.get_setting_eval, train_iter, env_step)
@@ -494,7 +494,7 @@ def _log(run: Run, text: str) -> None:
     run.log.log_text(text, channel="serial")
 
 
-def _about_last_evaluation(parts: Parts, env_step: int) -> str:
+def _about_last_evaluation(parts: Parts, run: Run, env_step: int) -> str:
     """Returns what the last evaluation takes, and how to do without; "" if that is little."""
     episodes, last = (
         parts.cfg.env.n_evaluator_episode,
@@ -506,7 +506,7 @@ def _about_last_evaluation(parts: Parts, env_step: int) -> str:
     steps = episodes * env_step / (ended or running)
     if last is not None:
         steps = last.statistics.get("envstep_count", steps)
-    if steps < max(env_step / 2, _LITTLE_S * env_step / max(parts.run.clock.seconds, 1e-9)):
+    if steps < max(env_step / 2, _LITTLE_S * env_step / max(run.clock.seconds, 1e-9)):
         return ""
     about = "about" if ended or last is not None else "more than"
     return (

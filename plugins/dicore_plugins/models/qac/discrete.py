@@ -6,13 +6,17 @@ Shapes: B observations, A actions, E Q networks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from dicore_plugins.models.encoders.mlp import Array, applies
 from dicore_plugins.models.qac.config import DiscreteSACModelConfig
 from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["DiscreteQAC"]
 
@@ -40,7 +44,7 @@ class DiscreteQAC(ActorQNet):
         actions = count_of(action_shape, "action_shape", "actions")
         super().__init__(obs_shape, (actions, 0, actions), **{"num_critics": 2, **form})
 
-    def both(self, obs: Any) -> dict[str, Tensor]:
+    def both(self, obs: Tree) -> dict[str, Tensor]:
         """Computes the logits of the actions, and their Q values.
 
         Args:
@@ -51,15 +55,15 @@ class DiscreteQAC(ActorQNet):
         """
         return {**self.policy(obs), **self.critic_of(obs)}
 
-    def critic_of(self, obs: Any, action: None = None) -> dict[str, Tensor]:
+    def critic_of(self, obs: Tree, action: None = None) -> dict[str, Tensor]:
         """Computes `q_value` float32 [B, E, A] of all actions, whatever the action."""
         return {"q_value": self.q(obs).transpose(0, 1)}
 
-    def policy(self, obs: Any) -> dict[str, Tensor]:
+    def policy(self, obs: Tree) -> dict[str, Tensor]:
         """Computes `logit` only."""
         return {"logit": self.actor.forward(self.encode.forward(obs))}
 
-    def q(self, obs: Any, *, frozen: bool = False) -> Tensor:
+    def q(self, obs: Tree, *, frozen: bool = False) -> Tensor:
         """Computes the Q values of all actions: float32 [E, B, A].
 
         Args:

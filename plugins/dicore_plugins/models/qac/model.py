@@ -6,7 +6,7 @@ Shapes: B observations, K ready environments, A dimensions of an action, E Q net
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,10 @@ from dicore_plugins.models.modes import ActorWithQ
 from dicore_plugins.models.qac.config import QACConfig
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
+
+if TYPE_CHECKING:
+    from dicore.data import Columns, Tree
+
 
 LOG_STD = (-20.0, 2.0)
 """Range of log standard deviations."""
@@ -105,7 +109,7 @@ class QAC(ActorWithQ):
     def obs_norm(self) -> RunningNorm | None:
         return self.encode.norm
 
-    def both(self, obs: Any) -> dict[str, Tensor]:
+    def both(self, obs: Tree) -> dict[str, Tensor]:
         """Computes the distribution of actions, and the Q values of its squashed mean.
 
         Args:
@@ -118,11 +122,11 @@ class QAC(ActorWithQ):
         output = self.policy(obs)
         return {**output, **self.critic_of(obs, output["mean"].tanh())}
 
-    def critic_of(self, obs: Any, action: Tensor) -> dict[str, Tensor]:
+    def critic_of(self, obs: Tree, action: Tensor) -> dict[str, Tensor]:
         """Computes `q_value` float32 [B, E] of actions [B, A] in [-1, 1]."""
         return {"q_value": self.q(obs, action).T}
 
-    def policy(self, obs: Any) -> dict[str, Tensor]:
+    def policy(self, obs: Tree) -> dict[str, Tensor]:
         """Computes `mean` and `log_std` only."""
         x = self.actor.forward(self.encode.forward(obs))
         if self._in_parts:
@@ -135,7 +139,7 @@ class QAC(ActorWithQ):
         mean, log_std = x.chunk(2, -1)
         return {"mean": mean, "log_std": log_std.clamp(*LOG_STD)}
 
-    def outputs(self, obs: Any, action: Tensor, *, frozen: bool = False) -> Tensor:
+    def outputs(self, obs: Tree, action: Tensor, *, frozen: bool = False) -> Tensor:
         """Computes the outputs of the Q networks for actions in [-1, 1]: float32 [E, B, N].
 
         Args:
@@ -148,7 +152,7 @@ class QAC(ActorWithQ):
             features = features.expand(len(action), -1, -1)
         return self.critic.forward(torch.cat((features, action), -1), frozen=frozen)
 
-    def q(self, obs: Any, action: Tensor, *, frozen: bool = False) -> Tensor:
+    def q(self, obs: Tree, action: Tensor, *, frozen: bool = False) -> Tensor:
         """Computes the Q values of actions in [-1, 1]: float32 [E, B]; see `outputs`."""
         return self.expected(self.outputs(obs, action, frozen=frozen))
 
@@ -163,7 +167,7 @@ class QAC(ActorWithQ):
         return type(self) is QAC and plain and all(each.differentiable() for each in parts)
 
     @torch.no_grad()
-    def policy_and_pull(self, obs: Any) -> tuple[dict[str, Tensor], Callable[..., None]]:
+    def policy_and_pull(self, obs: Tree) -> tuple[dict[str, Tensor], Callable[..., None]]:
         """Computes `policy` without a graph, and how gradients flow back to the actor.
 
         Returns:
@@ -182,7 +186,7 @@ class QAC(ActorWithQ):
         return {"mean": mean, "log_std": log_std}, pull
 
     @torch.no_grad()
-    def q_and_pull(self, obs: Any, action: Tensor) -> tuple[Tensor, Callable[..., Any]]:
+    def q_and_pull(self, obs: Tree, action: Tensor) -> tuple[Tensor, Callable[..., Any]]:
         """Computes `q` without a graph, and how gradients flow back.
 
         Returns:
@@ -209,7 +213,7 @@ class QAC(ActorWithQ):
         if actor is None or self._in_parts:
             return actor
 
-        def forward(x: Array) -> dict[str, Any]:
+        def forward(x: Array) -> Columns:
             x = actor(x)
             if not self.stochastic:
                 return {"mean": x}
@@ -307,7 +311,7 @@ def act_by(
     if forward is None:
         return None
 
-    def act(obs: Any) -> Any:
+    def act(obs: Tree) -> Any:
         nonlocal forward, pointers
         now = [each.data_ptr() for each in firsts]
         if now != pointers:

@@ -6,7 +6,7 @@ Shapes: B observations, F features, A dimensions of an action, E Q networks, Z l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,10 @@ from torch import Tensor, nn
 from dicore_plugins.models.encoders.mlp import MLP
 from dicore_plugins.models.qac.config import BCQModelConfig, IQLModelConfig
 from dicore_plugins.models.qac.model import QAC
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 
 __all__ = ["BCQNet", "IQLNet"]
 
@@ -34,11 +38,11 @@ class IQLNet(QAC):
         activation = options.get("activation", "relu")
         self.value = MLP(sizes, activation, initial_weights="uniform")
 
-    def both(self, obs: Any) -> dict[str, Tensor]:
+    def both(self, obs: Tree) -> dict[str, Tensor]:
         """Computes the outputs of `QAC`, and `value`, V(s), float32 [B]."""
         return {**super().both(obs), "value": self.v(obs)}
 
-    def v(self, obs: Any) -> Tensor:
+    def v(self, obs: Tree) -> Tensor:
         """Computes V(s): float32 [B]."""
         return self.value.forward(self.encode.forward(obs)).squeeze(-1)
 
@@ -89,7 +93,7 @@ class BCQNet(QAC):
         drawn = torch.randn(n_candidate, self.latent).clamp(-0.5, 0.5)
         self.register_buffer("candidates", drawn)
 
-    def both(self, obs: Any) -> dict[str, Tensor]:
+    def both(self, obs: Tree) -> dict[str, Tensor]:
         """Chooses the action with the largest first Q value among those of `candidates`.
 
         Returns:
@@ -119,7 +123,7 @@ class BCQNet(QAC):
         change = torch.tanh(self.actor.forward(torch.cat((features, action), -1)))
         return (action + self.perturbation * change).clamp(-1.0, 1.0)
 
-    def policy(self, obs: Any) -> dict[str, Tensor]:
+    def policy(self, obs: Tree) -> dict[str, Tensor]:
         """Computes `action` only; see `both`."""
         return {"action": self.both(obs)["action"]}
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dicore.data import tree_map
+from dicore.data import Columns, Tree, tree_map
 from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.mlp import (
     MLP,
@@ -154,8 +154,8 @@ class VAC(nn.Module):
         return self.encode.norm
 
     def forward(
-        self, obs: Any, hidden: Tensor | None = None, mode: Mode = "compute_actor_critic"
-    ) -> dict[str, Any]:
+        self, obs: Tree, hidden: Tensor | None = None, mode: Mode = "compute_actor_critic"
+    ) -> Columns:
         """Computes the distribution of actions and the value.
 
         Args:
@@ -194,7 +194,7 @@ class VAC(nn.Module):
         plain = own and self.rnn is None and not self.encode.learned and not _hooked(self)
         return plain and all(isinstance(each, MLP) and each.differentiable() for each in parts)
 
-    def forward_and_pull(self, obs: Any) -> tuple[dict[str, Any], Callable[..., None]]:
+    def forward_and_pull(self, obs: Tree) -> tuple[dict[str, Any], Callable[..., None]]:
         """Computes `forward` and returns how gradients flow back, without a graph of the layers.
 
         Args:
@@ -233,7 +233,7 @@ class VAC(nn.Module):
         return output, pull
 
     def unroll(
-        self, obs: Any, hidden: Tensor | None = None, end: Tensor | None = None
+        self, obs: Tree, hidden: Tensor | None = None, end: Tensor | None = None
     ) -> dict[str, Any]:
         """Computes distributions and values of sequences, with the recurrent layer.
 
@@ -254,7 +254,7 @@ class VAC(nn.Module):
         outputs = tree_map(lambda leaf: leaf.unflatten(0, shape), outputs)
         return {**outputs, "hidden": found.state, "ended": found.ended}
 
-    def _trunk(self, obs: Any) -> Tensor:
+    def _trunk(self, obs: Tree) -> Tensor:
         encode, encoder = self._parts[:2]
         x: Tensor = encode.forward(obs)
         return x if encoder is None else encoder.forward(x)
@@ -267,7 +267,7 @@ class VAC(nn.Module):
             output["value"] = self._scaled(critic.forward(x))
         return output
 
-    def v(self, obs: Any) -> Tensor:
+    def v(self, obs: Tree) -> Tensor:
         """Computes only the `value` of `forward`; module hooks do not run."""
         if self.rnn is not None:
             value: Tensor = self.forward(obs, mode="compute_critic")["value"]
@@ -280,7 +280,7 @@ class VAC(nn.Module):
         norm, value = self.value_norm, value.squeeze(1)
         return value if norm is None else torch.addcmul(norm.mean, value, norm.std)
 
-    def _distribution(self, x: Any) -> dict[str, Any]:
+    def _distribution(self, x: Tree) -> dict[str, Any]:
         cut = self._discrete
         if cut is not None:
             mean = x[:, cut:]
@@ -311,7 +311,7 @@ class VAC(nn.Module):
         first = next(self.parameters())
         pointer = first.data_ptr()
 
-        def act(obs: Any) -> dict[str, Any]:
+        def act(obs: Tree) -> dict[str, Any]:
             nonlocal views, pointer
             if first.data_ptr() != pointer:
                 views, pointer = self._views(), first.data_ptr()
@@ -330,7 +330,7 @@ class VAC(nn.Module):
         log_std = None if self.log_std is None else self.log_std.detach().numpy()
         cuts = None if self.sizes is None else np.cumsum(self.sizes)[:-1].tolist()
 
-        def forward(obs: Any) -> dict[str, Any]:
+        def forward(obs: Tree) -> Columns:
             x = encode(obs)
             x = head(x if trunk is None else trunk(x))
             if log_std is not None and self._discrete is not None:
@@ -342,7 +342,7 @@ class VAC(nn.Module):
 
         return forward
 
-    def _act_by_torch(self, obs: Any, device: torch.device) -> dict[str, Any]:
+    def _act_by_torch(self, obs: Tree, device: torch.device) -> dict[str, Any]:
         with torch.inference_mode():
             tensors = tree_map(lambda leaf: torch.from_numpy(np.array(leaf)).to(device), obs)
             output = self.forward(tensors, mode="compute_actor")
@@ -363,7 +363,7 @@ def _array(leaf: Tensor) -> Array:
     return array
 
 
-def _count(obs: Any) -> int:
+def _count(obs: Tree) -> int:
     """Returns the number of observations, K."""
     while isinstance(obs, dict | list | tuple):
         obs = next(iter(obs.values())) if isinstance(obs, dict) else obs[0]
