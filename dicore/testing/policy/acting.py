@@ -10,6 +10,7 @@ import numpy as np
 from dicore.data import Batch, EnvBatch, tree_map, tree_row, tree_stack
 from dicore.data.tree import stack, tree_len
 from dicore.errors import ContractError
+from dicore.interfaces.columns import column_problems
 from dicore.run.random import ambient_streams
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.policy.play import (
@@ -166,6 +167,14 @@ class ActingChecks(PolicyChecks):
         for key, column in self.transition(policy, 6).items():
             for path, leaf in leaves_of(column, key):
                 expect(np.shape(leaf)[:1] == (6,), f"'{path}' of 6 environments: {np.shape(leaf)}")
+
+    def test_columns_are_as_declared(self) -> None:
+        """Transitions and samples have the dtypes and shapes of `dicore.interfaces.columns`."""
+        policy = self.make()
+        declared = getattr(policy, "columns", None)
+        columns = {key: tree_map(array, each) for key, each in self.transition(policy, 4).items()}
+        problems = column_problems(columns, declared, axes=1)
+        expect(not problems, f"process_transition: {'; '.join(problems)}")
 
     def test_truncation_is_not_terminal(self) -> None:
         """`done` of a transition is True for terminated, not for truncated episodes."""

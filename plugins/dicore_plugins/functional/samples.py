@@ -131,6 +131,11 @@ def _flat(columns: Columns, steps: int) -> Batch:
     return samples[np.flatnonzero(valid)]
 
 
+def weight_of(batch: Batch, *, sampled: bool) -> Any:
+    """Returns the factors of the losses, float32 [B], or None: `weight`, else `IS` if `sampled`."""
+    return batch.get("weight", batch.get("IS") if sampled else None)
+
+
 def as_rows(leaf: Tree) -> Tree:
     """Flattens [T, N, ...], an array or a tensor, to [T * N, ...]; items may have no numbers."""
     steps, envs, *item = leaf.shape

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,10 @@ from dicore.data.tree import is_tensor
 from dicore.errors import DicoreError, ModeError, SchemaError, UsageError
 from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode, Tail
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
+
+if TYPE_CHECKING:
+    from dicore.interfaces.columns import Column
+
 
 FIELDS = ("learn", "collect", "eval", "command")
 
@@ -76,6 +80,8 @@ class Policy:
     config_class: ClassVar[type[PolicyConfig]] = PolicyConfig
     fields: ClassVar[tuple[str, ...]] = FIELDS
     """Names of the modes; a subclass adds its own, and returns each by `mode(…)`."""
+    columns: ClassVar[tuple[Column, ...] | None] = None
+    """Own columns of its transitions, see `dicore.interfaces.columns`; None: not declared."""
     _like: Any = None
     """The collect mode whose samples have the same columns, if it stands in for one."""
 

@@ -215,6 +215,11 @@ def ends(self: Any, obs: Any, output: Any, timestep: TimestepBatch) -> dict[str,
     return {**columns, "done": timestep.done}
 
 
+def counted_done(self: Any, obs: Any, output: Any, timestep: TimestepBatch) -> dict[str, Any]:
+    columns = GoodPolicy.process_transition(self, obs, output, timestep)
+    return {**columns, "done": timestep.terminated.astype(np.int64)}
+
+
 def as_list(self: Any, block: Batch, tail: Tail) -> Any:
     return GoodPolicy.get_train_sample(self, block, tail).rows()
 
@@ -281,6 +286,7 @@ FAULTS: list[Fault] = [
     ("eval_is_deterministic", {"evaluate": explores}),
     ("eval_uses_no_random_numbers", {"evaluate": draws_idly}),
     ("transitions_are_columns", {"process_transition": one_row}),
+    ("columns_are_as_declared", {"process_transition": counted_done}),
     ("truncation_is_not_terminal", {"process_transition": ends}),
     ("get_train_sample_returns_samples", {"get_train_sample": as_list}),
     ("invalid_rows_give_no_samples", {"get_train_sample": invalid_too}),

@@ -27,7 +27,7 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.distributional import quantile_target
 from dicore_plugins.functional.losses import check_shapes
-from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
+from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions, weight_of
 from dicore_plugins.functional.td import bridged
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.models.qac.model import QAC
@@ -132,7 +132,7 @@ class ContinuousQPolicy(Policy):
         norm = getattr(self._model, "obs_norm", None)
         if norm is not None:
             norm.update(self._model.encode.vector(batch["obs"]))
-        weight = batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None)
+        weight = weight_of(batch, sampled=self._cfg.priority_IS_weight)
         loss, priority, value = self._update_critic(batch, weight)
         self._update_count += 1
         return {

@@ -25,7 +25,7 @@ from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
-from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
+from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions, weight_of
 from dicore_plugins.functional.td import bridged, by_head, dqn_td_target, legal, nstep_td_error
 from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.models.dqn.model import DQN
@@ -141,7 +141,7 @@ class DQNPolicy(Policy):
         if self._noisy:
             self._model.reset_noise()
             self._target_model.reset_noise()
-        weight = batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None)
+        weight = weight_of(batch, sampled=self._cfg.priority_IS_weight)
         loss, priority, target = self._loss(batch, weight)
         if learn.learning_rate_end < 1:
             self._optimizer.learning_rate = self._decayed_rate()
