@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.models.shapes import (
@@ -13,6 +13,10 @@ from dicore_plugins.models.shapes import (
     obs_shape_option,
     obs_shape_problem,
 )
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel
+    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
@@ -89,7 +93,7 @@ class QACConfig(ActorQModelConfig):
         if self.fixed_std and (self.gsde or not self.stochastic):
             yield "fixed_std", "needs a stochastic actor without gsde"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
 
         Raises:
@@ -133,7 +137,7 @@ class CrossQModelConfig(QACConfig):
             if self.get(name):
                 yield name, "is not available with batch renormalisation; set it to False"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.qac.model import QAC
 
@@ -147,7 +151,7 @@ class TQCModelConfig(QACConfig):
     num_critics: int = option(2, "number of networks of quantiles", ge=1)
     num_quantiles: int = option(25, "number of quantiles of each network", ge=1)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.qac.distributional import QuantileQAC
 
@@ -172,7 +176,7 @@ class D4PGModelConfig(QACConfig):
         if self.v_min >= self.v_max:
             yield "v_min", f"must be < v_max = {self.v_max}, got {self.v_min}"
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.qac.distributional import CategoricalQAC
 
@@ -188,7 +192,7 @@ class IQLModelConfig(QACConfig):
     )
     log_std_init: float = option(-0.5, "initial log standard deviation of actions")
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""
         from dicore_plugins.models.qac.offline import IQLNet
 
@@ -218,7 +222,7 @@ class BCQModelConfig(ActorQModelConfig):
         le=2,
     )
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
 
         Raises:
@@ -249,7 +253,7 @@ class DiscreteSACModelConfig(ActorQModelConfig):
         yield from super().check()
         yield from mask_problems(self)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
 
         Raises:
@@ -287,7 +291,7 @@ class PDQNModelConfig(ActorQModelConfig):
         if problem := args_mask_problem(self.args_mask, self.action_shape, self.args_shape):
             yield "args_mask", problem
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
 
         Raises:

@@ -54,6 +54,7 @@ class PDQN(ActorQNet):
         if problem := args_mask_problem(args_mask, actions, args):
             raise ConfigError(f"model.args_mask {problem}")
         mask = None if args_mask is None else torch.tensor(args_mask, dtype=torch.float32)
+        self.args_mask: Tensor | None
         self.register_buffer("args_mask", mask, persistent=False)
 
     def both(self, obs: Any) -> dict[str, Tensor]:
