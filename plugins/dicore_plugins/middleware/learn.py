@@ -14,23 +14,24 @@ import numpy as np
 
 from dicore.data import Batch, Tree
 from dicore.errors import UsageError
-from dicore.interfaces.buffer import IBuffer
 from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware
 from dicore.task.middleware import Role
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.policy import IPolicy
     from dicore.interfaces.reward_model import IRewardModel
     from dicore.run import Run
+
+    Source = IBuffer | Sequence[tuple[IBuffer, float]] | Mapping[str, IBuffer]
 
 
 _DATA_LOG = logging.getLogger("dicore.data")
 _LOG = logging.getLogger("dicore.learn")
 
 Settings = Callable[[Mapping[str, Any]], dict[str, Any]]
-Source = IBuffer | Sequence[tuple[IBuffer, float]] | Mapping[str, IBuffer]
 
 
 def data_pusher(

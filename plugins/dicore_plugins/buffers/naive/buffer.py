@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,11 +24,13 @@ from dicore.errors import (
     SchemaError,
     UsageError,
 )
-from dicore.interfaces.buffer import IDataset, Refused
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.ring import MUCH, IntArray, Ring
+
+if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IDataset, Refused
 
 _LOG = logging.getLogger("dicore.buffer")
 _SAMPLES = ("columns", "cursor", "push_count", "frames", "mass", "held")
@@ -218,6 +220,8 @@ class NaiveReplayBuffer:
         replace: bool = False,
     ) -> list[Row] | Refused:
         """Draws like `sample_batch`, and returns the samples as a list of dicts (copies)."""
+        from dicore.interfaces.buffer import Refused
+
         drawn = self.sample_batch(
             batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
         )
