@@ -89,8 +89,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-tools": {
         "api": (
             "Agent build check_request code_state collect_demo_data collect_episodic_demo_data "
-            "draw eval evaluate find_policy get load_demo_data meant_option probe_imports "
-            "record_env requeue requeued run_series train_seeds without_missing"
+            "config_of_di_engine draw eval evaluate find_policy get load_demo_data meant_option "
+            "probe_imports record_env requeue requeued run_series system_of_di_engine train_seeds "
+            "without_missing"
         ),
         "command": (
             "benchmark catalogue check collect completion config doctor enjoy eval export "

@@ -191,12 +191,3 @@ def _stateful(env: Any) -> list[Any]:
             layers.append(layer)
         layer = vars(layer).get("env") if hasattr(layer, "__dict__") else None
     return layers
-
-
-def has_old_info(env: Any) -> bool:
-    """Returns whether an environment has the older `info()`, which takes no arguments."""
-    try:
-        inspect.signature(env.info).bind()
-    except (AttributeError, TypeError, ValueError):
-        return False
-    return True

@@ -23,10 +23,10 @@ from dicore_plugins.env_managers.adapt import (
     Adapted,
     StatefulLayers,
     adapt,
-    has_old_info,
     innermost,
 )
 from dicore_plugins.env_managers.faults import described
+from dicore_plugins.env_managers.observations import has_old_info
 
 if TYPE_CHECKING:
     from dicore.data import State, Tree

@@ -5,6 +5,7 @@ Shapes: K environments, `...` one observation.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import warnings
 from collections import deque
@@ -455,3 +456,12 @@ def obs_buffers_of(storage: Any, env_num: int, *, debug: bool) -> ObsBuffers | N
     Allocating a small block costs no more than copying it into an existing one.
     """
     return ObsBuffers(storage, env_num, debug=debug) if storage.large or debug else None
+
+
+def has_old_info(env: Any) -> bool:
+    """Returns whether an environment has the older `info()`, which takes no arguments."""
+    try:
+        inspect.signature(env.info).bind()
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return True

@@ -132,7 +132,7 @@ _SPACES = {"observation_space": "obs_space", "action_space": "act_space",
 
 def _space(env: Any, name: str) -> Any:
     """Returns a space of an environment, or what its older `info()` returns for it."""
-    from dicore_plugins.env_managers.adapt import has_old_info
+    from dicore_plugins.env_managers.observations import has_old_info
 
     space = getattr(env, name, None)
     if space is None and has_old_info(env):

@@ -73,7 +73,7 @@ class StepCollector:
         if random_collect_size is None:
             random_collect_size = collect.get("random_collect_size", 0)
         self._warm_up = random_collect_size
-        self._told, self._train_iter = time.monotonic(), 0
+        self._told, self._told_iter = time.monotonic(), 0
         self._task: Any = None
         self._executor: Any = None
         self._acting: Any = None
@@ -107,7 +107,7 @@ class StepCollector:
             self._task = None
         if self._acting is not None:
             self._acting.adopt(self._executor.version(ctx))
-        self._train_iter = ctx.train_iter
+        self._told_iter = ctx.train_iter
         missing = self._missing_warm_up()
         if missing > 0:
             data = self._collect_randomly(missing)
@@ -165,7 +165,7 @@ class StepCollector:
             if now - self._told > _TELL_S:
                 self._told = now
                 self._run.log.log_progress(
-                    env_step=self.collector.envstep, train_iter=self._train_iter
+                    env_step=self.collector.envstep, train_iter=self._told_iter
                 )
         if self._executor is not None and self._executor.cancelled:
             return True

@@ -117,7 +117,7 @@ def test_a_bad_trial_is_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
     import optuna
 
     monkeypatch.setattr(optuna.trial.Trial, "should_prune", lambda trial: trial.number == 1)
-    rows = found(tune(plan(trials=2)))
+    rows = found(tune(plan(trials=2, max_env_step=600)))
     assert [row.complete for row in rows] == [True, False]
     assert rows[1].env_step < rows[0].env_step
 
