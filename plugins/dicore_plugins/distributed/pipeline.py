@@ -41,6 +41,16 @@ class _Elsewhere:
 
     spec: EnvSpec
 
+    @property
+    def observation_space(self) -> Any:
+        """Of one environment."""
+        return self.spec.observation
+
+    @property
+    def action_space(self) -> Any:
+        """Of one environment."""
+        return self.spec.action
+
 
 class ParallelParts(Parts):
     """The parts of a training whose collectors and evaluator are processes of their own."""
