@@ -16,7 +16,6 @@ import torch
 from dicore.config import bind, compile_config
 from dicore.interfaces.env import EnvSpec
 from dicore.run.random import seed_everything
-from dicore_contrib_envs.presets_continuous import PENDULUM_TD3
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager, get_vec_env_setting
@@ -33,7 +32,7 @@ def main(
 ) -> Any:
     torch.set_num_threads(1)  # one thread is fastest for small networks
     seed_everything(seed)
-    compiled = compile_config(PENDULUM_TD3, seed=seed, overrides=overrides)
+    compiled = compile_config(preset="pendulum_td3", seed=seed, overrides=overrides)
 
     env_fn, collector_cfg, evaluator_cfg = get_vec_env_setting(compiled.cfg.env)
     collector_env = BaseEnvManager([lambda c=c: env_fn(c) for c in collector_cfg])

@@ -92,7 +92,7 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
         (
             "steps", "total_steps", "max_steps", "env_steps", "num_env_steps", "timesteps",
             "n_timesteps", "num_timesteps", "total_timesteps", "max_timesteps",
-            "episodes", "num_episodes", "n_episodes", "max_episodes",
+            "episodes", "num_episodes", "max_episodes",
         ),
         ("pipeline.max_env_step",),
     ),

@@ -427,6 +427,7 @@ def test_the_folder_of_ray_is_short_and_for_this_user_only(
         raise OSError
 
     runtime.import_ray()
+    monkeypatch.setattr("ray.is_initialized", lambda: False)  # other tests may have begun one
     monkeypatch.setattr("ray.init", init)
     monkeypatch.setattr(runtime, "_ATTEMPTS", 1)
     with pytest.raises(DicoreError, match="Ray does not start"):

@@ -391,7 +391,7 @@ def test_a_config_that_may_only_name_runs_no_hook_of_a_file(
     (tmp_path / "evil.py").write_text("import pathlib; pathlib.Path('ran').touch()")
     hook = json.dumps([{"type": "./evil.py:Hook"}])
     overrides = [f"policy.learn.learner.hook={hook}"]
-    with pytest.raises(ConfigError, match=r"learner\.hook\[0\]\.type: .* --names-only .* forbids"):
+    with pytest.raises(ConfigError, match=r"learner\.hook\[0\]\.type: .* --names-only forbids"):
         compile_config(SMALL, overrides=overrides, names_only=True)
     assert not (tmp_path / "ran").exists()
 
