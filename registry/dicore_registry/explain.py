@@ -246,10 +246,15 @@ def nearest(name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> s
         score = _likeness(wanted, _word(each), max(_CUTOFF, best_score - _BONUS))
         if score >= _CUTOFF and score + _BONUS > best_score:
             best, best_score = each, score + _BONUS
-    for path in elsewhere if not best or len(wanted[0]) > _SHORT else ():
-        score = _likeness(wanted, _last(path), max(_CUTOFF_ELSEWHERE, best_score))
+    size, bag = len(wanted[0]), wanted[1]
+    least = max(_CUTOFF_ELSEWHERE, best_score)
+    for path in elsewhere if not best or size > _SHORT else ():
+        other = _last(path)
+        if 2 * (bag & other[1]).bit_count() < least * (size + len(other[0])):
+            continue  # most paths: a call for each would take most of the time
+        score = _likeness(wanted, other, least)
         if score >= _CUTOFF_ELSEWHERE and score > best_score:
-            best, best_score = path, score
+            best, best_score, least = path, score, max(_CUTOFF_ELSEWHERE, score)
     if not best and 1 < len(wanted[0]) <= _MOST_INITIALS:  # `lr`, or `lrr`
         short = {wanted[0], *(wanted[0][:i] + wanted[0][i + 1 :] for i in range(2, len(wanted[0])))}
         return next((each for each in (*known, *elsewhere) if _initials(each) in short), "")
