@@ -37,6 +37,7 @@ def pairs() -> Iterator[tuple[Any, Any]]:
         vector,
         Dict(vector=vector, category=Discrete(3)),
         Box(0, 255, (4, 84, 84), np.uint8),
+        Box(0, 255, (84, 84, 3), np.uint8),
     ):
         yield from ((observation, action) for action in actions)
 

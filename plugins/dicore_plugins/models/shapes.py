@@ -53,7 +53,8 @@ conv_option = partial(
 
 def shape_problems(model: Any) -> Iterator[tuple[str, str]]:
     """Yields (option, problem) for shapes of a model's section; missing ones are bound later."""
-    if model.obs_shape is not None and (problem := obs_shape_problem(model.obs_shape, model.conv)):
+    shape = model.obs_shape
+    if shape is not None and (problem := obs_shape_problem(shape, model.conv, True)):
         yield "obs_shape", problem
     if model.action_shape is not None and (problem := action_shape_problem(model.action_shape)):
         yield "action_shape", problem
@@ -85,15 +86,18 @@ def mask_problems(model: Any) -> Iterator[tuple[str, str]]:
         )
 
 
-def obs_shape_problem(shape: ObsShape | None, conv: str = "auto") -> str | None:
+def obs_shape_problem(
+    shape: ObsShape | None, conv: str = "auto", channels_last: bool = False
+) -> str | None:
     """Returns what is wrong with the shape of one observation, or None.
 
-    Vectors are an int or a 1-tuple, images a 3-tuple (channels, height, width), or with at most 4
-    channels (height, width, channels).
+    Vectors are an int or a 1-tuple, images a 3-tuple (channels, height, width).
 
     Args:
         shape: The shape.
         conv: Name of the CNN for images.
+        channels_last: The network moves channels from the last axis to the first, as those of
+            dicore do, so (height, width, channels) with at most 4 channels is right too.
     """
     if shape is None:
         return "is missing; set it (a run reads it from the env)"
@@ -104,6 +108,11 @@ def obs_shape_problem(shape: ObsShape | None, conv: str = "auto") -> str | None:
         return (
             "must be an int or 1-tuple (vector, for an MLP) or a 3-tuple (image, for a CNN),"
             f" got {shape!r}"
+        )
+    if len(sizes) == 3 and not channels_last and channels_first(sizes) != sizes:
+        return (
+            f"must be (channels, height, width), got {shape!r}; env.env_wrapper=obs_transpose moves"
+            " the channels to the front"
         )
     if len(sizes) == 3 and min(channels_first(sizes)[1:]) < SMALLEST[conv]:
         return (
@@ -177,7 +186,7 @@ def observation_options(space: Any, conv: str = "auto") -> dict[str, Any]:
     if not count:
         raise _no_numbers(space)
     as_image = len(sides) == 3 and (
-        obs_shape_problem(sides, conv) is None or count > _MOST_FLATTENED
+        obs_shape_problem(sides, conv, True) is None or count > _MOST_FLATTENED
     )
     return {"model.obs_shape": sides if as_image else count}
 
@@ -235,7 +244,7 @@ def _leaf(space: Any, keys: tuple[str | int, ...], conv: str) -> Part:
         if getattr(space, "shape", None) is None:
             raise _no_numbers(space)
         sides = tuple(int(size) for size in space.shape)
-        as_image = len(sides) == 3 and obs_shape_problem(sides, conv) is None
+        as_image = len(sides) == 3 and obs_shape_problem(sides, conv, True) is None
         return keys, math.prod(sides), (), sides if as_image else ()
     import numpy as np
 

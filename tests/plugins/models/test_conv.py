@@ -55,7 +55,8 @@ def test_images_that_a_chosen_cnn_takes_are_not_flattened() -> None:
     space = Box(0, 1, (4, 10, 10), np.uint8)
     assert observation_options(space)["model.obs_shape"] == 400
     assert observation_options(space, "small")["model.obs_shape"] == (4, 10, 10)
-    assert obs_shape_problem((10, 10, 4), "small") is None
+    assert "obs_transpose" in str(obs_shape_problem((10, 10, 4), "small"))
+    assert obs_shape_problem((10, 10, 4), "small", channels_last=True) is None
     assert "height and width >= 8" in str(obs_shape_problem((3, 7, 7), "impala"))
     problems = list(DQNModelConfig(obs_shape=(4, 20, 20), conv="nature", action_shape=2).check())
     assert problems[0][0] == "obs_shape"

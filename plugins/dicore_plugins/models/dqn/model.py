@@ -296,7 +296,7 @@ def _shapes(
         ConfigError: a shape is unsupported or missing; the message names both.
     """
     problems = {
-        "obs_shape": obs_shape_problem(obs_shape, conv),
+        "obs_shape": obs_shape_problem(obs_shape, conv, True),
         "action_shape": action_shape_problem(action_shape),
     }
     if any(problems.values()):

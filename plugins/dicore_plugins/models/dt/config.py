@@ -49,7 +49,9 @@ class DTModelConfig(ComponentConfig):
         """Yields what the network does not support."""
         if self.hidden_size % self.num_heads:
             yield "num_heads", f"must divide hidden_size = {self.hidden_size}"
-        if self.obs_shape is not None and (problem := obs_shape_problem(self.obs_shape)):
+        if self.obs_shape is not None and (
+            problem := obs_shape_problem(self.obs_shape, channels_last=True)
+        ):
             yield "obs_shape", problem
         yield from mask_problems(self)
 

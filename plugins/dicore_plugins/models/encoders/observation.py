@@ -57,7 +57,7 @@ class ObsEncoder(nn.Module):
             self.nested = Nested(obs_parts, conv)
             self.features = self.nested.width
         else:
-            problem = obs_shape_problem(obs_shape, conv)
+            problem = obs_shape_problem(obs_shape, conv, True)
             if problem or obs_shape is None:
                 raise ConfigError(f"model.obs_shape {problem}")
             shape = (obs_shape,) if isinstance(obs_shape, int) else tuple(obs_shape)

@@ -42,7 +42,11 @@ class ActorQModelConfig(ComponentConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the shapes that the network does not support; missing ones are bound later."""
-        problem = None if self.obs_shape is None else obs_shape_problem(self.obs_shape)
+        problem = (
+            None
+            if self.obs_shape is None
+            else obs_shape_problem(self.obs_shape, channels_last=True)
+        )
         if problem:
             yield "obs_shape", problem
         elif isinstance(self.obs_shape, tuple) and len(self.obs_shape) == 3:
