@@ -316,9 +316,9 @@ def test_a_check_that_runs_long_is_named(
     from dicore_tools.commands import check
 
     monkeypatch.setattr(check, "_PATIENCE", 0.02)
-    wait = "waits.pop().wait(0.03) if waits else None"  # in the first steps
+    wait = "waits.pop().wait(0.03) if waits else None"  # in the first steps and checks
     body = textwrap.dedent(ENV).replace("self.left -= 1", f"{wait}\n        self.left -= 1")
-    (tmp_path / "slow.py").write_text(f"import threading\nwaits = [threading.Event()] * 30\n{body}")
+    (tmp_path / "slow.py").write_text(f"import threading\nwaits = [threading.Event()] * 60\n{body}")
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
