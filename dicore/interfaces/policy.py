@@ -8,7 +8,8 @@ Shapes: K ready environments, T steps, N environments, B samples, `...` one item
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from dicore.errors import UsageError
 from dicore_registry import Contract, Kind
@@ -76,8 +77,8 @@ class CollectMode(NamedTuple):
     abnormal episodes, which give no samples) and `env_id` int64 [T, N].
 
     A sample bridges `sample_len` rows, and samples begin every `sample_stride` rows: (n, 1) are
-    n-step returns; "episode" makes each block a whole episode [T, 1, ...]. Collectors read both by
-    `get_attribute`, and save `collect_state`: the memory of running episodes, if there is any.
+    n-step returns; "episode" makes each block a whole episode [T, 1, ...]. Collectors read both
+    from `PolicyFacts`, and save `collect_state`: the memory of running episodes, if there is any.
     """
 
     forward: Callable[..., Any]
@@ -107,6 +108,47 @@ class CommandMode(NamedTuple):
     get_setting_learn: Callable[[Mapping[str, Any]], dict[str, Any]]
     get_setting_collect: Callable[[Mapping[str, Any]], dict[str, Any]]
     get_setting_eval: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+class PolicyFacts(NamedTuple):
+    """What collectors, learners and roles need to know of a policy: `get_attribute("facts")`.
+
+    A sample bridges `sample_len` rows, and samples begin every `sample_stride` rows; "episode"
+    makes each block a whole episode. The counts are what the config says; None: it does not.
+    """
+
+    sample_len: int | Literal["episode"] = 1
+    sample_stride: int = 1
+    on_policy: bool = False
+    n_sample: int | None = None
+    n_episode: int | None = None
+    batch_size: int | None = None
+    nstep: int = 1
+    unroll_len: int = 1
+    priority: bool = False
+
+
+def facts_of(mode: object) -> PolicyFacts:
+    """Returns the facts of a mode.
+
+    Modes written by hand need not declare any: each is then asked for by its own name, and has its
+    default if the mode does not know it.
+    """
+    get: Callable[[str], Any] | None = getattr(mode, "get_attribute", None)
+    if get is None:
+        return PolicyFacts()
+    try:
+        found = get("facts")
+    except (AttributeError, KeyError):
+        found = None
+    if isinstance(found, PolicyFacts):
+        return found
+    known: dict[str, Any] = {}
+    for name in PolicyFacts._fields:
+        with suppress(AttributeError, KeyError):
+            if (value := get(name)) is not None:
+                known[name] = value
+    return PolicyFacts(**{"sample_len": known.get("nstep", 1), **known})
 
 
 def check_mode(given: Any, field: str, *functions: str) -> None:

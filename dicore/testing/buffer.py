@@ -14,6 +14,7 @@ import numpy as np
 from dicore.data import Batch
 from dicore.errors import ReplayUnderflowError, SchemaError
 from dicore.interfaces.buffer import IBuffer
+from dicore.interfaces.columns import column_problems
 from dicore.run.random import seed_everything
 from dicore.testing.array_like import ArrayLike
 from dicore.testing.compare import array, copied, difference
@@ -105,6 +106,15 @@ class BufferContract(Suite):
         for key, column in pushed.items():
             wrong = difference(array(drawn[key]), array(column))
             expect(not wrong, f"column '{key}' of the returned samples: {wrong}")
+
+    def test_added_columns_are_those_of_the_table(self) -> None:
+        """What it adds to samples is in `COLUMNS`, with its dtype and its shape there."""
+        buffer, pushed = self.make(8), numbered_rows(8)
+        buffer.push(pushed)
+        drawn = buffer.sample_batch(5)
+        added = {key: column for key, column in drawn.items() if key not in pushed}
+        problems = column_problems(added, (), axes=1)
+        expect(not problems, "; ".join(problems))
 
     def test_sample_and_sample_batch_agree(self) -> None:
         """`sample` returns dicts, `sample_batch` columns of the same dtypes and shapes."""

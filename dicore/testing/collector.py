@@ -12,6 +12,7 @@ from typing import Any
 from dicore.data import Batch
 from dicore.errors import DicoreError
 from dicore.interfaces.collector import ISerialCollector
+from dicore.interfaces.columns import column_problems
 from dicore.testing.array_like import ArrayLike
 from dicore.testing.collector_samples import SampleChecks, place
 from dicore.testing.compare import array, copied, difference
@@ -60,6 +61,12 @@ class CollectorContract(SampleChecks):
         expect(isinstance(batch, Batch), f"collect_batch returns a {type(batch).__name__}")
         wrong = difference([dict(row) for row in rows], [dict(row) for row in batch.rows()])
         expect(not wrong, f"collect and collect_batch differ: {wrong}")
+
+    def test_added_columns_are_those_of_the_table(self) -> None:
+        """What it adds to samples is in `COLUMNS`, with its dtype and its shape there."""
+        rows = self._collect(self.make(FakeManager(3), FakeCollectMode().mode), 6)
+        problems = column_problems(dict(rows[0]), (), axes=0)
+        expect(not problems, "; ".join(problems))
 
     def test_sample_fields_belong_to_one_step(self) -> None:
         """Action, reward, next observation and done of a sample belong to the same step."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+from dicore.interfaces.columns import COLUMNS
 from dicore.testing.generic import ComponentContract
 from dicore.testing.suite import Suite
 from dicore_registry import Kind
@@ -14,7 +15,20 @@ from docs.generate.query import kinds
 def contract_parts() -> dict[str, str]:
     """Returns a part per kind, and one with the checks of all components."""
     parts = {f"parts/{name}.md": _part(kind) for name, kind in kinds().items()}
+    parts["parts/columns.md"] = _columns()
     return {**parts, "parts/every_component.md": _checks(ComponentContract)}
+
+
+def _columns() -> str:
+    """Returns the table of the columns of blocks and batches."""
+    shapes = {"": "one number", "...": "any", "?": "one number or a vector"}
+    rows = [
+        f"| `{each.name}` | {shapes[each.shape]} | {each.dtype} | {each.meaning} | {each.written} |"
+        f" {each.read} |"
+        for each in COLUMNS
+    ]
+    head = "| Column | Item | dtype | Meaning | Written by | Read by |"
+    return "\n".join([head, "| --- | --- | --- | --- | --- | --- |", *rows]) + "\n"
 
 
 def _part(kind: Kind) -> str:

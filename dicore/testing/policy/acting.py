@@ -11,15 +11,10 @@ from dicore.data import Batch, EnvBatch, tree_map, tree_row, tree_stack
 from dicore.data.tree import stack, tree_len
 from dicore.errors import ContractError
 from dicore.interfaces.columns import column_problems
+from dicore.interfaces.policy import facts_of
 from dicore.run.random import ambient_streams
 from dicore.testing.compare import array, copied, difference
-from dicore.testing.policy.play import (
-    PolicyChecks,
-    fact,
-    leaves_of,
-    random_state,
-    sample_facts,
-)
+from dicore.testing.policy.play import PolicyChecks, leaves_of, random_state
 from dicore.testing.policy.spaces import expect_legal
 from dicore.testing.suite import expect, skip
 
@@ -205,7 +200,7 @@ class ActingChecks(PolicyChecks):
 
     def test_sample_facts_fit_together(self) -> None:
         """`sample_len` is "episode" or a number; `sample_stride` is from 1 to `sample_len`."""
-        length, stride = sample_facts(self.make().collect_mode)
+        length, stride = facts_of(self.make().collect_mode)[:2]
         fits = length == "episode" or (isinstance(length, int) and 1 <= stride <= length)
         expect(fits, f"sample_len {length!r} and sample_stride {stride!r} do not fit")
 
@@ -215,7 +210,7 @@ class ActingChecks(PolicyChecks):
         played = self.played(policy)
         block, tail = played.part()
         samples = policy.collect_mode.get_train_sample(block, tail)
-        length, stride = sample_facts(policy.collect_mode)
+        length, stride = facts_of(policy.collect_mode)[:2]
         if "next_obs" not in samples or "obs" not in block or stride != 1 or length == "episode":
             skip("its samples are no steps with next_obs")
         steps = len(block)
@@ -255,8 +250,7 @@ class ActingChecks(PolicyChecks):
     def test_small_blocks_give_the_samples_of_a_large_one(self) -> None:
         """Off-policy: blocks that share sample_len - sample_stride rows lose and add nothing."""
         policy = self.make()
-        length, stride = sample_facts(policy.collect_mode)
-        on_policy = fact(policy.collect_mode.get_attribute, "on_policy", False)
+        length, stride, on_policy = facts_of(policy.collect_mode)[:3]
         if on_policy or length == "episode":
             skip("its samples depend on where a block ends")
         played = self.played(policy)

@@ -19,7 +19,7 @@ from dicore.data import Batch, EnvBatch, TimestepBatch, tree_map, tree_row, tree
 from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, ContractError, ModeError
 from dicore.interfaces.env import EnvSpec
-from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode, Tail
+from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode, Tail, facts_of
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import ambient_streams, seed_everything
@@ -37,7 +37,6 @@ __all__ = [
     "random_state",
     "restored",
     "results_of",
-    "sample_facts",
 ]
 
 MODES: dict[str, Any] = {"learn": LearnMode, "collect": CollectMode, "eval": EvalMode}
@@ -170,9 +169,9 @@ class PolicyChecks(Suite):
 
         With `sample_len` "episode" it is one episode of one environment, which terminates.
         """
-        length, stride = sample_facts(policy.collect_mode)
+        length, stride = facts_of(policy.collect_mode)[:2]
         whole = length == "episode"
-        if whole:
+        if length == "episode":
             num_envs, steps, starts = 1, 6, 6
         else:
             starts = stride * max(2, 1 + 7 // stride)
@@ -241,20 +240,6 @@ class Played:
         )
         tail = Tail(obs, np.array(index, np.int64), final, starts or self.starts)
         return Batch(block, rows), tail
-
-
-def sample_facts(mode: Any) -> tuple[Any, Any]:
-    """Returns `sample_len` and `sample_stride` of a collect mode."""
-    get = mode.get_attribute
-    return fact(get, "sample_len", fact(get, "nstep", 1)), fact(get, "sample_stride", 1)
-
-
-def fact(get_attribute: Any, name: str, default: Any) -> Any:
-    """Returns an attribute of a mode, or `default` if it has none of this name."""
-    try:
-        return get_attribute(name)
-    except (AttributeError, KeyError):
-        return default
 
 
 def modes_of(policy: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dicore.errors import (
     SchemaError,
     UsageError,
 )
-from dicore.interfaces.policy import CollectMode, check_mode
+from dicore.interfaces.policy import CollectMode, check_mode, facts_of
 from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.policies.base import mode_attribute
 
@@ -219,11 +219,10 @@ class SerialCollector:
                 self._forget()
             self._policy = policy
             self._sample_len, self._stride = _window(policy)
-            self._on_policy = bool(mode_attribute(policy, "on_policy", default=False))
-            self._n_sample = getattr(self._cfg, "n_sample", None) or mode_attribute(
-                policy, "n_sample", None
-            )
-            self._n_episode = mode_attribute(policy, "n_episode", None)
+            facts = facts_of(policy)
+            self._on_policy = facts.on_policy
+            self._n_sample = getattr(self._cfg, "n_sample", None) or facts.n_sample
+            self._n_episode = facts.n_episode
         self._policy.reset()
 
     def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
@@ -400,9 +399,8 @@ class SerialCollector:
 
 def _window(policy: Any) -> tuple[int | str, int]:
     """Returns `sample_len` and `sample_stride` of a collect mode."""
-    nstep = mode_attribute(policy, "nstep", 1)
-    length = mode_attribute(policy, "sample_len", nstep)
-    stride = mode_attribute(policy, "sample_stride", 1)
+    facts = facts_of(policy)
+    length, stride = facts.sample_len, facts.sample_stride
     if length != "episode" and not 1 <= stride <= length:
         raise UsageError(
             f"{mode_name(policy)}: sample_len {length!r} and sample_stride {stride!r} do not fit",

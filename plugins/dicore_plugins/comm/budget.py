@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from dicore.interfaces.policy import facts_of
 from dicore_plugins.collectors.budget import env_steps_of
-from dicore_plugins.policies.base import mode_attribute
 
 __all__ = ["EnvStepBudget"]
 
@@ -36,12 +36,12 @@ class EnvStepBudget:
 
     def of(self, mode: Any) -> None:
         """Counts the env steps of a sample by a collect mode; before, a sample is one step."""
-        length = mode_attribute(mode, "sample_len", 1)
-        if length == "episode":
+        facts = facts_of(mode)
+        if facts.sample_len == "episode":
             self._stride = 0
             return
-        self._stride = int(mode_attribute(mode, "sample_stride", 1))
-        self._first = int(length) - self._stride
+        self._stride = facts.sample_stride
+        self._first = facts.sample_len - facts.sample_stride
 
     @property
     def is_spent(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.data import Batch, State, StateDict
+from dicore.interfaces.policy import facts_of
 from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_plugins.collectors.block import from_plain, joined_blocks
 from dicore_plugins.collectors.budget import env_steps_of
@@ -24,7 +25,6 @@ from dicore_plugins.distributed.crew import LOOK, Call, Crew, Wait, Worker
 from dicore_plugins.distributed.processes import raise_failure
 from dicore_plugins.distributed.runtime import RayRuntime
 from dicore_plugins.distributed.weights import Publisher
-from dicore_plugins.policies.base import mode_attribute
 
 __all__ = ["CollectorGroup"]
 
@@ -65,10 +65,10 @@ class CollectorGroup:
         self._runtime, self._log = runtime, log
         self._publisher = Publisher(mode, runtime.put)
         self._copies = copies
-        length = mode_attribute(mode, "sample_len", 1)
-        by_episode = length == "episode"
-        self._stride = None if by_episode else int(mode_attribute(mode, "sample_stride", 1))
-        self._first = 0 if self._stride is None else int(length) - self._stride
+        facts = facts_of(mode)
+        by_episode = facts.sample_len == "episode"
+        self._stride = None if by_episode else facts.sample_stride
+        self._first = 0 if by_episode else int(facts.sample_len) - facts.sample_stride
         self._together = bool(cfg.policy.on_policy)
         self.envstep = self.total_episode_count = self.total_train_sample_count = 0
         self.statistics = EpisodeStatistics()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,14 @@ from dicore.data import (
 )
 from dicore.data.tree import is_tensor
 from dicore.errors import DicoreError, ModeError, SchemaError, UsageError
-from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode, Tail
+from dicore.interfaces.policy import (
+    CollectMode,
+    CommandMode,
+    EvalMode,
+    LearnMode,
+    PolicyFacts,
+    Tail,
+)
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
 
 if TYPE_CHECKING:
@@ -82,8 +89,16 @@ class Policy:
     """Names of the modes; a subclass adds its own, and returns each by `mode(…)`."""
     columns: ClassVar[tuple[Column, ...] | None] = None
     """Own columns of its transitions, see `dicore.interfaces.columns`; None: not declared."""
+    attributes: ClassVar[tuple[str, ...]] = ("cfg", "device", "model", "like")
+    """What `get_attribute` and `set_attribute` know besides facts; a subclass names its own."""
+    _declared: ClassVar[frozenset[str]] = frozenset(attributes)
     _like: Any = None
     """The collect mode whose samples have the same columns, if it stands in for one."""
+
+    def __init_subclass__(cls) -> None:
+        """Adds the attributes that a subclass declares to those of its bases."""
+        super().__init_subclass__()
+        cls._declared = frozenset().union(*(vars(c).get("attributes", ()) for c in cls.__mro__))
 
     def __init__(
         self,
@@ -94,8 +109,6 @@ class Policy:
         device: str | None = None,
     ) -> None:
         self._cfg: Any = as_config(cfg, self.config_class)
-        self._options: dict[str, Any] = {}
-        self._options_of: Any = None
         self._enabled = tuple(self.fields if enable_field is None else enable_field)
         self._modes: dict[str, Any] = {}
         self._device = self._choose_device() if device in (None, "cpu") else str(device)
@@ -306,7 +319,22 @@ class Policy:
     def _get_unroll_steps(self) -> int:
         return int(self._cfg.collect.unroll_len + self._cfg.nstep - 1)
 
-    def _get_sample_len(self) -> int | str:
+    def _get_facts(self) -> PolicyFacts:
+        """What collectors, learners and roles need to know."""
+        cfg = self._cfg
+        return PolicyFacts(
+            sample_len=self._get_sample_len(),
+            sample_stride=self._get_sample_stride(),
+            on_policy=cfg.on_policy,
+            n_sample=getattr(cfg.collect, "n_sample", None),
+            n_episode=getattr(cfg.collect, "n_episode", None),
+            batch_size=getattr(cfg.learn, "batch_size", None),
+            nstep=cfg.nstep,
+            unroll_len=cfg.collect.unroll_len,
+            priority=cfg.priority,
+        )
+
+    def _get_sample_len(self) -> int | Literal["episode"]:
         """Rows that one sample bridges, or "episode"; see `CollectMode`."""
         return "episode" if self._cfg.traj_len_inf else self._get_unroll_steps()
 
@@ -350,7 +378,9 @@ class Policy:
     # ---- attributes
 
     def get_attribute(self, name: str) -> Any:
-        """Returns an attribute by name: `cfg device model on_policy n_sample nstep priority …`.
+        """Returns an attribute by name: a field of `facts`, or what the policy declares.
+
+        Declared are the names in `attributes` of its classes and the methods `_get_<name>`.
 
         Raises:
             AttributeError: the policy has no attribute of that name.
@@ -358,14 +388,13 @@ class Policy:
         getter = getattr(self, f"_get_{name}", None)
         if getter is not None:
             return getter()
-        if hasattr(self, f"_{name}"):
+        if name in self._declared:
             return getattr(self, f"_{name}")
-        if self._options_of is not self._cfg:  # `cfg` can be set
-            self._options = {**self._cfg.collect, **self._cfg.learn, **self._cfg}
-            self._options_of = self._cfg
-        if name in self._options:
-            return self._options[name]
-        raise AttributeError(f"{self} has no attribute '{name}'")
+        if name in PolicyFacts._fields:
+            return getattr(self._get_facts(), name)
+        from dicore_plugins.policies.undeclared import undeclared
+
+        return undeclared(self, name)
 
     def set_attribute(self, name: str, value: Tree) -> None:
         """Sets an attribute by name, through `_set_<name>` if the policy defines it.

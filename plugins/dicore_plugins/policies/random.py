@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from dicore.config.schema import frozen, option, section
 from dicore.config.sections import CollectConfig, PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import UsageError
-from dicore.interfaces.policy import Tail
+from dicore.interfaces.policy import Tail, facts_of
 from dicore.run.random import stream
 from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.exploration import allowed, greedy, masks_of
 from dicore_plugins.lazy import builds
-from dicore_plugins.policies.base import Policy, mode_attribute
+from dicore_plugins.policies.base import Policy
 
 _DISCRETE = ("Discrete", "MultiDiscrete")
 
@@ -83,13 +83,12 @@ class FixedPolicy(Policy):
             return samples
         return super()._get_train_sample(block, tail)
 
-    def _get_sample_len(self) -> int | str:
-        own = super()._get_sample_len()
-        return own if self._like is None else mode_attribute(self._like, "sample_len", own)
+    def _get_sample_len(self) -> int | Literal["episode"]:
+        return super()._get_sample_len() if self._like is None else facts_of(self._like).sample_len
 
     def _get_sample_stride(self) -> int:
         own = super()._get_sample_stride()
-        return own if self._like is None else int(mode_attribute(self._like, "sample_stride", own))
+        return own if self._like is None else facts_of(self._like).sample_stride
 
     def _state_dict_model(self) -> StateDict:
         return {}

@@ -13,7 +13,7 @@ import numpy as np
 from dicore.data import Batch, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.env import EnvSpec
-from dicore.interfaces.policy import CollectMode, Tail
+from dicore.interfaces.policy import CollectMode, PolicyFacts, Tail
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.run.random import seeded
 from dicore_tools.evaluation.env_states import go_on
@@ -137,16 +137,12 @@ def _mode_of(policy: Any, wanted: Wanted) -> Any:
             "process_transition": lambda *args: _step(names, *args),
             "get_train_sample": _steps,
             "get_attribute": lambda name: (
-                _FACTS[name] if name in _FACTS else mode.get_attribute(name)
+                PolicyFacts() if name == "facts" else mode.get_attribute(name)
             ),
         }
     elif not wanted.greedy:
         return mode
     return SimpleNamespace(**{name: each for name, each in functions.items() if each is not None})
-
-
-_FACTS = {"sample_len": 1, "sample_stride": 1, "on_policy": False}
-"""What collectors ask about the samples: they are single steps."""
 
 
 def _step(names: tuple[str, ...], obs: Any, output: Any, timestep: Any) -> dict[str, Any]:

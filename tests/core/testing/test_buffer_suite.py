@@ -252,6 +252,11 @@ def needs_samples(self: Any) -> dict[str, Any]:
     return ListBuffer.state_dict(self)
 
 
+def adds_its_own(self: Any, batch_size: int, *args: Any, **kwargs: Any) -> Any:
+    batch = ListBuffer.sample_batch(self, batch_size, *args, **kwargs)
+    return Batch({**batch.columns, "slot": np.arange(len(batch))})
+
+
 FAULTS: list[Fault] = [
     ("has_the_methods", {"clear": None, "update": property()}),
     ("has_the_methods", {"__init__": one_too_many}),
@@ -261,6 +266,7 @@ FAULTS: list[Fault] = [
     ("ids_increase", {"push": slot_ids}),
     ("ids_increase", {"clear": ids_begin_again}),
     ("columns_stay_aligned", {"sample_batch": mixes_rows}),
+    ("added_columns_are_those_of_the_table", {"sample_batch": adds_its_own}),
     ("sample_and_sample_batch_agree", {"sample": ListBuffer.sample_batch}),
     ("sample_and_sample_batch_agree", {"sample_batch": doubles_everything}),
     ("nested_columns", {"sample_batch": flattens_images}),

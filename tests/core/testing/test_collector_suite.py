@@ -386,6 +386,8 @@ FAULTS: list[Fault] = [
     ("sample_fields_belong_to_one_step", {"seen": shows_the_reset}),
     ("truncated_episode_is_not_terminal", {"seen": forgets_which_end}),
     ("every_step_is_collected_once", {"collect": loses_a_step}),
+    ("added_columns_are_those_of_the_table", {"stamped": lambda self, row, train_iter:
+                                              {**row, "collect_iter": float(train_iter)}}),
     ("samples_have_collect_iter", {"stamped": lambda self, row, train_iter:
                                    {**row, "collect_iter": 0}}),
     ("steps_are_counted", {"count": counts_double}),

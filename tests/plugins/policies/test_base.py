@@ -16,8 +16,10 @@ from dicore.config import bind, compile_config
 from dicore.config.schema import frozen, option, section
 from dicore.config.signature import config_class
 from dicore.data import Batch, EnvBatch
+from dicore.deprecation import DicoreDeprecationWarning
 from dicore.errors import ModeError
 from dicore.interfaces.env import EnvSpec
+from dicore.interfaces.policy import PolicyFacts, facts_of
 from dicore.run.env_factory import BuildContext
 from dicore_plugins import policies
 from dicore_plugins.collectors import SampleCollector
@@ -280,3 +282,40 @@ def test_the_sections_of_all_policies_are_public() -> None:
                 made = field.metadata.get("section")
                 own = made is not None and made.__module__.startswith("dicore_plugins.policies")
                 assert not own or made.__name__ in policies.__all__, made
+
+
+class Declares(DQNPolicy):
+    """A policy with an attribute of its own, and one that it does not declare."""
+
+    attributes = ("level",)
+    _level = 1
+    _temper = 2
+
+
+def test_attributes_are_declared_and_the_others_are_found_with_a_warning() -> None:
+    mode = Declares({"nstep": 3}, model=DQN(4, 2, (8,))).collect_mode
+    assert facts_of(mode) == mode.get_attribute("facts")
+    assert (facts_of(mode).sample_len, facts_of(mode).nstep) == (3, 3)
+    assert (mode.get_attribute("level"), mode.get_attribute("device")) == (1, "cpu")
+    for name, instead, value in (
+        ("temper", r"Declares\.attributes names 'temper'", 2),
+        ("target_update_freq", r"get_attribute\('cfg'\)\.learn\.target_update_freq", 100),
+    ):
+        with pytest.warns(DicoreDeprecationWarning, match=instead):
+            assert mode.get_attribute(name) == value
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted"),
+    [
+        ({}, PolicyFacts()),
+        ({"nstep": 3}, PolicyFacts(sample_len=3, nstep=3)),
+        ({"nstep": 3, "sample_len": "episode"}, PolicyFacts(sample_len="episode", nstep=3)),
+        ({"n_sample": None, "on_policy": True}, PolicyFacts(on_policy=True)),
+    ],
+)
+def test_the_facts_of_a_mode_written_by_hand_are_asked_for_one_by_one(
+    known: dict[str, Any], wanted: PolicyFacts
+) -> None:
+    assert facts_of(types.SimpleNamespace(get_attribute=known.__getitem__)) == wanted
+    assert facts_of(types.SimpleNamespace()) == PolicyFacts()

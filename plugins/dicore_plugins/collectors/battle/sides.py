@@ -14,7 +14,7 @@ import numpy as np
 
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, TimestepBatch, Tree, tree_map
 from dicore.errors import SchemaError, UsageError
-from dicore.interfaces.policy import CollectMode, EvalMode, Tail
+from dicore.interfaces.policy import CollectMode, EvalMode, Tail, facts_of
 from dicore_plugins.collectors.base import chosen_actions
 from dicore_plugins.collectors.block import obs_changed
 from dicore_plugins.policies.base import mode_attribute
@@ -71,8 +71,9 @@ def joint_collect_mode(modes: Sequence[Any], make: Samples | None = None) -> Col
     Raises:
         UsageError: the samples of the modes bridge different rows.
     """
-    for name in ("sample_len", "sample_stride", "nstep"):
-        one, other = (mode_attribute(mode, name, None) for mode in modes)
+    both = [facts_of(mode) for mode in modes]
+    for name in ("sample_len", "sample_stride"):
+        one, other = (getattr(facts, name) for facts in both)
         if one != other:
             raise UsageError(
                 f"the samples of the two policies have {name} {one!r} and {other!r}",

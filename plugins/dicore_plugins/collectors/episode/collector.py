@@ -11,11 +11,10 @@ import numpy as np
 
 from dicore.data import Batch, tree_map
 from dicore.errors import UsageError
-from dicore.interfaces.policy import Tail
+from dicore.interfaces.policy import Tail, facts_of
 from dicore_plugins.collectors.episode.config import EpisodeCollectorConfig
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions
-from dicore_plugins.policies.base import mode_attribute
 
 __all__ = ["EpisodeCollector"]
 
@@ -36,7 +35,7 @@ class EpisodeCollector(SampleCollector):
         super().reset_policy(policy)
         self._sample_len = "episode"
         if policy is not None:
-            self._n_episode = self._cfg.n_episode or mode_attribute(policy, "n_episode", None)
+            self._n_episode = self._cfg.n_episode or facts_of(policy).n_episode
 
     def _wanted(self, n_sample: int | None, n_episode: int | None) -> tuple[str, int]:
         if n_sample is None and n_episode is None:

@@ -16,7 +16,7 @@ from dicore.config.compiler import as_config
 from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
-from dicore.interfaces.policy import CollectMode, EvalMode, check_mode
+from dicore.interfaces.policy import CollectMode, EvalMode, check_mode, facts_of
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore_plugins.hooks.hook_config import build_hooks
 from dicore_plugins.learners.base.config import BaseLearnerConfig
@@ -210,7 +210,11 @@ class BaseLearner:
             raise UsageError("the learner has no data source", hint="set learner.get_data first")
         from dicore_plugins.learners.base.dataloader import Dataloader
 
-        cfg, batch_size = self._cfg.dataloader, self._policy.get_attribute("batch_size")
+        cfg, batch_size = self._cfg.dataloader, facts_of(self._policy).batch_size
+        if batch_size is None:
+            raise UsageError(
+                "the policy does not say its batch size", hint="set policy.learn.batch_size"
+            )
         self._dataloader = Dataloader(
             lambda: self.get_data(batch_size) if self.get_data else None,
             ahead=cfg.prefetch if cfg.num_workers else 0,

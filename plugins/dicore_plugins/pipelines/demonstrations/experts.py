@@ -13,6 +13,7 @@ import numpy as np
 
 from dicore.config.paths import replace
 from dicore.data import Batch, Tree, tree_paths
+from dicore.interfaces.policy import PolicyFacts
 from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore_plugins.functional.samples import transitions
 from dicore_plugins.policies.base import mode_attribute
@@ -136,7 +137,7 @@ def _acting(expert: Any) -> Any:
     mode = expert.eval_mode
 
     def get_attribute(name: str) -> Any:
-        return _FACTS[name] if name in _FACTS else mode_attribute(mode, name, None)
+        return PolicyFacts() if name == "facts" else mode_attribute(mode, name, None)
 
     return SimpleNamespace(
         forward=lambda obs, **_: mode.forward(obs),
@@ -152,7 +153,3 @@ def _step(obs: Tree, output: Any, timestep: Any) -> dict[str, Any]:
     """Selects the columns of one step; see `Policy`."""
     done = getattr(timestep, "terminated", timestep.done)
     return {"obs": obs, "action": output["action"], "reward": timestep.reward, "done": done}
-
-
-_FACTS = {"sample_len": 1, "sample_stride": 1, "on_policy": False, "unroll_len": 1}
-"""What collectors ask about the samples: they are single steps."""

@@ -70,6 +70,7 @@ class ActorCriticPolicy(Policy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
+    attributes: ClassVar[tuple[str, ...]] = ("actor", "flat", "optimizer")
     _cfg: Any
 
     def _create_model(self) -> Any:

@@ -59,6 +59,13 @@ class ContinuousQPolicy(Policy):
     }  # fmt: skip
     """What its methods take and return; see `method_problem`."""
     config_class: ClassVar[type[PolicyConfig]] = ContinuousQPolicyConfig
+    attributes: ClassVar[tuple[str, ...]] = (
+        "actor",
+        "flats",
+        "optimizers",
+        "target_flats",
+        "target_model",
+    )
     squashed: ClassVar[bool] = True
     """Actions are tanh of the network's output."""
     _cfg: Any

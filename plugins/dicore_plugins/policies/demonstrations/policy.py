@@ -21,6 +21,7 @@ __all__ = ["FromDemonstrations", "as_demonstrations"]
 class FromDemonstrations(Policy):
     """Marks steps as the policy's own; comes first among the bases of a policy."""
 
+    attributes: ClassVar[tuple[str, ...]] = ("demo_reward",)
     _demo_reward: ClassVar[float | None] = None
     """Reward of each step shown, while own steps have 0; None: the rewards of the environment."""
 

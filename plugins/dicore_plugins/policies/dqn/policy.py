@@ -48,6 +48,13 @@ class DQNPolicy(Policy):
     """Q-learning with a replay buffer, a target network and epsilon-greedy exploration."""
 
     config_class: ClassVar[type[PolicyConfig]] = DQNConfig
+    attributes: ClassVar[tuple[str, ...]] = (
+        "actor",
+        "flat",
+        "optimizer",
+        "target_flat",
+        "target_model",
+    )
     _cfg: DQNConfig
     _sampler: ClassVar[str] = "eps_greedy_sample"
     """The model wrapper that explores."""

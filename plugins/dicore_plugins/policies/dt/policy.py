@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -56,6 +56,7 @@ class DTPolicy(Policy):
     """A causal transformer that imitates the actions of episodes with the return that is wanted."""
 
     config_class: ClassVar[type[PolicyConfig]] = DTConfig
+    attributes: ClassVar[tuple[str, ...]] = ("flat", "optimizer")
     export_problem: ClassVar[str] = "it acts on the last steps of an episode"
     _cfg: Any
 
@@ -235,7 +236,7 @@ class DTPolicy(Policy):
     def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
         self._eval_history.reset(data_id)
 
-    def _get_sample_len(self) -> str:
+    def _get_sample_len(self) -> Literal["episode"]:
         return "episode"
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:

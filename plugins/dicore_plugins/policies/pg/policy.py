@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -18,7 +18,7 @@ class PGPolicy(ActorCriticPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = PGConfig
 
-    def _get_sample_len(self) -> str:
+    def _get_sample_len(self) -> Literal["episode"]:
         return "episode"
 
     def _get_train_sample(self, block: Batch, tail: Any = None) -> Batch:

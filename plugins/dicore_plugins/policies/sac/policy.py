@@ -29,6 +29,7 @@ class SACPolicy(ContinuousQPolicy):
     """Maximizes return and entropy; the actor is a Gaussian squashed by tanh."""
 
     config_class: ClassVar[type[PolicyConfig]] = SACConfig
+    attributes: ClassVar[tuple[str, ...]] = ("target_entropy",)
     shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
         **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})
     }  # fmt: skip
