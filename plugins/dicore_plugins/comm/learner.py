@@ -104,6 +104,7 @@ class BaseCommLearner(abc.ABC):
             section = attrs.evolve(section, train_iterations=budget)
         mode = _annealed(policy, lambda: self._learner)
         learner = section.build(worker.ctx, policy=mode)
+        learner.exp_name = None
         for found in learner._hooks.values():  # noqa: SLF001 - only the run's process saves
             found[:] = [each for each in found if not each.name.startswith("save_ckpt")]
         learner.collect_state = policy.collect_mode.state_dict

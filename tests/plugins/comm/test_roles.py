@@ -449,6 +449,7 @@ def test_a_learner_that_was_replaced_publishes_nothing(
     finally:
         other.close()
     assert policy_file(places)["epoch"] == 2
+    assert not Path("default_experiment").exists()  # after an error, too
 
 
 def test_parameters_of_another_training_or_an_older_learner_are_not_used(

@@ -372,6 +372,9 @@ def test_a_learner_of_its_own_that_raises_leaves_a_checkpoint(tmp_path: Any) -> 
     with pytest.raises(ValueError, match="the disk is gone"):
         found.start()
     assert [each.name for each in (tmp_path / "ckpt").iterdir()] == ["exception"]
+    found.exp_name = None
+    with pytest.raises(UsageError, match="no folder for checkpoints"):
+        found.save_checkpoint()
 
 
 def transitions(size: int) -> Batch:

@@ -36,7 +36,7 @@ class BaseLearner:
         policy: A learn mode.
         tb_logger: Object with `add_scalar(name, value, step)`; `log_show` uses it without a run.
         dist_info: `(rank, world_size)`; None for a single learner.
-        exp_name: Folder for checkpoints without a run.
+        exp_name: Folder for checkpoints without a run; None: it saves none by itself.
         instance_name: Name in logs and messages.
         run: The `dicore.run.Run` for checkpoints and logs.
 
@@ -59,7 +59,7 @@ class BaseLearner:
         policy: Any = None,
         tb_logger: Any | None = None,
         dist_info: tuple[int, int] | None = None,
-        exp_name: str = "default_experiment",
+        exp_name: str | None = "default_experiment",
         instance_name: str = "learner",
         *,
         run: Run | None = None,
@@ -244,7 +244,7 @@ class BaseLearner:
 
     def _save_failed(self) -> None:
         """Saves the checkpoint `exception`; with a run, the run does."""
-        if self.run is not None or not self.last_iter:
+        if self.run is not None or self.exp_name is None or not self.last_iter:
             return
         try:
             self.save_checkpoint("exception")
@@ -302,11 +302,16 @@ class BaseLearner:
 
         Returns:
             The checkpoint's folder; None if writing failed and the run continues.
+
+        Raises:
+            UsageError: there is neither a run nor `exp_name`.
         """
         name = f"iteration_{self.last_iter}" if name is None else name
         if self.run is not None:
             path: Path | None = self.run.save_checkpoint(name)
             return path
+        if self.exp_name is None:
+            raise UsageError(f"{self.name} has no folder for checkpoints", hint="set exp_name")
         store = CheckpointStore(Path(self.exp_name) / "ckpt")
         return store.save(
             name,
