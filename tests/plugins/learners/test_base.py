@@ -358,6 +358,15 @@ def test_a_hook_that_registers_one_at_its_own_position_runs_once(position: str) 
     assert calls == ["first", "other", "first"]
 
 
+def test_a_learner_that_is_closed_before_it_starts_leaves_no_thread() -> None:
+    found = learner()
+    found.get_data = lambda size: None
+    found.close()
+    found.start()
+    assert found.last_iter == 0
+    assert "dicore-dataloader" not in {each.name for each in threading.enumerate()}
+
+
 def test_a_learner_of_its_own_that_raises_leaves_a_checkpoint(tmp_path: Any) -> None:
     policy = DQNPolicy({"model": {"obs_shape": 2, "action_shape": 2}})
     options = BaseLearnerConfig(hook=[])

@@ -221,6 +221,8 @@ class BaseLearner:
             workers=max(1, cfg.num_workers),
             device=cfg.device,
         )
+        if self._closed:  # by another thread, while this one began
+            self._dataloader.close()
 
     def start(self) -> None:
         """Trains on batches from the dataloader until `train_iterations`, or until closed.
