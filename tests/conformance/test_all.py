@@ -6,6 +6,7 @@ import inspect
 import tempfile
 from collections.abc import Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore.task import Context, OfflineRLContext, OnlineRLContext
-from dicore.testing import Check, Suite, parametrize
+from dicore.testing import Check, Suite, checks_of
 from dicore.testing.env import EnvContract
 from dicore.testing.env_manager import EnvManagerContract
 from dicore.testing.evaluator import EvaluatorContract
@@ -432,30 +433,45 @@ EXPECTED = {
 }
 
 
-_made: dict[str, list[bool]] = {}
-"""Of each component, which checks of its kind were made here; the others skipped themselves."""
+def _units() -> Iterator[Any]:
+    """Yields lists of checks that are one test: those of a component, each one of a pipeline."""
+    every = checks_of(suites=SUITES)
+    unknown = EXPECTED.keys() - {check.id for check in every}
+    assert not unknown, f"these are no checks: {unknown}"
+    for label, found in groupby(every, lambda check: check.component.label):
+        checks = [*found]
+        if label.startswith("pipeline/"):
+            yield from (pytest.param([check], id=check.id) for check in checks)
+        else:
+            yield pytest.param(checks, id=label)
 
 
-@parametrize(suites=SUITES, expected_failures=EXPECTED)
-def test_component(check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    made = [] if _is_generic(check) else _made.setdefault(check.component.label, [])
-    made.append(False)
-    try:
-        check()
-    except SkipTest:
-        raise
-    except Exception:
-        made[-1] = True
-        raise
-    made[-1] = True
+@pytest.mark.parametrize("checks", [*_units()])
+def test_component(checks: list[Check], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[Exception] = []
+    made: list[bool] = []  # of those of its kind: the others skipped themselves
+    for check in checks:
+        folder = tmp_path / check.name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        applies = True
+        try:
+            check()
+        except SkipTest:
+            applies = False
+        except Exception as error:
+            if check.id not in EXPECTED:
+                failed.append(error)
+        else:
+            if check.id in EXPECTED:
+                failed.append(AssertionError(f"{check.id} holds, but: {EXPECTED[check.id]}"))
+        if not _is_generic(check):
+            made.append(applies)
+    if failed:
+        raise ExceptionGroup(f"checks of {checks[0].component.label}", failed)
+    assert len(made) < 2 or any(made), "all checks of its kind were skipped"
 
 
 def _is_generic(check: Check) -> bool:
     """Returns whether it is no check of a kind; the former name of a component has none."""
     return check.suite is ComponentContract or isinstance(check.component.target, Renamed)
-
-
-def test_no_component_skips_all_checks_of_its_kind() -> None:
-    idle = {label for label, made in _made.items() if len(made) > 1 and not any(made)}
-    assert not idle
