@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Generator, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,32 @@ def shared_ray() -> Iterator[Any]:
         gc.collect()  # Ray leaves the files of its logs open
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the checks of parallel pipelines."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the checks of parallel pipelines, and lets what takes long begin first.
+
+    Each of several processes begins with its share of the list. What needs Ray is put at the
+    beginning of the first share, so that one process starts it; built packages and pages at those
+    of the next ones. Whoever is done takes over the end of another share.
+    """
     for item in items:
         if "pipeline/parallel" in item.nodeid:
             item.add_marker(pytest.mark.ray)
+    processes = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    if processes == 1:
+        return
+    count = len(items)
+    first: list[list[pytest.Item]] = [[], [], []]
+    rest: list[pytest.Item] = []
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        places = ("ray" in marks, "installed" in marks, "tests/docs/" in item.nodeid)
+        (first[places.index(True)] if any(places) else rest).append(item)
+    items.clear()
+    for number in range(processes):
+        items += chain(*first[number::processes])
+        size = max(0, count * (number + 1) // processes - len(items))
+        items += rest[:size]
+        del rest[:size]
 
 
 @pytest.fixture(autouse=True)
