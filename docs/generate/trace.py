@@ -194,6 +194,8 @@ def trace_observation(place: str, chosen: int) -> None:
 
 def trace_learning_rate(place: str) -> None:
     """Prints the files from the command line to the optimizer."""
+    import torch  # noqa: F401 - its own functions are not watched while it is imported
+
     Path(is_learning_rate, until="FlatOptimizer.step").start()
     train(place, f"policy.learn.learning_rate={LEARNING_RATE:f}")
 
