@@ -297,6 +297,9 @@ def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
     """Compiles the saved config of a run, with its latest limits and those of the request."""
     saved = saved_member(folder.metadata, "limits")
     limits = {path: saved[key] for path, key in _LIMITS.items() if key in saved}
+    for path, value in limits.items():  # overrides are a person's: no text of the file is one
+        if not isinstance(value, int | float | None):
+            raise ConfigError(f"{path}: expected a number, got {value!r} ({folder.metadata})")
     if limits.get("env.stop_value", 0) is None:  # run.json has null for infinity
         limits["env.stop_value"] = float("inf")
     requested = {path: getattr(request, key, None) for path, key in _LIMITS.items()}

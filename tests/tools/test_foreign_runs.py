@@ -16,13 +16,20 @@ import pytest
 
 from dicore.cli import main
 from dicore.config import bind, compile_config, write_config
+from dicore.config.writer import saved_tree
+from dicore.data.json_codec import dumps
 from dicore.errors import ConfigError, DicoreError
 from dicore.interfaces.logger import LogTarget
 from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.launch import launch
+from dicore_plugins.comm.pipeline import DistPipeline
 from dicore_plugins.comm.worker_config import WorkerConfig
+from dicore_plugins.distributed import ParallelPipeline
+from dicore_plugins.distributed.learners import LearnerRole
+from dicore_plugins.distributed.roles import CollectorRole, EvaluatorRole, RoleSpec
 from dicore_plugins.distributed.runtime import check_address
 from dicore_plugins.loggers import AlertLogger, MlflowLogger
+from dicore_plugins.pipelines.training import Parts
 from dicore_registry import CodePathError, code_paths, default
 from dicore_tools.agent import Agent
 from dicore_tools.sessions import Session
@@ -97,15 +104,15 @@ def _is_list(node: Any) -> bool:
     return isinstance(node, list)
 
 
-def planted(run: Path, plant: Plant) -> None:
-    """Writes a value into the config of a run, and makes this process a new one."""
-    record = json.loads((run / "config.json").read_text())
+def planted(run: Path, plant: Plant, name: str = "config.json") -> None:
+    """Writes a value into a file of a run, its config, and makes this process a new one."""
+    record = json.loads((run / name).read_text())
     node, (at, value) = record, plant
-    keys = ("config", *at)
+    keys = ("config", *at) if name == "config.json" else at
     for key in keys[:-1]:
         node = node[key]
     node[keys[-1]] = value
-    (run / "config.json").write_text(json.dumps(record))
+    (run / name).write_text(json.dumps(record))
     code_paths._given.clear()
     code_paths._closed = False
 
@@ -241,6 +248,146 @@ def test_no_command_imports_what_a_run_names_anywhere(
         (run / "config.json").write_text(whole)
 
 
+# ---- runs of several processes
+
+
+@pytest.fixture
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of `-m dist` looks for its part, and serves nobody."""
+
+    def found(kind: str, system: Mapping[str, Any], *others: Any) -> None:
+        default().resolve(f"comm_{kind}", system[f"comm_{kind}"])
+
+    monkeypatch.setattr("dicore_plugins.comm.roles.serve", found)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the processes of a run build is built in this one: there is no time to start them."""
+
+    def in_processes(self: ParallelPipeline, compiled: Any, run: Any, model: Any = None) -> None:
+        spec = cloudpickle.loads(cloudpickle.dumps(RoleSpec(compiled.cfg, state=None)))
+        for role in (CollectorRole(spec), EvaluatorRole(spec)):
+            role.close()
+        spaces = spec_of(compiled.env, compiled.seed)
+        LearnerRole(RoleSpec(compiled.cfg, state=spaces)).close()
+
+    def by_tasks(self: DistPipeline, compiled: Any, run: Any, model: Any = None) -> None:
+        system, index = compiled.pipeline.system, 0
+        for kind, name in zip(("learner", "collector"), system.comm, strict=True):
+            default().resolve(f"comm_{kind}", name)
+        task = {"config": dumps(saved_tree(compiled)), "code": list(code_paths.state()[1])}
+        parts = Parts(WorkerConfig.of(task, "collector", index).cfg)
+        assert parts.collector
+        assert parts.evaluator
+        parts.close()
+
+    monkeypatch.setattr(ParallelPipeline, "run", in_processes)
+    monkeypatch.setattr(DistPipeline, "run", by_tasks)
+
+
+def by_modules(run: str) -> None:
+    """Writes the file of the processes of `-m dist`, and starts them, each as a new one."""
+    if main(["-m", "dist", "--module", "config", "-c", run]):
+        return
+    for module in ("learner", "collector", "coordinator"):
+        code_paths._given.clear()
+        code_paths._closed = False
+        main(["-m", "dist", "--module", module, "-c", f"{run}.pkl", "-q"])
+
+
+ELSEWHERE: dict[str, Callable[[str], Any]] = {
+    "train --resume": DOORS["train --resume"],
+    "train": DOORS["train"],
+    "ignore missing": DOORS["ignore missing"],
+    "exist": lambda run: main(["train", run, "--exp-name", run, "--exist", "resume", "-q"]),
+    "-m parallel": lambda run: main(["-m", "parallel", "-c", run, "--exp-name", f"{run}-p", "-q"]),
+    "-m dist": lambda run: main(["-m", "dist", "-c", run, "--exp-name", f"{run}-d", "-q"]),
+    "--module": by_modules,
+    "eval": DOORS["eval"],
+    "enjoy": DOORS["enjoy"],
+    "collect": DOORS["collect"],
+    "config check": DOORS["config check"],
+    "Agent.from_run": DOORS["Agent.from_run"],
+    "Session.agent": DOORS["Session.agent"],
+}
+
+
+SYSTEM = tuple(
+    (("pipeline", "system", name), path)
+    for name in ("comm_learner", "comm_collector", "commander", "address")
+    for path in (PATHS[1], PATHS[6])
+)
+
+
+def of_processes(run: Path, pipeline: str) -> dict[str, Any]:
+    """Makes a run one of another pipeline; returns its config."""
+    options = [f"pipeline={pipeline}", *SMALL]
+    config: dict[str, Any] = written("cartpole_dqn", run, *options, f"exp_name={run}")
+    return config
+
+
+def sprung_by(doors: Iterable[tuple[str, Plant]], run: Path, sprung: list[str]) -> list[Any]:
+    """Opens a run by each door with a value planted; returns what sprang a trap."""
+    whole, found = (run / "config.json").read_text(), []
+    for door, plant in doors:
+        planted(run, plant)
+        with contextlib.suppress(DicoreError, SystemExit):
+            ELSEWHERE[door](str(run))
+        found += [(door, plant)] if sprung else []
+        sprung.clear()
+        (run / "config.json").write_text(whole)
+    return found
+
+
+@pytest.mark.usefixtures("here", "no_server")
+@pytest.mark.parametrize("pipeline", ["parallel", "dist"])
+def test_no_process_of_a_run_imports_what_it_names(
+    run: Path, sprung: list[str], pipeline: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = of_processes(run, pipeline)
+    places = (*(SYSTEM if pipeline == "dist" else SYSTEM[-2:]), *sample(config, len(ELSEWHERE)))
+    doors = zip([*["--module"] * (len(places) - len(ELSEWHERE)), *ELSEWHERE], places, strict=True)
+    assert sprung_by(doors, run, sprung) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("here", "no_server")
+@pytest.mark.parametrize("door", ELSEWHERE)
+@pytest.mark.parametrize("pipeline", ["parallel", "dist"])
+def test_no_process_of_a_run_imports_what_it_names_anywhere(
+    run: Path, sprung: list[str], pipeline: str, door: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    places = sample(of_processes(run, pipeline), 200)
+    assert sprung_by([(door, each) for each in places], run, sprung) == []
+
+
+def test_other_files_of_a_run_allow_no_path_of_its_config(
+    run: Path, sprung: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What stands in `run.json` is a stranger's too: it is never taken for a person's word."""
+    whole = (run / "run.json").read_text()
+    limits = [(("limits",), {name: value}) for name in ("max_env_step", "stop_value", "x")
+              for value in (PATHS[1], [PATHS[1]], {PATHS[1]: 1})]  # fmt: skip
+    some = random.Random(0).sample([*plants(json.loads(whole))], 20)
+    for at, value in [*limits, *((at, value) for at, value in some if at)]:
+        path = next(each for each in PATHS if each in json.dumps(value))
+        planted(run, (at, value), "run.json")
+        planted(run, (("policy", "learn", "learner", "hook"), {path: {}}))
+        opened("train --resume", run)
+        assert not sprung, (at, value)
+        (run / "run.json").write_text(whole)
+
+
+def test_a_limit_that_is_no_number_is_told(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    planted(run, (("limits", "max_env_step"), "many"), "run.json")
+    assert main(["train", "--resume", str(run), "-q"]) == 2
+    assert "pipeline.max_env_step: expected a number, got 'many' (" in capfd.readouterr().err
+
+
+# ---- what a person allows
+
+
 def test_what_a_person_types_beside_a_saved_config_runs(
     run: Path, sprung: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -299,6 +446,21 @@ def test_workers_of_environments_import_no_more(sprung: list[str]) -> None:
     code_paths.check("mine:Env")
     with pytest.raises(CodePathError):
         code_paths.check("trap_file")
+
+
+@pytest.mark.usefixtures("here", "no_server")
+def test_trust_of_the_first_command_is_that_of_all_processes(
+    run: Path, sprung: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    of_processes(run, "dist")
+    planted(run, (("pipeline", "system", "comm_learner"), PATHS[6]))
+    command = ["-m", "dist", "--module", "config", "-c", str(run)]
+    for words, imported in ((command, []), ([*command, "--trust"], ["trap_file"])):
+        assert main(words) == 0
+        code_paths._given.clear()
+        code_paths._closed = False
+        main(["-m", "dist", "--module", "learner", "-c", f"{run}.pkl"])
+        assert sprung[:1] == imported, capfd.readouterr().err
 
 
 def test_a_worker_of_dist_names_what_the_coordinator_was_given(

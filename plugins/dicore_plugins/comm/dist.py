@@ -18,6 +18,7 @@ import attrs
 import click
 
 from dicore.cli.train import Announcer
+from dicore.config import compile_config
 from dicore.config.writer import saved_tree
 from dicore.console import own_process, say, verbosity
 from dicore.data.json_codec import dumps, loads
@@ -28,6 +29,7 @@ from dicore.run.request import folder_name
 from dicore_plugins.comm.channel import TOKEN_VARIABLE, token_of
 from dicore_plugins.comm.journal import is_finished
 from dicore_plugins.comm.private import opener
+from dicore_registry import code_paths
 
 __all__ = ["command"]
 
@@ -104,6 +106,7 @@ def _address_options(function: Any) -> Any:
 @click.option("--policy", metavar="NAME", help="Algorithm (dicore list policy).")
 @click.option("-s", "--seed", type=click.IntRange(0), help="Random seed.")
 @click.option("--exp-name", "--exp_name", metavar="DIR", help="Run folder.")
+@click.option("--trust", is_flag=True, help="Run code that a run or its config.json names by path.")
 @click.option("--max-env-step", "--env-step", type=click.IntRange(1),
               help="Stop after this number of env steps.")  # fmt: skip
 @click.option("--max-train-iter", "--train-iter", type=click.IntRange(1),
@@ -202,6 +205,7 @@ def _request(file: str | None, overrides: Sequence[str], given: Mapping[str, Any
         max_env_step=given["max_env_step"],
         max_train_iter=given["max_train_iter"],
         overrides=[*filter(None, layers), *overrides],
+        trust=given["trust"],
         argv=sys.argv,
         own_process=True,
     )
@@ -266,7 +270,8 @@ def _write_config(file: str | None, overrides: Sequence[str], given: Mapping[str
         system[f"path_{name}"] = str(Path(path).absolute())
     token = token_of() or secrets.token_hex(16)
     target = Path(f"{file or compiled.policy.type + '_config'}.pkl")
-    content = dumps({"format": _FORMAT, "token": token, "config": tree})
+    code = list(code_paths.state()[1])
+    content = dumps({"format": _FORMAT, "token": token, "code": code, "config": tree})
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with open(part, "x", encoding="utf-8", opener=opener) as stream:
@@ -304,18 +309,20 @@ def _read_job(file: Path) -> dict[str, Any]:
     lacking = sorted(options - system.keys()) if isinstance(system, Mapping) else ["config"]
     token = found.get("token")
     lacking += ["token"] if not isinstance(token, str) or not token else []
+    lacking += [] if isinstance(found.get("code"), list) else ["code"]
     if lacking:
         raise UsageError(
             f"{file}: it lacks {', '.join(lacking)}",
             hint="write it again: dicore -m dist --module config -c CONFIG",
         )
+    code_paths.restore((True, found["code"]))  # those of the first command, and no others
     return found
 
 
 def _coordinate(job: Mapping[str, Any], overrides: Sequence[str], given: Mapping[str, Any]) -> int:
     os.environ[TOKEN_VARIABLE] = job["token"]
     request = TrainRequest(
-        config=job["config"],
+        config=compile_config(job["config"], saved=True),
         seed=given["seed"],
         exp_name=given["exp_name"],
         max_env_step=given["max_env_step"],

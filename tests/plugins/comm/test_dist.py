@@ -153,7 +153,7 @@ def test_bad_commands_say_what_to_do(
 
 @pytest.mark.parametrize("module", ["learner", "collector", "coordinator"])
 @pytest.mark.parametrize(
-    "lacking", ["token", "config", "pipeline", "system", "path_policy", "collector_num", "address"]
+    "lacking", ["token", "code", "config", "pipeline", "system", "path_policy", "collector_num", "address"]
 )
 def test_a_file_that_lacks_something_is_one_error(
     here: Path, capsys: pytest.CaptureFixture[str], module: str, lacking: str
