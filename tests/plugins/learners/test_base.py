@@ -367,18 +367,21 @@ def test_a_learner_that_is_closed_before_it_starts_leaves_no_thread() -> None:
     assert "dicore-dataloader" not in {each.name for each in threading.enumerate()}
 
 
-def test_a_learner_of_its_own_that_raises_leaves_a_checkpoint(tmp_path: Any) -> None:
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_learner_of_its_own_that_raises_leaves_a_checkpoint(
+    tmp_path: Any, error: type[BaseException]
+) -> None:
     policy = DQNPolicy({"model": {"obs_shape": 2, "action_shape": 2}})
     options = BaseLearnerConfig(hook=[])
     found = BaseLearner(options, policy.learn_mode, exp_name=str(tmp_path))
 
     def source(size: int) -> Any:
         if found.last_iter == 3:
-            raise ValueError("the disk is gone")
+            raise error("the disk is gone")
         return transitions(size)
 
     found.get_data = source
-    with pytest.raises(ValueError, match="the disk is gone"):
+    with pytest.raises(error, match="the disk is gone"):
         found.start()
     assert [each.name for each in (tmp_path / "ckpt").iterdir()] == ["exception"]
     found.exp_name = None

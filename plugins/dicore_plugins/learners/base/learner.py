@@ -240,7 +240,7 @@ class BaseLearner:
                     break
                 self.train(data, self.envstep)
             self.call_hook("after_run")
-        except Exception:
+        except (Exception, SystemExit):
             self._save_failed()
             raise
 
