@@ -30,6 +30,7 @@ from dicore_plugins.comm.channel import TOKEN_VARIABLE, token_of
 from dicore_plugins.comm.journal import is_finished
 from dicore_plugins.comm.private import opener
 from dicore_registry import code_paths
+from dicore_registry.public_names import public_name
 
 __all__ = ["command"]
 
@@ -238,20 +239,11 @@ def _system_of_file(file: str | None) -> dict[str, Any]:
     found = names.get("system_config")
     if not isinstance(found, Mapping):
         raise ConfigError(f"{file}: system_config is not a dict")
-    system = dict(found)
-    if system.pop("communication_mode", "auto") != "auto":
-        raise ConfigError(f"{file}: system_config.communication_mode: expected 'auto'")
-    operator = (system.pop("coordinator", None) or {}).get("operator_server") or {}
-    if operator.get("system_addr"):
-        system["operator"] = operator["system_addr"]
-    for name in ("learner_num", "learner_gpu_num"):
-        if system.get(name, 1) not in (0, 1):
-            raise ConfigError(
-                f"{file}: system_config.{name}: expected 1, got {system[name]!r}",
-                hint="several learners: dicore train -m parallel pipeline.system.learner_num=2",
-            )
-    system.pop("learner_num", None)
-    if system.pop("learner_gpu_num", 0):
+    try:
+        system: dict[str, Any] = public_name("system_of_di_engine", "system_config")(found)
+    except ConfigError as error:
+        raise ConfigError([f"{file}: {problem}" for problem in error.problems]) from error
+    if found.get("learner_gpu_num"):
         say(f"{file}: system_config.learner_gpu_num has no effect: policy.cuda chooses the device")
     return system
 

@@ -96,6 +96,29 @@ def test_options_of_a_system_config_are_not_dropped_silently(
     assert "system_config.learner_num: expected 1, got 2" in capsys.readouterr().err
 
 
+def test_processes_and_times_of_a_system_config_are_those_of_di_engine(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The third dict of a file means what it means to `compile_config`."""
+    processes = "collector0=dict(port=7001), collector1=dict(port=7002), learner0=dict(port=7000)"
+    Path("cartpole_dqn_config.py").write_text(
+        CONFIG.replace("coordinator=dict()", "coordinator=dict(learner_task_timeout=30)")
+        .replace('learner_host="from-config",', f"{processes})")
+        .replace("collector_port=1000)", "")
+    )
+    system = written()["config"]["pipeline"]["system"]
+    assert (system["learner_port"], system["collector_port"], system["task_timeout"]) == (
+        7000,
+        7001,
+        30,
+    )
+    assert system["collector_num"] == 2
+    Path("cartpole_dqn_config.py").write_text(CONFIG.replace("coordinator", "cordinator"))
+    assert main(["-m", "dist", "--module", "config", "-c", "cartpole_dqn_config.py"]) == 2
+    error = capsys.readouterr().err
+    assert "cartpole_dqn_config.py: system_config.cordinator: unknown key; did you mean" in error
+
+
 def test_hosts_and_ports_of_the_command_line_precede_environment_and_config(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +176,8 @@ def test_bad_commands_say_what_to_do(
 
 @pytest.mark.parametrize("module", ["learner", "collector", "coordinator"])
 @pytest.mark.parametrize(
-    "lacking", ["token", "code", "config", "pipeline", "system", "path_policy", "collector_num", "address"]
+    "lacking",
+    ["token", "code", "config", "pipeline", "system", "path_policy", "collector_num", "address"],
 )
 def test_a_file_that_lacks_something_is_one_error(
     here: Path, capsys: pytest.CaptureFixture[str], module: str, lacking: str

@@ -11,7 +11,7 @@ from dicore_registry.explain import nearest
 
 __all__ = ["system_of_di_engine"]
 
-_KEYS = ("communication_mode", "coordinator", "learner", "learner_gpu_num")
+_KEYS = ("communication_mode", "coordinator", "learner", "learner_gpu_num", "learner_num")
 _COORDINATOR = "operator_server", "collector_task_timeout", "learner_task_timeout", "host", "port"
 _PROCESS = re.compile(r"(learner|collector)[0-9]*")
 _OPTIONS = (
@@ -55,6 +55,9 @@ def _entry(name: str, value: Any, made: dict[str, Any]) -> Iterator[str]:
     elif name == "learner_gpu_num":
         if value not in (0, 1):
             yield f"{name}: one learner is trained, on one GPU; expected 0 or 1"
+    elif name == "learner_num":
+        if value != 1:
+            yield f"{name}: expected 1, got {value!r}; for several: -m parallel"
     elif name == "coordinator":
         yield from _coordinator(value, made)
     else:
