@@ -1,5 +1,7 @@
 """The command line: `dicore COMMAND …`; a leading option means `train`; with `-m eval`, `eval`.
 
+`-q` and `-v` may stand before the command.
+
 Errors raised by dicore are printed as `error: …`, one line per problem; the exit code is that of
 the exception class. `--debug` or `DICORE_DEBUG=1` shows the traceback.
 """
@@ -30,6 +32,7 @@ _SWITCHES = {
     "--strict-plugins": "DICORE_STRICT_PLUGINS",
 }
 _PLUGIN_OPTION = "--plugin"
+_LOUDNESS = frozenset({"-q", "--quiet", "-v", "--verbose"})
 _FAILED = 1
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
@@ -120,7 +123,18 @@ def _add_command(words: list[str]) -> list[str]:
             return [words[at + 1], *words[:at], *words[at + 2 :]]
         if word in ("-meval", "--mode=eval", "-mdist", "--mode=dist"):
             return [word[-4:], *words[:at], *words[at + 1 :]]
+    count = next((at for at, word in enumerate(words) if word not in _LOUDNESS), len(words))
+    if is_command(*words[count : count + 1]):  # dicore -q eval RUN
+        end = words.index("--") if "--" in words else len(words)
+        return [*words[count:end], *words[:count], *words[end:]]
     return ["train", *words]
+
+
+def is_command(word: str = "") -> bool:
+    """Returns whether an installed package has a command of this name."""
+    from dicore_registry import default
+
+    return any(each.name == word.replace("-", "_") for each in default().entries("command"))
 
 
 def _show_warning(

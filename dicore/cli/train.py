@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dicore.cli import is_command
 from dicore.console import is_quiet, number, own_process, say, verbosity
 from dicore.errors import UsageError
 from dicore_registry.public_names import public_name
@@ -128,6 +129,9 @@ def command(
     files = [word for word in [config, *words] if word is not None and word not in overrides]
     if device := given.pop("device"):
         overrides.append(f"policy.cuda={device == 'cuda'}")
+    for word in files:
+        if not exists(word) and is_command(word):  # noqa: PTH110
+            raise UsageError(f"{word}: a command stands first", hint=f"dicore {word} …")
     if len(files) > 1:
         wrong = f"expected at most one config file, got {', '.join(files)}"
         raise UsageError(wrong, hint="write overrides as a.b=c, without spaces")

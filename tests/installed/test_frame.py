@@ -134,6 +134,32 @@ class TestWords:
         expected = words if arguments is None else arguments.split()
         assert _arguments(list(words))[0] == ["train", *expected]
 
+    @pytest.mark.parametrize(
+        ("words", "arguments"),
+        [
+            ("-q train -e cartpole", "train -e cartpole -q"),
+            ("-q -v config check x", "config check x -q -v"),
+            ("--quiet import-weights a -- -b", "import-weights a --quiet -- -b"),
+            ("-q -m dist -e cartpole", "dist -q -e cartpole"),
+            ("-q -e cartpole", "train -q -e cartpole"),
+            ("-q cartpole_dqn", "train -q cartpole_dqn"),
+        ],
+    )
+    def test_loudness_may_stand_before_the_command(self, words: str, arguments: str) -> None:
+        from dicore.cli import _arguments
+
+        assert _arguments(words.split())[0] == arguments.split()
+
+    def test_a_command_after_other_options_is_told_where_to_stand(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        from dicore.cli import main
+
+        assert main(["-s", "0", "eval", "runs/x"]) == 2
+        assert capsys.readouterr().err == (
+            "error: eval: a command stands first\n  hint: dicore eval …\n"
+        )
+
     def test_debug_belongs_to_the_program_after_two_dashes(self) -> None:
         from dicore.cli import _arguments
 
