@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -20,12 +21,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
 
 if TYPE_CHECKING:
     from dicore_registry import Entry
 
-__all__ = ["Outcome", "kill_group", "probe_imports"]
+__all__ = ["MARK", "Outcome", "kill_group", "marked", "probe_imports"]
+
+MARK: Final = "DICORE_STARTED_FOR"
+"""Variable by which processes are found that a process started."""
 
 _TIMEOUT_S = 120.0
 """Time limit for all imports of one process."""
@@ -89,8 +95,9 @@ def _run(order: str) -> tuple[list[str], str]:
     killed at the end.
     """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        env = marked()
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "dicore_tools.import_probe"],
+            [sys.executable, "-P", "-m", "dicore_tools.import_probe"], env=env,
             stdin=subprocess.PIPE, stdout=output, stderr=errors, text=True, start_new_session=True,
         )  # fmt: skip
         try:
@@ -101,19 +108,33 @@ def _run(order: str) -> tuple[list[str], str]:
         except subprocess.TimeoutExpired:
             ending = f"did not end within {_TIMEOUT_S:g} s"
         finally:
-            kill_group(process)
+            kill_group(process, env[MARK])
         output.seek(0)
         return output.read().splitlines(), ending
 
 
-def kill_group(process: subprocess.Popen[str]) -> None:
-    """Kills a process and what it left in its group; Windows has no such groups."""
+def marked() -> dict[str, str]:
+    """Returns the environment of a process of which `kill_group` leaves nothing."""
+    return {**os.environ, MARK: secrets.token_hex(8)}
+
+
+def kill_group(process: subprocess.Popen[str], mark: str) -> None:
+    """Kills a process, its group, and what began a group of its own, known by the environment.
+
+    Args:
+        process: The process.
+        mark: Value of `MARK` in the environment with which it was started.
+    """
     if sys.platform == "win32":
         process.kill()
     else:
         with suppress(ProcessLookupError, PermissionError):  # the group is empty
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    for each in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if each.environ().get(MARK) == mark:
+                each.kill()
 
 
 class _TorchBlocker:

@@ -161,16 +161,18 @@ def test_a_file_that_does_not_end_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no groups of processes")
-def test_what_a_file_started_is_ended_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("started", ["", "start_new_session=True"])
+def test_what_a_file_started_is_ended_too(tmp_path: Path, started: str) -> None:
+    """Also in a session of its own, and though it holds the streams of the process."""
     file, told = tmp_path / "starts.py", tmp_path / "pid"
     file.write_text(
         "import subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],\n"
-        "    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        f"    {started})\n"
         f"open({str(told)!r}, 'w').write(str(child.pid))\n"
         "main_config = create_config = dict()\n"
     )
-    assert config_dicts(file)["main_config"] == {}
+    assert config_dicts(file, 5.0)["main_config"] == {}
     pid, until = int(told.read_text()), time.monotonic() + 10
     while Path(f"/proc/{pid}").exists() and "Z" not in _state(pid):
         assert time.monotonic() < until

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.errors import ConfigError
-from dicore_tools.import_probe import kill_group
+from dicore_tools.import_probe import MARK, kill_group
 from dicore_tools.migrate import read_config
 
 __all__ = ["TIME_LIMIT", "config_dicts", "entry", "pair"]
@@ -39,15 +40,18 @@ def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
         ConfigError: it cannot be run, with the line of the file, or it takes too long.
     """
     command = [sys.executable, "-I", read_config.__file__, str(file.resolve())]
+    mark = secrets.token_hex(8)
     with (
         tempfile.TemporaryDirectory(prefix="dicore-migrate-") as folder,
+        tempfile.TemporaryFile("w+") as printed,  # what it started could keep a pipe open
+        tempfile.TemporaryFile("w+") as told,
         subprocess.Popen(  # noqa: S603 - the own script; the user names the file
-            command, cwd=folder, env=_SYSTEM, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, start_new_session=True,
+            command, cwd=folder, env={**_SYSTEM, MARK: mark}, stdin=subprocess.DEVNULL,
+            stdout=printed, stderr=told, text=True, start_new_session=True,
         ) as process,
     ):  # fmt: skip
         try:
-            output, errors = process.communicate(timeout=time_limit)
+            process.wait(time_limit)
         except subprocess.TimeoutExpired:
             raise ConfigError(
                 f"{file}: still running after {time_limit:g} s; it was ended",
@@ -55,7 +59,10 @@ def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
                 'if __name__ == "__main__":',
             ) from None
         finally:
-            kill_group(process)
+            kill_group(process, mark)
+        for stream in (printed, told):
+            stream.seek(0)
+        output, errors = printed.read(), told.read()
     if process.returncode:
         raise ConfigError(_failure(file, errors))
     try:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from dicore_tools.import_probe import kill_group
+from dicore_tools.import_probe import MARK, kill_group, marked
 
 __all__ = ["run_cases"]
 
@@ -50,8 +50,10 @@ class _Child:
     """A process that prints one line per case."""
 
     def __init__(self, manager: str, names: Sequence[str]) -> None:
+        env = marked()
+        self._mark = env[MARK]
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-            [sys.executable, "-m", "dicore_tools.selftest.cases", manager, *names],
+            [sys.executable, "-m", "dicore_tools.selftest.cases", manager, *names], env=env,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -71,7 +73,7 @@ class _Child:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
-        kill_group(self._process)
+        kill_group(self._process, self._mark)
         for thread in self._threads:
             thread.join(5.0)
 
