@@ -69,8 +69,9 @@ def command(
     if as_json:
         import json
 
-        facts = [entry_facts(registry, entry) for entry in entries]
-        sys.stdout.write(json.dumps(facts, indent=1) + "\n")
+        # One component per line: an indent would be written in Python, a seventh of the time.
+        lines = ",\n".join(json.dumps(entry_facts(registry, entry)) for entry in entries)
+        sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
     else:
         _write_table(registry, entries, kind, dist)
     gc.freeze()  # the process ends soon: skip the garbage collection
