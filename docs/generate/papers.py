@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,11 @@ def _texts(facts: dict[str, Any]) -> Iterator[str]:
     file = Path(facts["file"])
     if file.name == "config.py":  # the component has its own folder
         for path in sorted(file.parent.glob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                    yield ast.get_docstring(node) or ""
+            yield from _docstrings(path)
+
+
+@cache  # several components share a folder
+def _docstrings(path: Path) -> list[str]:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef
+    return [ast.get_docstring(node) or "" for node in nodes if isinstance(node, kinds)]

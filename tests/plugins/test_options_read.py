@@ -8,7 +8,8 @@ import sys
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ FILES = sorted(
 HOLDS_A_CONFIG = {"cfg", "_cfg"}
 
 
+@cache
 def declared() -> dict[str, bool]:
     """Returns what configs have, by name: whether it holds more, of which may be read in turn."""
     bases = AgentConfig, TeamConfig  # not registered: others derive from them
@@ -130,7 +132,8 @@ SECTIONS = {"cfg", "_cfg", "config", "_config", "section"}
 """Names of variables that hold a section, beside the names of sections and slots themselves."""
 
 
-def read_names(text: str, sections: Set[str]) -> set[str]:
+@cache
+def read_names(text: str, sections: frozenset[str]) -> set[str]:
     """Returns the names that a file reads of sections: `learn.x`, `self.x` in a config class, "x".
 
     A config class that hands itself to a function which goes through all keys reads all of them.
@@ -187,9 +190,9 @@ def unread(classes: Iterable[type[Section]], texts: Iterable[str]) -> list[str]:
     """Returns the options of config classes that no text reads; a follower reads for its source."""
     fields = {(cls, name): field for cls in classes for name, field in fields_of(cls).items()}
     structure = {"section", "component", "components"}
-    sections = SECTIONS | {
+    sections = frozenset(SECTIONS).union(
         name for (_, name), field in fields.items() if field.metadata.keys() & structure
-    }
+    )
     read = {"type", *(name for text in texts for name in read_names(text, sections))}
     read |= {
         field.follows.rpartition(".")[2]
@@ -229,9 +232,10 @@ def unused_parameters(target: Any, options: Iterable[str]) -> list[str]:
     ]
 
 
-def components() -> Iterator[tuple[Any, type[ComponentConfig]]]:
-    """Yields target and config class of every component of our packages."""
-    registry = dicore_registry.default()
+@cache
+def components() -> list[tuple[Any, type[ComponentConfig]]]:
+    """Returns target and config class of every component of our packages."""
+    found, registry = [], dicore_registry.default()
     for entry in registry.entries():
         ours = entry.dist in ("dicore-plugins", "dicore-tools", "dicore-contrib-envs")
         if entry.kind in ("command", "preset", "plugin") or not ours:
@@ -239,9 +243,10 @@ def components() -> Iterator[tuple[Any, type[ComponentConfig]]]:
         try:
             with warnings.catch_warnings(action="ignore", category=RetiredWarning):
                 target = registry.resolve(entry.kind, entry.name).target
-            yield target, config_class(target, entry.kind)
+            found.append((target, config_class(target, entry.kind)))
         except (DicoreError, TypeError):
             continue
+    return found
 
 
 def config_classes() -> list[type[Section]]:
