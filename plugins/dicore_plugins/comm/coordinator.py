@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -83,6 +84,7 @@ class Coordinator:
         self.doing = Doing()
         self._threads: dict[str, threading.Thread] = {}
         self._lost: dict[str, float] = {}
+        self._fruitless: Counter[str] = Counter()  # losses of a process since its last result
         self.budget = EnvStepBudget(cfg, journal.env_step)
         self.train_iter = journal.train_iter
         self.on_evaluation: Callable[[Mapping[str, Any]], None] = lambda result: None
@@ -186,7 +188,7 @@ class Coordinator:
                 if connection is None:
                     return
                 work(name, connection)
-                failures = 0
+                failures = self._fruitless[name] = 0
                 self._is_back(name)
             except (RemoteTaskError, AuthenticationError) as error:
                 if self._ended.is_set():
@@ -216,8 +218,12 @@ class Coordinator:
             _LOG.warning("%s does not answer: %s", name, error.message)
             self.doing.note(name, "does not answer")
             self.on_lost(name)
+            self._fruitless[name] += 1
         if error.context.get("silent"):
             self.on_silent(name)
+        if (times := min(self._fruitless[each] for each in alike)) > self._system.max_retries:
+            text = f"{error.message}; lost {times} times, with nothing done in between"
+            self._fail(name, PeerError(text, hint=error.hint or self._hint(name)))
         limit = self._system.start_timeout
         is_needed = name != _LEARNER or not self._learner_done.is_set()
         if for_s > limit and is_needed:  # of several collectors, no other one answers either
@@ -286,6 +292,7 @@ class Coordinator:
         data = {"data": metas, "env_step": self.env_step}
         info = learner.process("learner_learn_task", data, self._timeout)["info"]
         self.train_iter = max(self.train_iter, int(info["learner_step"]))
+        self._fruitless[_LEARNER] = 0
         self._journal.write("updates", train_iter=self.train_iter)
         self.flow.learned(info)
         self.on_learn_info(info)
@@ -357,6 +364,7 @@ class Coordinator:
             self._journal.write("steps", env_step=meta["env_step"])
             self.flow.give_back(share)
         self.budget.made(name, int(meta["env_step"]))
+        self._fruitless[name] = 0
         steps, version = int(meta["env_step"]), int(meta["policy_iter"])
         self.doing.note(name, "collects", env_step=steps, version=version)
         self.on_block(meta)

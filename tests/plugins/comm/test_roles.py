@@ -435,7 +435,10 @@ def test_the_last_updates_are_published_and_saved_at_the_end_of_a_task(
 def test_a_learner_that_was_replaced_publishes_nothing(
     learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
 ) -> None:
-    """RELIABILITY I08: it was stopped, another one took its task, and it goes on."""
+    """RELIABILITY I08: it was stopped, another one took its task, and it goes on.
+
+    It leaves no checkpoint in the working folder either.
+    """
     master, meta = Connection(learner.address, TOKEN), collected(collectors[0], compiled())
     master.process("learner_start_task", {"task_info": info_of(compiled(), number=1)})
     master.process("learner_get_data_task")
@@ -446,6 +449,8 @@ def test_a_learner_that_was_replaced_publishes_nothing(
         second.process("learner_start_task", {"task_info": info_of(compiled(), number=2)})
         with pytest.raises(RemoteTaskError, match="was replaced by that of task 2"):
             master.process("learner_learn_task", {"data": drawn(meta, 80)})
+        assert learner._thread is not None
+        learner._thread.join(10)
     finally:
         other.close()
     assert policy_file(places)["epoch"] == 2
@@ -603,6 +608,36 @@ def test_the_last_collector_has_as_long_as_any_to_come_back(
     coordinator._is_lost("collector0", PeerError("gone"))
     assert "gone, for 120 s" in str(coordinator._error)
     coordinator._journal.close()
+
+
+def test_collectors_that_end_again_and_again_before_a_result_end_the_run(
+    collectors: Any, learner: Any, places: dict[str, Any]
+) -> None:
+    """However long each of them lives: on a busy machine a start takes as long as work."""
+    config = compiled("pipeline.system.max_retries=1")
+    coordinator = coordinated(config, learner, collectors, places)
+    coordinator._threads = dict.fromkeys(("learner0", "collector0", "collector1"))  # type: ignore[arg-type]
+
+    def lost(*names: str) -> None:
+        for name in names:
+            coordinator._is_back(name)
+            coordinator._is_lost(name, PeerError("gone"))
+
+    lost("collector0", "collector0", "collector0", "collector1")
+    assert coordinator._error is None  # the other one may work
+    assert coordinator._collected("collector1", Blocks()) is not None
+    lost("collector1", "collector0")
+    assert coordinator._error is None
+    lost("collector1")
+    assert "gone; lost 2 times, with nothing done in between" in str(coordinator._error)
+    coordinator._journal.close()
+
+
+class Blocks:
+    """A collector that answers at once."""
+
+    def process(self, name: str, data: Any, timeout: float) -> dict[str, Any]:
+        return {"count": 0, "env_step": 1, "policy_iter": 0}
 
 
 @pytest.mark.parametrize(
