@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -84,6 +85,24 @@ def test_a_list_names_the_files_that_a_value_passes(name: str) -> None:
     assert set(passed) - set(listed(name, TEXT)) == set(), f"missing on the page; {AGAIN}"
     assert set(listed(name, TEXT)) - set(passed) == set(), f"not on the path; {AGAIN}"
     assert listed(name, TEXT) == passed, AGAIN
+
+
+def test_each_step_of_a_walk_names_a_function_of_its_file() -> None:
+    steps = re.findall(r"^\d+\. `([^`]+)`, `([^`]+)`", TEXT, re.MULTILINE)
+    assert len(steps) > 80
+    missing = [step for step in steps if not defines(ROOT / step[0], step[1])]
+    assert missing == []
+
+
+def defines(path: Path, function: str) -> bool:
+    """Returns whether a file defines `Class.method`; what is inside of a function is skipped."""
+    node: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
+    for name in function.split(".<")[0].split("."):
+        found = [each for each in ast.walk(node) if getattr(each, "name", "") == name]
+        if not found:
+            return False
+        node = found[-1]
+    return True
 
 
 def test_a_training_enters_no_more_files_than_the_page_says() -> None:
