@@ -73,9 +73,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "policy": (
             "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
-            "discrete_sac dqfd dqn dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn "
-            "pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil "
-            "sqil_sac sqn td3 td3_bc tqc"
+            "discrete_sac dqfd dqn dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn pdqn "
+            "pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil sqil_sac "
+            "sqn td3 td3_bc tqc"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
         "sampler": (
@@ -104,27 +104,27 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "
             "cartpole_pomdp chain cliffwalking dm_control frozenlake gymnasium halfcheetah hopper "
             "humanoid lunarlander lunarlander_continuous mini_breakout minigrid mountain_car "
-            "mountain_car_continuous moving nim pendulum pong swimmer t_maze taxi two_step walker2d"
+            "mountain_car_continuous moving nim pendulum pong swimmer t_maze taxi two_step "
+            "walker2d"
         ),
         "preset": (
             "acrobot_dqn acrobot_ppo ant_ppo ant_sac bipedalwalker_sac bit_flip_dqn "
             "bit_flip_dqn_her blackjack_dqn breakout_dqn car_racing_dqn car_racing_ppo "
             "cartpole_a2c cartpole_acer cartpole_bc cartpole_bco cartpole_bdq cartpole_c51 "
             "cartpole_ddqn cartpole_discrete_bcq cartpole_discrete_cql cartpole_discrete_sac "
-            "cartpole_dqfd cartpole_dqn cartpole_dt cartpole_dueling cartpole_fqf "
-            "cartpole_ibc cartpole_impala cartpole_iqn cartpole_mdqn cartpole_pomdp_dqn "
-            "cartpole_pomdp_ppo cartpole_pomdp_r2d2 cartpole_ppg cartpole_ppo "
-            "cartpole_ppo_offpolicy cartpole_pqn cartpole_qrdqn cartpole_r2d2 "
-            "cartpole_rainbow cartpole_rbc cartpole_sqil cartpole_sqn chain_dqn_rnd "
-            "cliffwalking_dqn dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac "
-            "hopper_ppo hopper_sac humanoid_sac lunarlander_continuous_ppo "
-            "lunarlander_continuous_sac lunarlander_dqn lunarlander_ppo mini_breakout_dqn "
-            "minigrid_dqn mountain_car_continuous_sac mountain_car_dqn mountain_car_dqn_rnd "
-            "moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq "
-            "pendulum_cql pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_edac pendulum_ibc "
-            "pendulum_iql pendulum_mbpo pendulum_ppo pendulum_sac pendulum_td3 "
-            "pendulum_td3_bc pendulum_tqc pong_dqn swimmer_ppo swimmer_sac t_maze_dqn "
-            "t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq two_step_dqn walker2d_ppo "
+            "cartpole_dqfd cartpole_dqn cartpole_dt cartpole_dueling cartpole_fqf cartpole_ibc "
+            "cartpole_impala cartpole_iqn cartpole_mdqn cartpole_pomdp_dqn cartpole_pomdp_ppo "
+            "cartpole_pomdp_r2d2 cartpole_ppg cartpole_ppo cartpole_ppo_offpolicy cartpole_pqn "
+            "cartpole_qrdqn cartpole_r2d2 cartpole_rainbow cartpole_rbc cartpole_sqil "
+            "cartpole_sqn chain_dqn_rnd cliffwalking_dqn dm_control_sac frozenlake_dqn "
+            "halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac humanoid_sac "
+            "lunarlander_continuous_ppo lunarlander_continuous_sac lunarlander_dqn "
+            "lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac "
+            "mountain_car_dqn mountain_car_dqn_rnd moving_pdqn moving_ppo pendulum_awac "
+            "pendulum_bc pendulum_bcq pendulum_cql pendulum_crossq pendulum_d4pg pendulum_ddpg "
+            "pendulum_edac pendulum_ibc pendulum_iql pendulum_mbpo pendulum_ppo pendulum_sac "
+            "pendulum_td3 pendulum_td3_bc pendulum_tqc pong_dqn swimmer_ppo swimmer_sac "
+            "t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq two_step_dqn walker2d_ppo "
             "walker2d_sac"
         ),
     },
