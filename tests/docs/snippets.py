@@ -12,6 +12,7 @@ A page runs from top to bottom in one empty folder and one Python namespace:
 
 from __future__ import annotations
 
+import atexit
 import configparser
 import contextlib
 import io
@@ -20,13 +21,16 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 import types
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -40,8 +44,12 @@ _OPTION = re.compile(r":(?P<name>[\w-]+):[ \t]*(?P<value>.*)\n?")
 _NUMBER = re.compile(r"\d+(?:[,_]\d+)*(?:\.\d+)?(?:e-?\d+)?")
 _LONG = {"--max-env-step": 1_000, "--train_iter": 100}
 """Maximum budgets of commands in the tests."""
-_CONSTANT = re.compile(r"^(STEPS|UPDATES) = ([\d_]+)$", re.MULTILINE)
-"""Budgets that a notebook sets in its first cell; the tests take 7 %."""
+_BUDGET = re.compile(r"(?m:^(?:STEPS|UPDATES) = |\b(?:max_env_)?step=(?=\d\d))\d+_?\d{3}\b")
+"""Budgets of `python`, of which the tests take 7 %: the first cell of notebooks, and long ones."""
+_TO_THE_END = ["dicore", "train", "-e", "cartpole", "-p", "dqn", "-s", "0"]
+"""The first command of several pages, which trains until the stop value; it is run once."""
+_RUN = "runs/cartpole_dqn_s0"
+"""The run folder of this command."""
 _SHOWN = {"make", "pip", "tensorboard"}
 """Programs that are not run; only their arguments are checked."""
 _PARSERS = {
@@ -130,9 +138,7 @@ class Page:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(snippet.code, encoding="utf-8")
         elif snippet.language == "python":
-            text = _CONSTANT.sub(
-                lambda found: f"{found[1]} = {int(found[2]) * 7 // 100}", snippet.code
-            )
+            text = _BUDGET.sub(_less, snippet.code)
             code = compile("\n" * (snippet.line - 1) + text, self.path, "exec")
             with self._inside(self.registry):
                 exec(code, vars(self.module))
@@ -154,6 +160,10 @@ class Page:
 
     def _output(self, words: list[str]) -> tuple[int, str]:
         """Returns exit code and output (both streams) of a command."""
+        if words == _TO_THE_END and not (self.folder / "runs").exists():
+            folder, said = trained_to_the_end()
+            shutil.copytree(folder, self.folder, dirs_exist_ok=True)
+            return 0, said
         if words[0] == "dicore":
             out = io.StringIO()
             process = Registry(folder=self.folder)  # as in a new process
@@ -202,8 +212,19 @@ class Page:
                     del sys.modules[name]
 
 
+@cache
+def trained_to_the_end() -> tuple[Path, str]:
+    """Returns a folder with the run of `_TO_THE_END`, and what the command said."""
+    folder = Path(tempfile.mkdtemp(prefix="dicore-page-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    code, said = Page(Path("trained"), folder)._output([*_TO_THE_END, "--exp-name", _RUN])
+    assert code == 0, said
+    return folder, said
+
+
 def _less(budget: re.Match[str]) -> str:
-    return f"{budget[1]} = {int(budget[2]) * 7 // 100}"
+    name, _, number = budget[0].rpartition("=")
+    return f"{name}= {int(number) * 7 // 100}"
 
 
 def cut(words: list[str]) -> list[str]:
