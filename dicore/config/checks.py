@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace as changed
 from inspect import signature
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -17,6 +17,10 @@ from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fiel
 from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 E = TypeVar("E", bound=EnvConfig)
 
@@ -30,7 +34,7 @@ SPACES = "spaces"
 _MAX_CHAIN = 8
 
 
-def bind(compiled: Compiled, spec: EnvSpec, action_space: Any = None) -> Compiled:
+def bind(compiled: Compiled, spec: EnvSpec, action_space: Space | None = None) -> Compiled:
     """Fills in unset options that follow from the environment; checks that the policy fits it.
 
     Values that a source set stay (None is unset) unless they are `fixed_by_spaces` and differ.

@@ -17,6 +17,8 @@ from dicore_registry.plugin_filter import is_on
 if TYPE_CHECKING:
     import pluggy
 
+    from dicore.run.run import Run
+
 __all__ = ["Diagnostic", "Level", "Plugins", "hooks_of", "load_plugins"]
 
 Level = Literal["error", "warning"]
@@ -85,7 +87,7 @@ class Plugins:
         """Returns the first result of a hook that is not None; None if there is none."""
         return next(iter(self.call(hook, **arguments)), None)
 
-    def run(self, work: Callable[[], Any], *, run: Any) -> Any:
+    def run(self, work: Callable[[], Any], *, run: Run) -> Any:
         """Calls `work` inside the `dicore_run` wrappers of the plugins."""
         if self._manager is None:
             return work()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from attrs import frozen
 
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    import gymnasium
+
+    Space: TypeAlias = gymnasium.Space[Any]
 
 KIND = Kind(
     name="env",
@@ -45,10 +47,10 @@ class EnvSpec:
         agents: Ids of the agents; empty: a single agent.
     """
 
-    observation: Space[Any]
-    action: Space[Any]
-    reward: Space[Any] | None = None
-    state: Space[Any] | None = None
+    observation: Space
+    action: Space
+    reward: Space | None = None
+    state: Space | None = None
     agents: tuple[str, ...] = ()
 
     @classmethod

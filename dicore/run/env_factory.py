@@ -11,6 +11,7 @@ from dicore.interfaces.env import EnvSpec
 from dicore_registry import code_paths
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
     from dicore.run.run import Run
 
 __all__ = [
@@ -65,7 +66,7 @@ class BuildContext:
         """Returns a copy for an environment."""
         return replace(self, spec=spec)
 
-    def with_spaces(self, observation_space: Any, action_space: Any) -> BuildContext:
+    def with_spaces(self, observation_space: Space, action_space: Space) -> BuildContext:
         """Returns a copy for an environment with two spaces (deprecated)."""
         return replace(self, spec=EnvSpec.given(observation_space, action_space, "with_spaces"))
 

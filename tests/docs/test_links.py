@@ -97,7 +97,7 @@ def test_each_step_of_a_walk_names_a_function_of_its_file() -> None:
 def defines(path: Path, function: str) -> bool:
     """Returns whether a file defines `Class.method`; what is inside of a function is skipped."""
     node: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
-    for name in function.split(".<")[0].split("."):
+    for name in function.split(".<", maxsplit=1)[0].split("."):
         found = [each for each in ast.walk(node) if getattr(each, "name", "") == name]
         if not found:
             return False

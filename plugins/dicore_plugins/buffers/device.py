@@ -40,10 +40,10 @@ class PinnedStorage:
     def check(self, needed: int, capacity: int) -> None:
         check_memory(needed, capacity)
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         return np.empty(shape, dtype)
 
-    def output(self, shape: tuple[int, ...], dtype: Any) -> Array:
+    def output(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         import torch
 
         locked = self._device.type == "cuda"
@@ -95,10 +95,10 @@ class DeviceStorage:
             free = available_bytes()
         check_bytes(needed, capacity, free, f"on {self.device}")
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> TensorColumn:
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> TensorColumn:
         return TensorColumn(self, shape, dtype)
 
-    def output(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def output(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
         import torch
 
         try:
@@ -134,7 +134,9 @@ class DeviceStorage:
 class TensorColumn:
     """A column of a ring as a tensor."""
 
-    def __init__(self, storage: DeviceStorage, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(
+        self, storage: DeviceStorage, shape: tuple[int, ...], dtype: npt.DTypeLike
+    ) -> None:
         self.tensor = storage.output(shape, dtype)
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
@@ -180,7 +182,7 @@ def _device(name: str) -> Any:
     return device
 
 
-def _torch_dtype(dtype: Any) -> Any:
+def _torch_dtype(dtype: npt.DTypeLike) -> Any:
     import torch
 
     try:

@@ -44,7 +44,7 @@ class FrameStore:
     """
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: Any, capacity: int, storage: Any = None
+        self, shape: tuple[int, ...], dtype: npt.DTypeLike, capacity: int, storage: Any = None
     ) -> None:
         room = capacity + max(64, capacity // _SPARE)
         self._empty = np.empty if storage is None else storage.empty

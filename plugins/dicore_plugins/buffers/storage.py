@@ -56,10 +56,10 @@ class Storage(Protocol):
     def check(self, needed: int, capacity: int) -> None:
         """Raises `ReplayCapacityError` if `needed` bytes of C samples are not available."""
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
         """Returns a new column [C, ...]."""
 
-    def output(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def output(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
         """Returns memory for batches [B, ...]."""
 
     def turn(self) -> None:
@@ -128,7 +128,7 @@ class FileStorage:
         free = shutil.disk_usage(self.folder).free
         check_bytes(needed, capacity, free, f"in {self.folder}")
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> MappedColumn:
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> MappedColumn:
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._target is None:
             with tempfile.TemporaryFile(dir=self.folder) as file:
@@ -145,7 +145,7 @@ class FileStorage:
         self.large = sum(each.nbytes for each in self._columns) > _RESIDENT
         return column
 
-    def output(self, shape: tuple[int, ...], dtype: Any) -> Array:
+    def output(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         return np.empty(shape, dtype)
 
     def turn(self) -> None: ...
@@ -189,7 +189,12 @@ class MappedColumn:
     """A column of a ring in a file, mapped into memory; files with a name are of type npy."""
 
     def __init__(
-        self, storage: FileStorage, file: Any, shape: tuple[int, ...], dtype: Any, name: str
+        self,
+        storage: FileStorage,
+        file: Any,
+        shape: tuple[int, ...],
+        dtype: npt.DTypeLike,
+        name: str,
     ) -> None:
         self.name = name
         self.shape = tuple(shape)

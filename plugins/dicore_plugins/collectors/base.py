@@ -30,6 +30,7 @@ _PATIENCE = 128
 _MOST = 100_000
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.policy import Tail
     from dicore_plugins.middleware.profiler import StepTimer
 
@@ -158,7 +159,7 @@ class SerialCollector:
     def __init__(
         self,
         cfg: ComponentConfig | Mapping[str, Any] | None = None,
-        env_manager: Any = None,
+        env_manager: IEnvManager | None = None,
         policy: Any = None,
         *,
         log: Any | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,10 @@ from gymnasium import spaces
 from dicore.data import Tree
 from dicore.errors import ActionError, NonFiniteError
 from dicore_plugins.datasets.recording import Recording, fail, leaves
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 __all__ = ["check_recording"]
 
@@ -23,7 +27,7 @@ _SLACK = 1e-4
 """Rounding by which an action may exceed its bounds, as a part of their size."""
 
 
-def check_recording(recording: Recording, observation_space: Any, action_space: Any) -> None:
+def check_recording(recording: Recording, observation_space: Space, action_space: Space) -> None:
     """Checks shapes, dtypes and values of all steps.
 
     Args:
@@ -80,7 +84,7 @@ def _check_form(recording: Recording, tree: Tree, space: Any, key: str) -> None:
         _other(recording, key, f"has the dtype {tree.dtype}, the environment {space.dtype}")
 
 
-def _check_range(recording: Recording, tree: Tree, space: Any, key: str) -> None:
+def _check_range(recording: Recording, tree: Tree, space: Space, key: str) -> None:
     """Checks that integers fit into the dtype of the space, in which samples have them."""
     if isinstance(space, spaces.Dict):
         for name, below in space.spaces.items():
@@ -145,7 +149,7 @@ def _not_finite(recording: Recording, step: int, key: str, value: Tree) -> None:
     )
 
 
-def _check_actions(recording: Recording, tree: Tree, space: Any) -> None:
+def _check_actions(recording: Recording, tree: Tree, space: Space) -> None:
     """Checks that actions are within their space."""
     if isinstance(space, spaces.Dict):
         for name, below in space.spaces.items():
@@ -169,7 +173,7 @@ def _check_actions(recording: Recording, tree: Tree, space: Any) -> None:
             )
 
 
-def _bounds(space: Any) -> tuple[Any, Any] | None:
+def _bounds(space: Space) -> tuple[Any, Any] | None:
     """Returns the least and the largest values of a space; None if it has none."""
     match space:
         case spaces.Discrete():
@@ -183,7 +187,7 @@ def _bounds(space: Any) -> tuple[Any, Any] | None:
     return None
 
 
-def _warn_of_bounds(recording: Recording, space: Any) -> None:
+def _warn_of_bounds(recording: Recording, space: Space) -> None:
     """Warns if observations are outside the bounds of their space."""
     below = space.spaces if isinstance(space, spaces.Dict) else {"": space}
     for name, each in below.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ from dicore_plugins.datasets.config import DatasetConfig
 from dicore_plugins.datasets.recording import Recording, fail
 from dicore_plugins.datasets.windows import Windows, places
 from dicore_plugins.functional.samples import nstep_columns
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 __all__ = ["TransitionDataset"]
 
@@ -422,7 +426,7 @@ def _split(pairs: Tree) -> tuple[Tree, Tree]:
     return first, second
 
 
-def _samples(tree: Tree, rows: Rows, count: int, space: Any = None) -> Tree:
+def _samples(tree: Tree, rows: Rows, count: int, space: Space | None = None) -> Tree:
     """Returns the columns of samples: arrays where sample i is row i, else `RowsOf` them."""
     if isinstance(tree, dict):
         below = getattr(space, "spaces", {})

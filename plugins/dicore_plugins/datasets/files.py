@@ -73,7 +73,9 @@ def check_fits(path: object, size: int) -> None:
         )
 
 
-def mapped(path: Path, dtype: Any, shape: tuple[int, ...], offset: int) -> npt.NDArray[Any]:
+def mapped(
+    path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...], offset: int
+) -> npt.NDArray[Any]:
     """Returns an array that lies in a file, in C order from `offset` on, as a memory map."""
     if 0 in shape:
         return np.empty(shape, dtype)

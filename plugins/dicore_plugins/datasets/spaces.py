@@ -15,6 +15,7 @@ from dicore.errors import UsageError
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.interfaces.env import Space
 
 
 __all__ = ["recorded_spaces", "space_from", "space_text"]
@@ -23,7 +24,7 @@ _LOG = logging.getLogger("dicore.data")
 _MOST_NUMBERS = 1 << 25
 
 
-def space_text(space: Any) -> str | None:
+def space_text(space: Space) -> str | None:
     """Returns a space as JSON; None for other kinds than the six that are known here."""
     data = _data(space)
     return None if data is None else json.dumps(data)
@@ -51,7 +52,7 @@ def _size(data: dict[str, Any]) -> int:
     return sum(map(_size, parts), math.prod(map(int, data.get("shape", (0,)))))
 
 
-def _data(space: Any) -> dict[str, Any] | None:
+def _data(space: Space) -> dict[str, Any] | None:
     match space:
         case spaces.Box():
             low, high = (_bound(each) for each in (space.low, space.high))

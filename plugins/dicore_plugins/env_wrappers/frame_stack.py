@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 from gymnasium.spaces import Box, Dict
 
 from dicore_plugins.frames import ArrayLike, Chunk
@@ -90,7 +91,7 @@ class LazyFrames(ArrayLike):
     def __getitem__(self, index: Tree) -> Tree:
         return np.asarray(self)[index]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Any:
         if copy is False:
             raise ValueError("lazy frames become an array only by copying them")
         return np.array([frame.array for frame in self.frames], dtype)

@@ -28,6 +28,7 @@ from dicore_registry import code_paths
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.interfaces.env import Space
 
 
 __all__ = ["GymAdapter", "gym_spec", "gymnasium_space", "import_gym", "make_gym"]
@@ -174,7 +175,7 @@ def _log_adapted(name: str) -> None:
 # ---- spaces
 
 
-def gymnasium_space(space: Any) -> Any:
+def gymnasium_space(space: Space) -> Any:
     """Converts a space of `gym` to Gymnasium's, by the name of its class; others are returned."""
     for base in type(space).__mro__:
         root = base.__module__.partition(".")[0]

@@ -23,6 +23,7 @@ from dicore_registry import code_paths
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.interfaces.env import Space
 
 
 __all__ = ["ParallelAgents", "make_parallel"]
@@ -158,7 +159,7 @@ class _Agents:
         return list(value)
 
 
-def _stacked_space(space: Any, count: int) -> Any:
+def _stacked_space(space: Space, count: int) -> Any:
     """Returns the space of `count` values of a space, [count, ...]; None if they do not stack."""
     if isinstance(space, spaces.Box):
         low, high = (np.stack([bound] * count) for bound in (space.low, space.high))
@@ -176,7 +177,7 @@ def _stacked_space(space: Any, count: int) -> Any:
     return None
 
 
-def _stack(space: Any, values: list[Any]) -> Tree:
+def _stack(space: Space, values: list[Any]) -> Tree:
     if isinstance(space, spaces.Dict):
         return {key: _stack(part, [each[key] for each in values]) for key, part in space.items()}
     dtype = np.int64 if isinstance(space, spaces.Discrete) else space.dtype
@@ -195,7 +196,7 @@ def _own(value: Tree) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def _nearest_zero(space: Any) -> Any:
+def _nearest_zero(space: Space) -> Any:
     """Returns the value of a space that is closest to zero."""
     if isinstance(space, spaces.Box):
         return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from dicore.data import Timestep, Tree
 from dicore.errors import SchemaError
+
+if TYPE_CHECKING:
+    from dicore.data import Batch
+
 
 __all__ = ["default_collate", "default_decollate", "diff_shape_collate", "timestep_collate"]
 
@@ -243,7 +247,7 @@ def _collate_any(batch: list[Any], path: str) -> Any:
     return _collate(batch, False, (), path)
 
 
-def default_decollate(batch: Any, ignore: Sequence[str] = IGNORE) -> list[Any]:
+def default_decollate(batch: Batch, ignore: Sequence[str] = IGNORE) -> list[Any]:
     """Splits a batch into B samples; the inverse of `default_collate`.
 
     Sample i holds item i of a tensor [B, ...] as a view [...]. Columns [B, 1] therefore need

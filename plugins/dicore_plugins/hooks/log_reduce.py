@@ -17,7 +17,7 @@ from dicore_plugins.hooks.hook_config import Interval
 from dicore_plugins.hooks.log_show import LogShowHook
 
 if TYPE_CHECKING:
-    pass
+    from dicore_plugins.learners.base.learner import BaseLearner
 
 
 __all__ = ["LogReduceHook"]
@@ -58,11 +58,11 @@ class LogReduceHook(LearnerHook):
         """Creates the hook from the simple form; the value is the interval."""
         return cls(f"log_reduce_{position}", position=position, freq=int(value)) if value else None
 
-    def resume(self, engine: Any) -> None:
+    def resume(self, engine: BaseLearner) -> None:
         """Continues from the learner's counter."""
         self._interval.pass_over(engine.last_iter)
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: BaseLearner) -> None:
         """Exchanges the monitored values when due.
 
         Raises:
@@ -78,7 +78,7 @@ class LogReduceHook(LearnerHook):
             )
         engine.log_buffer.load_state_dict(mean_over_ranks(engine.log_buffer.columns()))
 
-    def _is_due(self, engine: Any) -> bool:
+    def _is_due(self, engine: BaseLearner) -> bool:
         """Returns whether values are to be exchanged: by the interval, or since they are shown."""
         due = self._interval.due(engine.last_iter)
         hooks = engine._hooks.get(self.position, ())  # noqa: SLF001 - those that follow

@@ -12,7 +12,7 @@ from dicore_plugins.hooks.hook_config import Interval
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
-    pass
+    from dicore_plugins.learners.base.learner import BaseLearner
 
 
 TABLE_EVERY_S = 1.0
@@ -50,7 +50,7 @@ class LogShowHook(LearnerHook):
         """Creates the hook from the simple form; the value is the interval."""
         return cls(f"log_show_{position}", position=position, freq=int(value)) if value else None
 
-    def resume(self, engine: Any) -> None:
+    def resume(self, engine: BaseLearner) -> None:
         """Continues from the learner's counter."""
         self._interval.pass_over(engine.last_iter)
 
@@ -58,7 +58,7 @@ class LogShowHook(LearnerHook):
         """Returns whether the next call logs."""
         return self._interval.will_be_due(train_iter)
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: BaseLearner) -> None:
         """Logs when due."""
         if not self._interval.due(engine.last_iter):
             return
@@ -70,7 +70,7 @@ class LogShowHook(LearnerHook):
         if engine.rank == 0:
             self._show(engine, histograms)
 
-    def _show(self, engine: Any, histograms: Mapping[str, Any]) -> None:
+    def _show(self, engine: BaseLearner, histograms: Mapping[str, Any]) -> None:
         scalars = {f"learner/{name}": value for name, value in engine.monitor.items()}
         if engine.run is not None:
             when = {"env_step": max(engine.envstep, 0), "train_iter": engine.last_iter}
@@ -87,7 +87,7 @@ class LogShowHook(LearnerHook):
                 engine.tb_logger.add_histogram(f"learner/{name}_iter", values, engine.last_iter)
         engine.logger.debug("update %d: %s", engine.last_iter, engine.monitor)
 
-    def _tabulate(self, engine: Any) -> None:
+    def _tabulate(self, engine: BaseLearner) -> None:
         """Adds a line to the table; writes the table once a second."""
         header = ["update", "env step", *engine.monitor]
         if self._lines and self._lines[0] != header:

@@ -14,7 +14,7 @@ from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.hook_config import Interval
 
 if TYPE_CHECKING:
-    pass
+    from dicore_plugins.learners.base.learner import BaseLearner
 
 
 __all__ = ["MonitorHook", "Window", "monitor"]
@@ -133,11 +133,11 @@ class MonitorHook(LearnerHook):
         """Creates the hook from the simple form; the value is the number of updates."""
         return cls(position=position, freq=int(value)) if value else None
 
-    def resume(self, engine: Any) -> None:
+    def resume(self, engine: BaseLearner) -> None:
         """Continues from the learner's counter."""
         self._interval.pass_over(engine.last_iter)
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: BaseLearner) -> None:
         """Logs and closes the windows when due."""
         last = self.position == "after_run"
         if engine.rank != 0 or not (last or self._interval.due(engine.last_iter)):

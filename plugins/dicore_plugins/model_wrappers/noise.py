@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
@@ -104,7 +105,7 @@ class ActionNoise(BaseWrapper):
         reset_states(self._states, args, kwargs)
         super().reset(*args, **kwargs)
 
-    def _noisy(self, action: Tree, sigma: float | None, env_id: Any) -> Any:
+    def _noisy(self, action: Tree, sigma: float | None, env_id: npt.NDArray[np.int64]) -> Any:
         """Returns action + noise, clipped, as an array or tensor like `action`."""
         noise = self._drawn(tuple(finite(action).shape), sigma, env_id)
         if self._noise_range is not None:

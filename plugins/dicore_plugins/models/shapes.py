@@ -8,10 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.config.schema import option
 from dicore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 SMALLEST_IMAGE = 36
 """Smallest height and width for the three Nature convolutions, in pixels."""
@@ -155,7 +159,7 @@ def _counts(size: object) -> bool:
     return isinstance(size, int) and not isinstance(size, bool) and size >= 1
 
 
-def observation_options(space: Any, conv: str = "auto") -> dict[str, Any]:
+def observation_options(space: Space, conv: str = "auto") -> dict[str, Any]:
     """Returns the model options that describe one observation.
 
     Args:
@@ -191,7 +195,7 @@ def observation_options(space: Any, conv: str = "auto") -> dict[str, Any]:
     return {"model.obs_shape": sides if as_image else count}
 
 
-def options_for(model: Any, space: Any) -> dict[str, Any]:
+def options_for(model: Any, space: Space) -> dict[str, Any]:
     """Returns `observation_options` for the section of a model.
 
     Raises:
@@ -253,11 +257,11 @@ def _leaf(space: Any, keys: tuple[str | int, ...], conv: str) -> Part:
     return keys, int(sizes.sum()), tuple(sizes.ravel().tolist()), tuple(start.ravel().tolist())
 
 
-def _is_categorical(space: Any) -> bool:
+def _is_categorical(space: Space) -> bool:
     return type(space).__name__ in {"Discrete", "MultiDiscrete"}
 
 
-def _no_numbers(space: Any) -> ConfigError:
+def _no_numbers(space: Space) -> ConfigError:
     if not hasattr(space, "sample"):
         return _no_space("observation_space", space)
     return ConfigError(
@@ -326,7 +330,7 @@ def vector_discrete_shape(
     )
 
 
-def _hint_for(space: Any) -> str:
+def _hint_for(space: Space) -> str:
     from dicore_plugins.policies.fitting import hint_for
 
     return hint_for(space)
@@ -441,11 +445,11 @@ def _no_space(name: str, given: Any) -> ConfigError:
     )
 
 
-def _line(space: Any) -> str:
+def _line(space: Space) -> str:
     return " ".join(str(space).split())
 
 
-def action_start(space: Any) -> int | tuple[int, ...]:
+def action_start(space: Space) -> int | tuple[int, ...]:
     """Returns the lowest action index of a discrete space, or one per head."""
     import numpy as np
 

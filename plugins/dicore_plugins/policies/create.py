@@ -15,6 +15,7 @@ from dicore_plugins.named import section_of, target_of
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.interfaces.env import Space
 
 
 __all__ = ["create_policy", "get_policy_cls"]
@@ -23,8 +24,8 @@ __all__ = ["create_policy", "get_policy_cls"]
 def create_policy(
     cfg: ComponentConfig | Mapping[str, Any] | str,
     *,
-    observation_space: Any = None,
-    action_space: Any = None,
+    observation_space: Space | None = None,
+    action_space: Space | None = None,
     **parts: object,
 ) -> Any:
     """Builds the policy that a config describes.

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import ConfigError, UsageError
 from dicore_registry import default
 
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
+
 _asking: ContextVar[bool] = ContextVar("policies are being asked whether they fit", default=False)
 
 
-def hint_for(space: Any) -> str:
+def hint_for(space: Space) -> str:
     """Returns what to do about a policy that does not fit an action space."""
     if _asking.get():  # the error is only caught
         return ""
@@ -24,7 +28,7 @@ def hint_for(space: Any) -> str:
     return "flatten or discretise the action space in an env wrapper"
 
 
-def fitting(space: Any) -> list[str]:
+def fitting(space: Space) -> list[str]:
     """Returns the names of the policies that learn in an action space."""
     from gymnasium.spaces import Box
 

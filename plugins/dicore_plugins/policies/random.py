@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.exploration import allowed, greedy, masks_of
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.base import Policy
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 _DISCRETE = ("Discrete", "MultiDiscrete")
 
@@ -120,7 +124,7 @@ class RandomPolicy(FixedPolicy):
         self,
         cfg: PolicyConfig | Mapping[str, Any] | None = None,
         *,
-        action_space: Any = None,
+        action_space: Space | None = None,
         like: Any | None = None,
         rng: np.random.Generator | None = None,
         enable_field: Sequence[str] | None = None,
@@ -184,7 +188,7 @@ def draw_masked(space: Any, masks: Tree, count: int, rng: np.random.Generator) -
     return draw_allowed(space, masks, rng)
 
 
-def draw(space: Any, count: int, rng: np.random.Generator) -> Tree:
+def draw(space: Space, count: int, rng: np.random.Generator) -> Tree:
     """Samples `count` actions by `draw_actions`; MultiDiscrete and MultiBinary become int64.
 
     Raises:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,6 +28,10 @@ from dicore_plugins.models.shapes import observation_options
 from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.reward_models.config import RewardModelConfig
 
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
+
 __all__ = ["EncodedMLP", "NetworkRewardModel", "encoder_of"]
 
 _ORIGIN = ("env_id", "end")
@@ -35,7 +39,7 @@ _FEW = 256
 """Rows up to which NumPy is faster than torch."""
 
 
-def encoder_of(space: Any, limit: float | None = 5.0) -> ObsEncoder:
+def encoder_of(space: Space, limit: float | None = 5.0) -> ObsEncoder:
     """Returns an encoder of what is in a space.
 
     Args:
@@ -132,8 +136,8 @@ class NetworkRewardModel:
         self,
         cfg: ComponentConfig | Mapping[str, Any] | None = None,
         *,
-        observation_space: Any,
-        action_space: Any,
+        observation_space: Space,
+        action_space: Space,
         device: str = "cpu",
     ) -> None:
         self._cfg: Any = as_config(cfg, self.config_class)
@@ -163,7 +167,7 @@ class NetworkRewardModel:
 
     # ---- implemented by a subclass
 
-    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+    def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
         """Creates the networks."""
         raise NotImplementedError
 

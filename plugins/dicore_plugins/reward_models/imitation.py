@@ -8,7 +8,7 @@ Shapes: B samples, N expert samples, `...` one item.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,6 +23,10 @@ from dicore_plugins.reward_models.base import EncodedMLP, NetworkRewardModel, en
 from dicore_plugins.reward_models.config import GAILConfig, GuidedCostConfig, REDConfig
 from dicore_plugins.reward_models.expert import ExpertSamples, checked_samples, steps_of
 from dicore_plugins.reward_models.intrinsic import DistillationNet
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 __all__ = ["GAIL", "RED", "ExpertRewardModel", "GuidedCost"]
 
@@ -94,7 +98,7 @@ class ExpertRewardModel(NetworkRewardModel):
         super().load_state_dict(state)
 
 
-def pair_space(observation_space: Any, action_space: Any) -> Dict:
+def pair_space(observation_space: Space, action_space: Space) -> Dict:
     """Returns the space of an observation and an action together."""
     return Dict({"obs": observation_space, "action": action_space})
 
@@ -108,7 +112,7 @@ class GAIL(ExpertRewardModel):
 
     config_class: ClassVar[type[ComponentConfig]] = GAILConfig
 
-    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+    def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
         cfg = self._cfg
         encoder = encoder_of(pair_space(observation_space, action_space))
         return EncodedMLP(encoder, (*cfg.hidden_size_list, 1), cfg.activation)
@@ -152,7 +156,7 @@ class GuidedCost(ExpertRewardModel):
     config_class: ClassVar[type[ComponentConfig]] = GuidedCostConfig
     stored: ClassVar[tuple[str, ...]] = ("log_prob",)
 
-    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+    def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
         cfg = self._cfg
         encoder = encoder_of(pair_space(observation_space, action_space))
         return EncodedMLP(encoder, (*cfg.hidden_size_list, 1), cfg.activation)
@@ -202,7 +206,7 @@ class _REDNet(DistillationNet):
 
     sigma: Tensor
 
-    def __init__(self, space: Any, cfg: Any) -> None:
+    def __init__(self, space: Space, cfg: Any) -> None:
         super().__init__(space, cfg)
         self.register_buffer("sigma", torch.ones(()))
 
@@ -217,7 +221,7 @@ class RED(ExpertRewardModel):
     collects: ClassVar[bool] = False
     _net: _REDNet
 
-    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+    def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
         return _REDNet(pair_space(observation_space, action_space), self._cfg)
 
     def _inputs(self, batch: Mapping[str, Tree]) -> Tree:

@@ -8,7 +8,7 @@ Shapes: B samples, F features.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from gymnasium.spaces import Dict
@@ -23,6 +23,10 @@ from dicore_plugins.models.shapes import observation_options
 from dicore_plugins.reward_models.base import EncodedMLP, NetworkRewardModel, encoder_of
 from dicore_plugins.reward_models.config import ICMConfig, IntrinsicConfig, RNDConfig
 from dicore_plugins.reward_models.return_scale import ReturnScale, origin_of
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 __all__ = ["ICM", "RND", "DistillationNet", "IntrinsicRewardModel", "InverseNet"]
 
@@ -97,7 +101,7 @@ class DistillationNet(nn.Module):
         cfg: Section with `hidden_size_list`, `feature_size`, `activation` and `obs_limit`.
     """
 
-    def __init__(self, space: Any, cfg: Any) -> None:
+    def __init__(self, space: Space, cfg: Any) -> None:
         super().__init__()
         sizes, form = (*cfg.hidden_size_list, cfg.feature_size), cfg.activation
         self.predictor = EncodedMLP(encoder_of(space, cfg.obs_limit), sizes, form)
@@ -127,7 +131,7 @@ class RND(IntrinsicRewardModel):
     config_class: ClassVar[type[ComponentConfig]] = RNDConfig
     keys: ClassVar[tuple[str, ...]] = ("next_obs",)
 
-    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+    def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
         return DistillationNet(observation_space, self._cfg)
 
     def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
@@ -152,7 +156,7 @@ class InverseNet(nn.Module):
     """
 
     def __init__(
-        self, space: Any, action_space: Any, cfg: Any, encoder: ObsEncoder | None = None
+        self, space: Space, action_space: Space, cfg: Any, encoder: ObsEncoder | None = None
     ) -> None:
         super().__init__()
         hidden, size, form = cfg.hidden_size_list, cfg.feature_size, cfg.activation
@@ -190,7 +194,7 @@ class InverseNet(nn.Module):
 class _ICMNet(InverseNet):
     """The same, with a model that predicts the features of the next state."""
 
-    def __init__(self, space: Any, action_space: Any, cfg: ICMConfig) -> None:
+    def __init__(self, space: Space, action_space: Space, cfg: ICMConfig) -> None:
         super().__init__(space, action_space, cfg)
         size, width = cfg.feature_size, self.action_encoder.features
         self.next_features = MLP([size + width, *cfg.hidden_size_list, size], cfg.activation)
@@ -212,7 +216,7 @@ class ICM(IntrinsicRewardModel):
     keys: ClassVar[tuple[str, ...]] = ("obs", "action", "next_obs")
     _net: _ICMNet
 
-    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+    def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
         return _ICMNet(observation_space, action_space, self._cfg)
 
     def _inputs(self, batch: Mapping[str, Tree]) -> Tree:

@@ -8,7 +8,7 @@ Shapes: B samples, R steps of one environment, K neighbours, F features.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ from dicore_plugins.reward_models.intrinsic import (
     InverseNet,
 )
 from dicore_plugins.reward_models.return_scale import origin_of
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 __all__ = ["NGU", "EpisodicNovelty"]
 
@@ -177,7 +181,7 @@ def _ends(end: Array | None, rows: Array) -> Array:
 class _NGUNet(nn.Module):
     """Features that tell actions, the two networks of RND, and the statistics of their error."""
 
-    def __init__(self, space: Any, action_space: Any, cfg: NGUConfig) -> None:
+    def __init__(self, space: Space, action_space: Space, cfg: NGUConfig) -> None:
         super().__init__()
         self.distillation = DistillationNet(space, cfg)
         self.encoder = own = self.distillation.encoder
@@ -205,7 +209,7 @@ class NGU(IntrinsicRewardModel):
         cfg = self._cfg
         self._novelty = EpisodicNovelty(cfg.neighbours, cfg.memory_size, cfg.kernel_epsilon)
 
-    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+    def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
         return _NGUNet(observation_space, action_space, self._cfg)
 
     def _inputs(self, batch: Mapping[str, Tree]) -> Tree:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ from dicore_plugins.reward_models.config import PWILConfig
 from dicore_plugins.reward_models.expert import checked_samples, steps_of
 from dicore_plugins.reward_models.imitation import pair_space
 from dicore_plugins.reward_models.return_scale import by_step, origin_of
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 __all__ = ["PWIL"]
 
@@ -56,8 +60,8 @@ class PWIL:
         self,
         cfg: PWILConfig | Mapping[str, Any] | None = None,
         *,
-        observation_space: Any,
-        action_space: Any,
+        observation_space: Space,
+        action_space: Space,
         expert: Tree | None = None,
         device: str = "cpu",
     ) -> None:

@@ -8,7 +8,7 @@ Shapes: N steps of all episodes, E episodes, P pairs, L steps of a snippet.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ from dicore_plugins.reward_models.config import TREXConfig
 from dicore_plugins.reward_models.expert import checked_samples, steps_of
 from dicore_plugins.reward_models.imitation import ExpertRewardModel
 
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
+
 __all__ = ["TREX"]
 
 Array = npt.NDArray[Any]
@@ -35,7 +39,7 @@ class _RankNet(EncodedMLP):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, space: Any, cfg: Any) -> None:
+    def __init__(self, space: Space, cfg: Any) -> None:
         super().__init__(encoder_of(space), (*cfg.hidden_size_list, 1), cfg.activation)
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("std", torch.ones(()))
@@ -72,7 +76,7 @@ class TREX(ExpertRewardModel):
             self._dataset = _Datasets(ranked)
             self.load_ranked_data([steps_of(each) for each in ranked])
 
-    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+    def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
         return _RankNet(observation_space, self._cfg)
 
     def _inputs(self, batch: Mapping[str, Tree]) -> Tree:

@@ -267,7 +267,7 @@ class MemoryColumn:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         whole: Array = self[:]
         return whole if dtype is None else whole.astype(dtype, copy=False)
 

@@ -28,7 +28,7 @@ _OWN = {"obs", "reward", "end", "valid", "env_id", "done", "next_obs"}
 _NAMES = {"action": "actions", "prev_state": "hidden_state", "hidden_state": "hidden_state"}
 
 
-def blank(dtype: Any) -> Any:
+def blank(dtype: npt.DTypeLike) -> Any:
     """Returns what stands for a missing value: NaN, the least integer, or False."""
     dtype = np.dtype(dtype)
     if np.issubdtype(dtype, np.floating):

@@ -6,7 +6,7 @@ Shapes: T steps, N environments, B samples.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.run.random import seeded
 from dicore_tools.evaluation.env_states import go_on
 from dicore_tools.evaluation.policy_loader import TrainedPolicy
+
+if TYPE_CHECKING:
+    from dicore.data import TimestepBatch
+
 
 __all__ = ["Wanted", "collected"]
 
@@ -145,7 +149,7 @@ def _mode_of(policy: Any, wanted: Wanted) -> Any:
     return SimpleNamespace(**{name: each for name, each in functions.items() if each is not None})
 
 
-def _step(names: tuple[str, ...], obs: Any, output: Any, timestep: Any) -> dict[str, Any]:
+def _step(names: tuple[str, ...], obs: Any, output: Any, timestep: TimestepBatch) -> dict[str, Any]:
     """Selects the columns of one step of all environments."""
     missing = [name for name in names if isinstance(output.get(name), list | tuple)]
     if missing or (names and not any(name in output for name in names)):

@@ -21,7 +21,7 @@ from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions
 
 if TYPE_CHECKING:
-    pass
+    from dicore.interfaces.env_manager import IEnvManager
 
 
 __all__ = ["BattleEpisodeCollector", "BattleSampleCollector"]
@@ -47,7 +47,7 @@ class BattleSampleCollector:
     def __init__(
         self,
         cfg: ComponentConfig | Mapping[str, Any] | None = None,
-        env_manager: Any = None,
+        env_manager: IEnvManager | None = None,
         policy: Any = None,
         *,
         log: Any | None = None,

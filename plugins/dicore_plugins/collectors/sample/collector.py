@@ -381,7 +381,7 @@ class SampleCollector(SerialCollector):
         self._add(*self._block.of_envs(envs, starts, obs), count)
 
     def _drop_abnormal(
-        self, t: npt.NDArray[np.int64], env_id: Any, timestep: Tree, call: _Call
+        self, t: npt.NDArray[np.int64], env_id: npt.NDArray[np.int64], timestep: Tree, call: _Call
     ) -> None:
         """Drops and uncounts the running episode of each environment whose step was abnormal."""
         bad = np.flatnonzero(timestep.abnormal)
@@ -399,7 +399,13 @@ class SampleCollector(SerialCollector):
         self._policy.reset([int(env_id[row]) for row in bad])
 
     def _episodes_ended(
-        self, t: Any, env_id: Any, done: npt.NDArray[np.bool_], timestep: Tree, *, count: bool
+        self,
+        t: Any,
+        env_id: npt.NDArray[np.int64],
+        done: npt.NDArray[np.bool_],
+        timestep: Tree,
+        *,
+        count: bool,
     ) -> None:
         """Stores last observations, resets the policy and the environments, counts episodes."""
         rows = done.nonzero()[0].tolist()

@@ -13,7 +13,7 @@ from dicore_plugins.evaluators.battle.config import BattleEvaluatorConfig
 from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
 
 if TYPE_CHECKING:
-    pass
+    from dicore.interfaces.env_manager import IEnvManager
 
 
 __all__ = ["BattleEvaluator"]
@@ -40,7 +40,7 @@ class BattleEvaluator(InteractionEvaluator):
     def __init__(
         self,
         cfg: BattleEvaluatorConfig | Mapping[str, Any] | None = None,
-        env_manager: Any = None,
+        env_manager: IEnvManager | None = None,
         policy: Any = None,
         *,
         log: Any | None = None,

@@ -41,7 +41,7 @@ from dicore_plugins.models.shapes import observation_options
 from dicore_plugins.optimizers.config import build_optimizer
 
 if TYPE_CHECKING:
-    pass
+    from dicore.interfaces.env import Space
 
 
 __all__ = ["FQEvaluator", "StateActionValue"]
@@ -79,7 +79,7 @@ class StateActionValue(nn.Module):
         return self.value.forward(features).squeeze(-1) * self.scale
 
 
-def _options(space: Any) -> dict[str, Any]:
+def _options(space: Space) -> dict[str, Any]:
     return {path.removeprefix("model."): each for path, each in observation_options(space).items()}
 
 
@@ -133,7 +133,7 @@ class FQEvaluator(ScheduledEvaluator):
         self._prepare(observation_space, action_space)
         self._clear_results()
 
-    def _prepare(self, observation_space: Any, action_space: Any) -> None:
+    def _prepare(self, observation_space: Space, action_space: Space) -> None:
         """Makes the network and its target; scales them by some of the samples."""
         cfg, count = self._cfg, len(self._data)
         some = self._data.take(np.linspace(0, count - 1, min(count, _SEEN)).astype(np.int64))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
@@ -26,7 +27,7 @@ from dicore_plugins.evaluators.scheduled import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from dicore.interfaces.env_manager import IEnvManager
 
 
 _LOG = logging.getLogger("dicore.evaluator")
@@ -56,7 +57,7 @@ class InteractionEvaluator(ScheduledEvaluator):
     def __init__(
         self,
         cfg: InteractionEvaluatorConfig | Mapping[str, Any] | None = None,
-        env_manager: Any = None,
+        env_manager: IEnvManager | None = None,
         policy: Any = None,
         *,
         log: Any | None = None,
@@ -404,7 +405,7 @@ def _won(info: Mapping[str, Any]) -> bool:
     )
 
 
-def _ignored(env_id: Any, reward: Tree) -> None:
+def _ignored(env_id: npt.NDArray[np.int64], reward: Tree) -> None:
     """What an eval mode without `observe` does with rewards."""
 
 

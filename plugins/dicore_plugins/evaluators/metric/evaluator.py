@@ -21,7 +21,7 @@ from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
 from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
 
 if TYPE_CHECKING:
-    pass
+    from dicore.interfaces.env_manager import IEnvManager
 
 
 __all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
@@ -82,7 +82,7 @@ class MetricEvaluator(ScheduledEvaluator):
     def __init__(
         self,
         cfg: MetricEvaluatorConfig | Mapping[str, Any] | None = None,
-        env_manager: Any = None,
+        env_manager: IEnvManager | None = None,
         policy: Any = None,
         *,
         dataset: Any = None,

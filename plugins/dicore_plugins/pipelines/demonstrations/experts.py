@@ -19,6 +19,7 @@ from dicore_plugins.functional.samples import transitions
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
+    from dicore.data import TimestepBatch
     from dicore.interfaces.buffer import IDataset
 
 
@@ -149,7 +150,7 @@ def _acting(expert: Any) -> Any:
     )
 
 
-def _step(obs: Tree, output: Any, timestep: Any) -> dict[str, Any]:
+def _step(obs: Tree, output: Any, timestep: TimestepBatch) -> dict[str, Any]:
     """Selects the columns of one step; see `Policy`."""
     done = getattr(timestep, "terminated", timestep.done)
     return {"obs": obs, "action": output["action"], "reward": timestep.reward, "done": done}

@@ -61,7 +61,7 @@ class AWACPolicy(ContinuousQPolicy):
         self._move_target("critic")
         return {"actor_loss": loss.detach(), "advantage_weight": weights.mean()}
 
-    def _explore(self, output: Columns, env_id: Any) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         noise = self._rng.standard_normal(output["mean"].shape, np.float32)
         action: npt.NDArray[Any] = np.clip(
             np.tanh(output["mean"]) + np.exp(output["log_std"]) * noise, -1, 1

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dicore.data import Tree, tree_map, tree_row, tree_stack
 
@@ -34,7 +35,7 @@ class History:
             self._of.pop(int(each), None)
             self._at.pop(int(each), None)
 
-    def seen(self, env_id: Any, obs: Tree, wanted: float) -> dict[str, Any]:
+    def seen(self, env_id: npt.NDArray[np.int64], obs: Tree, wanted: float) -> dict[str, Any]:
         """Adds observations; returns the steps of these environments, the last ones first filled.
 
         Args:
@@ -60,14 +61,14 @@ class History:
         padded = [tree_stack([*each, *each[-1:] * (longest - len(each))]) for each in rows]
         return {**tree_stack(padded), "last": last}
 
-    def acted(self, env_id: Any, action: Tree) -> None:
+    def acted(self, env_id: npt.NDArray[np.int64], action: Tree) -> None:
         """Notes the actions [K, ...] of the steps that `seen` added."""
         for row, each in enumerate(np.asarray(env_id).tolist()):
             self._of[each][-1]["action"] = np.array(action[row])
             step, left = self._at[each]
             self._at[each] = step + 1, left
 
-    def paid(self, env_id: Any, reward: Tree) -> None:
+    def paid(self, env_id: npt.NDArray[np.int64], reward: Tree) -> None:
         """Subtracts rewards [K] from the returns to go."""
         for row, each in enumerate(np.asarray(env_id).tolist()):
             if each in self._at:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torch import Tensor
 
@@ -11,6 +11,9 @@ from dicore.data import Batch
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, a2c_error
 from dicore_plugins.policies.actor_critic.policy import ActorCriticPolicy
 from dicore_plugins.policies.pg.config import PGConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.policy import Tail
 
 
 class PGPolicy(ActorCriticPolicy):
@@ -21,7 +24,7 @@ class PGPolicy(ActorCriticPolicy):
     def _get_sample_len(self) -> Literal["episode"]:
         return "episode"
 
-    def _get_train_sample(self, block: Batch, tail: Any = None) -> Batch:
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         samples = super()._get_train_sample(block, tail)
         if not self._cfg.learn.baseline:
             samples.columns["advantage"] = samples["target"]

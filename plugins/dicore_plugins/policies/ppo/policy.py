@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -129,7 +130,7 @@ class PPOPolicy(ClippedPolicy):
         return Batch({**batch.columns, "advantage": made[0], "target": made[1]}, len(batch))
 
 
-def _in_time(env_id: Any, end: Any) -> tuple[Any, Any]:
+def _in_time(env_id: npt.NDArray[np.int64], end: Any) -> tuple[Any, Any]:
     """Arranges samples by time, as an index into them, and marks where advantages end.
 
     Returns:

@@ -112,7 +112,7 @@ class SACPolicy(ContinuousQPolicy):
         super()._init_collect()
         self._held_noise = HeldNoise(self._rng, self._cfg.collect.get("sde_sample_freq", 1))
 
-    def _explore(self, output: Columns, env_id: Any) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         mean = output["mean"]
         features = output.get("features")
         if features is None:

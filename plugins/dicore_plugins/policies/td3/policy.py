@@ -87,7 +87,7 @@ class TD3Policy(ContinuousQPolicy):
         self._noise_now = self._cfg.collect.noise_at(None) if noise is None else noise
         return super()._forward_collect(obs, **unknown)
 
-    def _explore(self, output: Columns, env_id: Any) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         action: npt.NDArray[Any] = np.tanh(output["mean"])
         noise = self._rng.standard_normal(action.shape, np.float32)
         noisy: npt.NDArray[Any] = np.clip(action + np.float32(self._noise_now) * noise, -1, 1)

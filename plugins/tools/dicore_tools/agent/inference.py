@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config import bind
 from dicore.errors import UsageError
 from dicore_tools.evaluation.policy_loader import TrainedPolicy
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 
 __all__ = ["make_act", "to_observation"]
 
@@ -37,7 +41,7 @@ def make_act(trained: TrainedPolicy) -> Callable[[Any], Any]:
     return act
 
 
-def to_observation(space: Any, value: Any, path: str = "") -> Any:
+def to_observation(space: Space, value: Any, path: str = "") -> Any:
     """Converts lists and tensors in an observation to arrays of the space's dtype.
 
     Args:
@@ -63,7 +67,7 @@ def to_observation(space: Any, value: Any, path: str = "") -> Any:
     return _to_array(space, value, path)
 
 
-def _to_array(space: Any, value: Any, path: str) -> Any:
+def _to_array(space: Space, value: Any, path: str) -> Any:
     import numpy as np
 
     shape = getattr(space, "shape", None)

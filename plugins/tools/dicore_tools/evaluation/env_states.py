@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env_manager import IEnvManager
+
 
 __all__ = ["EnvStates", "Role", "go_on", "states_of"]
 
@@ -33,7 +37,7 @@ def states_of(checkpoint: Mapping[str, Any]) -> EnvStates:
     return {role: each for role, each in layers.items() if each and any(each)}
 
 
-def go_on(manager: Any, env: Any, stored: EnvStates, role: Role = "evaluator") -> None:
+def go_on(manager: IEnvManager, env: Any, stored: EnvStates, role: Role = "evaluator") -> None:
     """Gives environments the states of those of the training, environment by environment.
 
     If there are more environments than states, the states are used again from the first. If the

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,11 @@ from dicore.run.random import seeded
 from dicore_tools.evaluation.env_states import go_on
 from dicore_tools.evaluation.policy_loader import TrainedPolicy
 from dicore_tools.evaluation.video import Recorder, frame_of, watched
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+    from dicore.interfaces.env_manager import IEnvManager
+
 
 __all__ = ["SHOWS", "Played", "Viewer", "play"]
 
@@ -103,7 +108,9 @@ def play(
     return Played(played.returns, played.steps, sorted(_files(folder) - known))
 
 
-def _actor(trained: TrainedPolicy, manager: Any, idle: bool) -> tuple[Any, Callable[..., Any]]:
+def _actor(
+    trained: TrainedPolicy, manager: IEnvManager, idle: bool
+) -> tuple[Any, Callable[..., Any]]:
     """Returns the functions that act, and that begin an episode."""
     spec = EnvSpec.of(manager)
     if idle:
@@ -117,7 +124,7 @@ def _actor(trained: TrainedPolicy, manager: Any, idle: bool) -> tuple[Any, Calla
     return mode.forward, mode.reset
 
 
-def _still(space: Any) -> Any:
+def _still(space: Space) -> Any:
     """Returns the action of zeros, or one of the space if zeros are not in it."""
     space.seed(0)
     sample = space.sample()
@@ -130,7 +137,11 @@ def _still(space: Any) -> Any:
 
 
 def _episodes(
-    manager: Any, forward: Any, reset: Callable[..., Any], n_episode: int, max_step: int | None
+    manager: IEnvManager,
+    forward: Any,
+    reset: Callable[..., Any],
+    n_episode: int,
+    max_step: int | None,
 ) -> Played:
     manager.launch()
     reset()

@@ -7,7 +7,7 @@ import inspect
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dicore.config import bind
 from dicore.errors import ConfigError, DicoreError, UsageError
@@ -16,6 +16,10 @@ from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.launch import compile_request, launch
 from dicore.run.request import TrainRequest
 from dicore_registry import default
+
+if TYPE_CHECKING:
+    from dicore.run.run import Run
+
 
 __all__ = ["Stage", "config_for", "stages_of"]
 
@@ -69,7 +73,7 @@ class _Looking:
     def __init__(self) -> None:
         self.stages: list[Stage] = []
 
-    def started(self, run: Any, *_: Any) -> None:
+    def started(self, run: Run, *_: Any) -> None:
         run.at_first_step(self._look)
 
     def ended(self, *_: Any) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import psutil
@@ -23,6 +23,10 @@ import psutil
 from dicore.errors import ActionError, DicoreError, EnvStateError, UsageError
 from dicore.testing.component import Component
 from dicore.testing.faulty_env import FAULTS, FaultyEnv
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env_manager import IEnvManager
+
 
 __all__ = ["CASES", "run_case"]
 
@@ -127,7 +131,7 @@ def _opened(
     expect(not alive, f"after close() worker processes are left: {alive}")
 
 
-def _play(manager: Any) -> list[str]:
+def _play(manager: IEnvManager) -> list[str]:
     """Steps until both environments went on after the fault; returns what abnormal steps said."""
     abnormal: list[str] = []
     good, until = [0, 0], time.monotonic() + PLAY_S

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.writer import saved_tree
 from dicore.console import plural, say
@@ -23,6 +23,10 @@ from dicore.run.folder import RunLock
 from dicore.run.launch import TrainRequest, compile_request, described, launch
 from dicore_tools.migrate.changes import leaves
 from dicore_tools.tuning.space import Dimension, combinations, space_problems
+
+if TYPE_CHECKING:
+    from dicore.run.run import Run
+
 
 __all__ = ["OBJECTIVES", "PRUNERS", "SAMPLERS", "Plan", "load", "tune"]
 
@@ -414,15 +418,15 @@ class _Watch:
             return values[-1]
         return sum(v * s for v, s in zip(values, spans, strict=True)) / sum(spans)
 
-    def started(self, run: Any, request: Any, compiled: Any, header: Sequence[str]) -> None:
+    def started(self, run: Run, request: Any, compiled: Any, header: Sequence[str]) -> None:
         """Listens to the metrics of the run."""
         self._run = run
         run.log.add(self)
 
-    def ended(self, run: Any, profile: Any) -> None:
+    def ended(self, run: Run, profile: Any) -> None:
         """Does nothing."""
 
-    def nothing_to_do(self, run: Any, reason: str) -> None:
+    def nothing_to_do(self, run: Run, reason: str) -> None:
         """Does nothing."""
 
     def open(self, target: Any) -> None:
