@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("cartpole", 10_000, 450, episodes=30),
+    Case("cartpole", 10_000, 450, slow=(0, 300, 300), episodes=30),
     Case("cartpole", 30_000, 400, slow=(0, 300, 300), policy="ppo"),  # preset "cartpole_ppo"
     Case("cartpole", 60_000, 400, slow=(0, 300, 300), policy="a2c"),  # "cartpole_a2c"
     Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="impala"),  # "cartpole_impala": 6k to 16k

@@ -74,7 +74,7 @@ def test_priority_alone_chooses_a_prioritized_buffer_and_weights_change_the_run(
         weighted: serial_pipeline(
             CARTPOLE_DQN,
             seed=0,
-            max_env_step=BUDGET,
+            max_env_step=800,
             exp_name=str(tmp_path / str(weighted)),
             overrides=[
                 "env.stop_value=inf",
