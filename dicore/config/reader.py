@@ -31,7 +31,10 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The content of a config file; `record` is all of a `config.json` that a run wrote."""
+    """The content of a config file; `record` is all of a `config.json` that a run wrote.
+
+    `whole` is what a run wrote in any form: an option that it lacks is newer than the run.
+    """
 
     main: dict[str, Any]
     create: dict[str, Any]
@@ -39,6 +42,7 @@ class ConfigFile:
     cpanel: dict[str, Any] | None = None
     record: Mapping[str, Any] | None = None
     name: str = ""
+    whole: bool = False
 
     @property
     def is_saved(self) -> bool:
@@ -213,7 +217,7 @@ def tree_config(
             )
         main = _section(tree["config"], "config")
         panel = _section(tree.get(_PANEL), _PANEL) or None
-        return ConfigFile(main, {}, Lines(_below(lines, "config")), panel, tree)
+        return ConfigFile(main, {}, Lines(_below(lines, "config")), panel, tree, whole=True)
     tree, panel = dict(tree), None
     if cpanel or _PANEL in tree or names_in(tree, KNOB):
         tree, panel = control_panel(str(file)).fill(tree, cpanel, Lines(lines), str(file))

@@ -74,7 +74,7 @@ class Sources:
         if file is not None:
             main = [file.main, file.create]
         saved = self.saved or (file is not None and file.is_saved)
-        whole = self.saved or (file is not None and file.record is not None)
+        whole = self.saved or (file is not None and file.whole)
         layer = Layer(name, lines=lines, saved=saved, handed_on=self.saved, complete=whole)
         layers.append(_layer(layer, main, self.create, problems))
         if self.overrides:

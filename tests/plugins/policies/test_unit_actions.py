@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.export.greedy_module import greedy_module
 from dicore_plugins.policies.unit_actions import UnitActions
+from dicore_tools.config_formats.python_form import run_files
 from tests.plugins.policies.test_actor_critic import policy_of
 
 INF = np.inf
@@ -87,6 +89,11 @@ def test_runs_that_are_older_than_the_option_act_as_they_were_trained(
     config = {"env": {"type": "pendulum"}, "policy": {"type": name}}
     file = write_config(compile_config(config), tmp_path)
     saved = json.loads(file.read_text())
+    for form, text in run_files(compile_config(config), saved).items():
+        older = re.sub(r"'?action_scaling'?[:=] ?True,\s*", "", text)
+        assert older != text
+        (tmp_path / form).write_text(older)
+        assert compile_config(tmp_path / form).cfg.policy.action_scaling is scaled
     assert saved["config"]["policy"].pop("action_scaling")
     file.write_text(json.dumps(saved))
     assert compile_config(file).cfg.policy.action_scaling is scaled

@@ -25,6 +25,7 @@ from dicore.config.reader import ConfigFile, not_utf8
 from dicore.errors import ConfigError, ConfigWarning
 from dicore_registry.explain import brief
 from dicore_tools.config_formats.control_panel import apply_overrides, gen_params
+from dicore_tools.config_formats.python_form import WHOLE
 from dicore_tools.config_formats.python_lines import python_lines
 from dicore_tools.slow_code import named_if_slow
 
@@ -65,7 +66,8 @@ class PythonFormat:
             apply_overrides(None, cpanel, str(file))
             main, create = _pair(names, label)
         lines = python_lines(_text(file), main, create, panel is not None)
-        return ConfigFile(dict(main[1]), dict(create[1]), Lines(lines), panel)
+        whole = str(names.get("__doc__")).startswith(WHOLE)
+        return ConfigFile(dict(main[1]), dict(create[1]), Lines(lines), panel, whole=whole)
 
     def find_module(self, name: str) -> Path | None:
         """Returns the file of a module; its package is imported to find it.

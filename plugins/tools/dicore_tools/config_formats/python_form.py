@@ -13,17 +13,19 @@ from dicore.config.sections import Compiled
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import scalar_type
 
-__all__ = ["FORMATTED", "TOTAL", "python_source", "run_files"]
+__all__ = ["FORMATTED", "TOTAL", "WHOLE", "python_source", "run_files"]
 
 TOTAL = "total_config.py"
 FORMATTED = "formatted_total_config.py"
+WHOLE = "The whole config of one run, as compiled by dicore"
+"""How the docstring begins of what a run wrote."""
 
 _WIDTH = 100
 
 
 def run_files(compiled: Compiled, record: Mapping[str, Any]) -> dict[str, str]:
     """Returns `total_config.py` and `formatted_total_config.py` of a run."""
-    doc = f"The whole config of one run, as compiled by dicore {record['dicore']}."
+    doc = f"{WHOLE} {record['dicore']}."
     main, create = _pair(compiled)
     variables = {"main_config": main, "create_config": create}
     return {
