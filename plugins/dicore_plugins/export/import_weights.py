@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from dicore.errors import CheckpointUnsafeError, UsageError
+from dicore.errors import CheckpointUnsafeError, DicoreError, UsageError
 from dicore.run.checkpoint_store import CheckpointStore, checkpoint_name
 from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.folder import RunFolder
@@ -36,6 +36,7 @@ _SB3: Final = "policy.pth"
 _OURS: Final = "imported"
 _SHOWN: Final = 12
 _TURNED: Final = ".T"
+_SAFE_TORCH: Final = (2, 10)
 Tensors = dict[str, torch.Tensor]
 
 
@@ -177,6 +178,7 @@ def read_tensors(file: str | Path) -> Tensors:
 
             content: Any = load_file(path)
         else:
+            _check_torch(path)
             content = torch.load(  # noqa: TID251 - weights only: runs no code
                 _opened(path), map_location="cpu", weights_only=True
             )
@@ -186,7 +188,7 @@ def read_tensors(file: str | Path) -> Tensors:
             " run code, because it holds more than tensors",
             hint="save only its state dict (torch.save(model.state_dict(), FILE)), or safetensors",
         ) from error
-    except UsageError:
+    except DicoreError:
         raise
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -199,6 +201,16 @@ def read_tensors(file: str | Path) -> Tensors:
     if not tensors:
         raise UsageError(f"{path}: has no tensors")
     return tensors
+
+
+def _check_torch(path: Path) -> None:
+    """Refuses an old torch, whose weights-only loader can be made to run code (CVE-2026-24747)."""
+    version = tuple(int(part) for part in str(torch.__version__).split(".")[:2])
+    if version < _SAFE_TORCH:
+        raise CheckpointUnsafeError(
+            f"{path}: torch {torch.__version__} may run code when it reads it (CVE-2026-24747)",
+            hint="pip install 'torch>=2.10'; or save it as safetensors",
+        )
 
 
 def _opened(path: Path) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle  # noqa: TID251 - to write what must be refused
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -172,6 +173,18 @@ def test_mistakes_are_named_and_nothing_is_written(
     with pytest.raises(UsageError, match=text.replace("[", r"\[").replace("*", r"\*")):
         import_weights(target, tmp_path / "a.pt", table=table, name="wrong")
     assert not (target / "ckpt/wrong").exists()
+
+
+@pytest.mark.parametrize("version", ["2.9.1+cpu", "1.13.0"])
+def test_a_torch_whose_loader_can_be_made_to_run_code_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    torch.save({"x": torch.zeros(2)}, tmp_path / "x.pt")
+    assert read_tensors(tmp_path / "x.pt").keys() == {"x"}
+    monkeypatch.setattr(torch, "__version__", version)
+    with pytest.raises(CheckpointUnsafeError, match=f"torch {re.escape(version)} may run") as told:
+        read_tensors(tmp_path / "x.pt")
+    assert "torch>=2.10" in told.value.hint
 
 
 def test_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
