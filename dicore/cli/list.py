@@ -63,7 +63,8 @@ def command(
         entries = [entry for entry in entries if _matches(pattern, entry)]
     if load:
         entries = _loaded(entries)
-    entries = [registry.judged(entry) for entry in entries]
+    with registry.remembering():
+        entries = [registry.judged(entry) for entry in entries]
     if status is not None:
         entries = [entry for entry in entries if entry.status == status]
     if as_json:

@@ -276,6 +276,18 @@ class Registry:
             return self._local[entry.kind, entry.name].place
         return self._sources.place(entry.target)
 
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Within the block, looks places up in the index of the environment, and adds to it."""
+        from dicore_registry.index import PlaceIndex, cache_file
+
+        index = self._sources.index = PlaceIndex(cache_file())
+        try:
+            yield
+        finally:
+            self._sources.index = None
+            index.save()
+
     def judged(self, entry: Entry) -> Entry:
         """Returns it, `deprecated` or `broken` if its source says so: renamed, or a constant."""
         place = self.place(entry) if entry.status in ("ok", "conflict", "shadowed") else None

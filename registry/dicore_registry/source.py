@@ -11,10 +11,13 @@ import os
 import re
 from contextlib import suppress
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dicore_registry.entry import Entry, Removed, Renamed
 from dicore_registry.metadata import text_of
+
+if TYPE_CHECKING:
+    from dicore_registry.index import PlaceIndex
 
 _HOPS: Final = 4
 """Maximum number of re-exports to follow."""
@@ -59,9 +62,14 @@ class Place(NamedTuple):
 
 
 class Sources:
-    """Finds and reads the files of targets; caches their texts."""
+    """Finds and reads the files of targets; caches their texts.
 
-    def __init__(self) -> None:
+    Args:
+        index: What earlier processes found.
+    """
+
+    def __init__(self, index: PlaceIndex | None = None) -> None:
+        self.index = index
         self._files: dict[str, str] = {}
         self._texts: dict[str, _Text] = {}
         self._roots: dict[str, list[str]] = {}
@@ -70,13 +78,26 @@ class Sources:
     def place(self, target: str) -> Place | None:
         """Returns where `module:attr` (or a module) is defined; None if not found."""
         if target not in self._places:
-            self._places[target] = self._placed(target)
+            self._places[target] = self._known(target) or self._placed(target)
         return self._places[target]
 
+    def _known(self, target: str) -> Place | None:
+        row = self.index and self.index.get(target, self.file(target.partition(":")[0]))
+        return Place(*row) if row else None  # type: ignore[arg-type] # as it was written
+
     def _placed(self, target: str) -> Place | None:
+        files: list[str] = []
+        place = self._searched(target, files)
+        if self.index is not None and place is not None:
+            self.index.put(target, files, place)
+        return place
+
+    def _searched(self, target: str, files: list[str]) -> Place | None:
+        """Returns where a target is defined; adds the files that were read to `files`."""
         module, _, attr = target.partition(":")
         for _ in range(_HOPS):
             file = self.file(module)
+            files.append(file)
             text = self._text(file)
             if not text.whole:
                 return None

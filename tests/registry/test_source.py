@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from dicore_registry.index import PlaceIndex
 from dicore_registry.source import Place, Sources
 from tests.registry.world import World
 
@@ -224,3 +225,58 @@ def test_every_first_party_component_that_exists_has_a_summary(world: World) -> 
     for entry in registry.entries():
         place = registry.place(entry)
         assert place is None or registry.summary(entry), entry.label
+
+
+class TestIndex:
+    """What an earlier process found is taken while the files that it read are as they were."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> str:
+        return str(tmp_path / "share" / "places.json")
+
+    def found(self, file: str, target: str = "acme_rl.parts:Plain") -> tuple[Place | None, list[str]]:
+        """Returns the place by a new process, and the files that it read."""
+        sources = Sources(PlaceIndex(file))
+        place = sources.place(target)
+        assert sources.index is not None
+        sources.index.save()
+        return place, [*sources._texts]
+
+    def test_a_file_that_did_not_change_is_not_read_again(
+        self, world: World, place: Sources, file: str
+    ) -> None:
+        first, read = self.found(file)
+        assert first == place.place("acme_rl.parts:Plain")
+        assert read
+        assert self.found(file) == (first, [])
+
+    def test_a_file_that_changed_is_read_again(
+        self, world: World, place: Sources, file: str
+    ) -> None:
+        first, _ = self.found(file)
+        (world.folder / "acme_rl" / "parts.py").write_text(f"import os\n{MODULE}")
+        again, read = self.found(file)
+        assert first is not None
+        assert again == first._replace(line=first.line + 1)
+        assert read
+
+    def test_so_is_one_behind_a_re_export(self, world: World, place: Sources, file: str) -> None:
+        (world.folder / "acme_rl" / "door.py").write_text("from acme_rl.parts import Plain\n")
+        first, _ = self.found(file, "acme_rl.door:Plain")
+        (world.folder / "acme_rl" / "parts.py").write_text(f"import os\n{MODULE}")
+        again, _ = self.found(file, "acme_rl.door:Plain")
+        assert first is not None
+        assert again == first._replace(line=first.line + 1)
+
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[]", '{"form": 1}', '{"form": 1, "rows": {"acme_rl.parts:Plain": 7}}',
+                 '{"form": 1, "rows": {"acme_rl.parts:Plain": [[["x"]], null]}}'])  # fmt: skip
+    def test_a_broken_index_is_none(
+        self, world: World, place: Sources, file: str, text: str
+    ) -> None:
+        Path(file).parent.mkdir()
+        Path(file).write_text(text)
+        assert self.found(file)[0] == place.place("acme_rl.parts:Plain")
+
+    def test_one_that_cannot_be_written_is_none(self, world: World, place: Sources) -> None:
+        assert self.found("/proc/nowhere/places.json")[0] == place.place("acme_rl.parts:Plain")
