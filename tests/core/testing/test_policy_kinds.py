@@ -16,9 +16,9 @@ from dicore.run.random import seed_everything, stream
 from dicore.testing.compare import copied
 from dicore.testing.policy import PolicyContract
 from dicore.testing.policy.spaces import draw, expect_legal, pairs
-from dicore.testing.suite import Suite, failures
+from dicore.testing.suite import Suite
 
-from .faults import Fault, broken, catches
+from .faults import Fault, broken, catches, error_of
 from .test_policy_suite import GoodPolicy
 
 VECTOR = Box(-1.0, 1.0, (4,), np.float32)
@@ -410,8 +410,8 @@ test_plain_faults = catches(Contract, GoodPolicy, PLAIN, maker)
 
 @pytest.mark.parametrize(("check", "members"), SEVERAL, ids=[check for check, _ in SEVERAL])
 def test_faults_with_some_spaces(check: str, members: dict[str, Any]) -> None:
-    found = failures(type("Several", (TestSeveralSpaces,), {"policy": broken(Wide, members)}))
-    assert "Discrete(" in str(found[check])
+    suite = type("Several", (TestSeveralSpaces,), {"policy": broken(Wide, members)})
+    assert "Discrete(" in str(error_of(suite, check))
 
 
 @pytest.mark.parametrize("pair", list(pairs()), ids=str)
