@@ -212,7 +212,8 @@ class TestDoctor:
         assert not any("dicore-plugins" in each[1] for each in told)
 
     def test_imports_are_tried_each_package_by_itself(self, everything: Shell) -> None:
-        deny = "sleepy-rl,dicore-plugins,dicore-contrib-envs"
+        others = [f"my-{kind.replace('_', '-')}" for kind in GENERATED if kind != "env"]
+        deny = ",".join(["sleepy-rl", "dicore-plugins", "dicore-contrib-envs", *others])
         done = everything.dicore("doctor", "--import", DICORE_PLUGINS_DENY=deny)
         assert done.returncode == 1
         wrong = [line for line in done.stdout.splitlines() if "failed to import" in line]

@@ -34,7 +34,8 @@ class Alarm(gymnasium.Wrapper):
 FAST = ["env.env_wrapper=alarm", "env.stop_value=inf", "env.n_evaluator_episode=2"]
 FAST += ["env.evaluator_env_num=2", "pipeline.logger=[]"]
 PPO = ["-e", "cartpole", "-p", "school_ppo", "policy.learn.update_per_collect=1"]
-PPO += ["--max-env-step", "6144", "policy.eval.evaluator.eval_freq=1000"]
+PPO += ["--max-env-step", "1536", "policy.collect.n_sample=512"]
+PPO += ["policy.eval.evaluator.eval_freq=250"]
 SAC = [
     "-e",
     "pendulum",
@@ -54,13 +55,13 @@ CLONING = ["-e", "cartpole", "-p", "cloning", "--max-train-iter", "60"]
 CLONING += ["policy.eval.evaluator.eval_freq=20", "pipeline.dataset.type=recorded"]
 CLONING += ["pipeline.dataset.path=samples.npz"]
 CASES = {
-    "ppo within a collect of 2048": (PPO, (700, 2500)),
+    "ppo within a collect of 512": (PPO, (175, 625)),
     "ppo, environments in processes": (
-        [*PPO, "env.manager=forked", "env.collector_env_num=2", "policy.collect.n_sample=512"],
-        (350, 700),
+        [*PPO, "env.manager=forked", "env.collector_env_num=2"],
+        (175, 350),
     ),
     "continuous ppo": (
-        [*PPO, "-e", "pendulum", "policy.collect.n_sample=512", "--max-env-step", "1536"],
+        [*PPO, "-e", "pendulum"],
         (100, 600),
     ),
     "sac within a warm-up": (SAC, (50, 100)),
