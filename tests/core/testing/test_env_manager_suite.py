@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 
 from dicore.data import EnvBatch, TimestepBatch, tree_map, tree_row, tree_stack
 from dicore.errors import (
@@ -541,9 +540,4 @@ class TestWithoutCapabilities(EnvManagerContract):
 
 
 test_each_check_catches_its_fault = catches(EnvManagerContract, GoodManager, FAULTS)
-test_the_check_of_leftover_workers_catches_its_fault = catches(
-    EnvManagerContract, GoodWorkers, WORKER_FAULTS[-1:]
-)
-test_each_worker_check_catches_its_fault = pytest.mark.slow(  # 12 s each: they wait for limits
-    catches(EnvManagerContract, GoodWorkers, WORKER_FAULTS[:-1])
-)
+test_each_worker_check_catches_its_fault = catches(EnvManagerContract, GoodWorkers, WORKER_FAULTS)
