@@ -12,8 +12,9 @@ from dicore.run.launch import launch
 pytestmark = [pytest.mark.learns, pytest.mark.timeout(600)]
 
 
+@pytest.mark.parametrize("seeds", [[0], pytest.param([1, 2], marks=pytest.mark.slow)], ids=str)
 def test_three_seeds_learn_from_recorded_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seeds: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     launch(
@@ -21,7 +22,7 @@ def test_three_seeds_learn_from_recorded_data(
         overrides=["env.stop_value=inf"],
     )  # fmt: skip
     collect_demo_data("half", 0, 10_000, "demo.npz", "final", eps=0.3)
-    for seed in range(3):
+    for seed in seeds:
         outcome = launch(
             env="cartpole", policy="dqn", mode="serial_offline", seed=seed, exp_name=f"off{seed}",
             max_train_iter=6000,
