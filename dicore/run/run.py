@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -367,10 +368,14 @@ class Run:
         """Restores every registered part, or raises `CheckpointCorruptError`."""
         self._parts.load_state_dict(state, ignore_missing=self.ignore_missing)
 
-    def restore(self) -> str | None:
+    def restore(self, *, whole_log: bool = False) -> str | None:
         """Restores all registered parts if the run was made with `resume`.
 
-        Returns the name of the checkpoint; None if training starts from scratch.
+        Args:
+            whole_log: Keep the numbers logged since the checkpoint: they are not made again.
+
+        Returns:
+            The name of the checkpoint; None if training starts from scratch.
         """
         if not self._resume:
             return None
@@ -383,6 +388,9 @@ class Run:
         state, self._state = self._state, None
         if self.resumed_from == "best":
             self.ignore_missing = True  # it has all but the bulky parts
+        if whole_log:
+            own = state["run"]
+            state = {**state, "run": {**own, "log": {**own["log"], "size": sys.maxsize}}}
         self.load_state_dict(state)
         return self.resumed_from
 

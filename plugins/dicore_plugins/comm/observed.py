@@ -45,7 +45,7 @@ class Observed:
         self.policy = cfg.policy.build(ctx, model=model)
         self._learner = cfg.policy.learn.learner.build(ctx, policy=self.policy.learn_mode)
         self._coordinator: Any = None
-        self._best = float("-inf")
+        self._best, self._shown = float("-inf"), 0
         self._lock = threading.Lock()
         self._episodes, self._reported_at = EpisodeStatistics(), -1
         self._report_freq = int(cfg.policy.collect.collector.get("collect_print_freq", 1))
@@ -56,7 +56,7 @@ class Observed:
 
     def of(self, coordinator: Coordinator) -> None:
         """Observes what a coordinator is told."""
-        self._coordinator = coordinator
+        self._coordinator, self._shown = coordinator, int(coordinator.train_iter)
         coordinator.on_evaluation = self._evaluated
         coordinator.on_block, coordinator.on_learn_info = self._collected, self._learned
         coordinator.budget.of(self.policy.collect_mode)
@@ -107,6 +107,9 @@ class Observed:
     def _learned(self, info: Mapping[str, Any]) -> None:
         with self._lock:
             for train_iter, scalars in info.get("shown", ()):
+                if int(train_iter) <= self._shown:
+                    continue  # a learner that was replaced makes its last updates again
+                self._shown = int(train_iter)
                 at = {"train_iter": int(train_iter), "env_step": self._env_steps()}
                 self._run.log.log_scalars(scalars, **at)
 

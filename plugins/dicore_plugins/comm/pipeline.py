@@ -121,7 +121,7 @@ class DistPipeline(TrainingPipeline):
         observed = Observed(cfg, run, stores.policies, saved, journal.job_id, model)
         if getattr(run, "resumed_from", None) is not None:
             _check_journal(journal)
-            run.restore()
+            run.restore(whole_log=True)  # the journal goes on
         run.first_step()
         coordinator = self._coordinator(compiled, folder, journal, place, stores)
         observed.of(coordinator)

@@ -76,6 +76,17 @@ def test_a_run_goes_on_from_its_latest_complete_checkpoint(folder: Path) -> None
     run.finish()
 
 
+def test_the_log_of_a_training_that_does_not_go_back_is_kept(folder: Path) -> None:
+    before = tags(folder)
+    run, part = begin(folder, resume=True)
+    assert (run.restore(whole_log=True), part.train_iter) == ("iteration_2", 2)
+    assert len(before) > 3
+    assert tags(folder) == before
+    run.log.log_scalars({"a": 1.0}, env_step=9, train_iter=9)
+    run.finish()
+    assert tags(folder) == [*before, "a"]
+
+
 @pytest.mark.parametrize("file", ["tensors.safetensors", "manifest.json"])
 def test_a_broken_one_is_passed_over_with_one_warning(
     folder: Path, file: str, caplog: pytest.LogCaptureFixture

@@ -7,6 +7,7 @@ import os
 import pickle  # noqa: TID251 - to see that it is refused
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from dicore.config import compile_config
 from dicore.data.json_codec import loads
 from dicore.run.checkpoint_store import read_state
 from dicore_plugins.comm import dist
+from dicore_plugins.comm.observed import Observed
 from dicore_plugins.comm.pipeline import _processes
 from dicore_plugins.comm.status import DistStatus, Doing
 from dicore_tools.evaluation.policy_loader import find_policy
@@ -236,6 +238,23 @@ def test_a_restarted_coordinator_uses_the_run_folder_of_the_first(
     assert [each.exist for each in asked] == ["new", "resume", "new"]
 
 
+def test_updates_that_a_new_learner_makes_again_are_logged_once(tmp_path: Path) -> None:
+    logged: list[tuple[int, float]] = []
+
+    def log(scalars: dict[str, float], *, train_iter: int, env_step: int) -> None:
+        logged.append((train_iter, scalars["loss"]))
+
+    observed = Observed.__new__(Observed)
+    observed._lock = threading.Lock()
+    observed._run = SimpleNamespace(log=SimpleNamespace(log_scalars=log))  # type: ignore[assignment]
+    observed.policy = SimpleNamespace(collect_mode=None)
+    budget = SimpleNamespace(of=lambda mode: None)
+    observed.of(SimpleNamespace(train_iter=130, env_step=7, budget=budget))  # type: ignore[arg-type]
+    for step in (100, 200, 100, 200, 300):
+        observed._learned({"shown": [(step, {"loss": float(len(logged))})]})
+    assert logged == [(200, 0.0), (300, 1.0)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", ["", "learner0", "collector1", "coordinator"])
 def test_the_five_commands_of_the_documents_train(here: Path, killed: str) -> None:
@@ -290,6 +309,12 @@ def test_the_five_commands_of_the_documents_train(here: Path, killed: str) -> No
     result = json.loads(Path(folder, "run.json").read_text())["result"]
     assert result["stop"]
     assert result["best_return"] >= 195
+    losses = [
+        line["train_iter"]
+        for line in map(json.loads, Path(folder, "log/metrics.jsonl").read_text().splitlines())
+        if "learner/total_loss" in line
+    ]
+    assert losses == sorted(set(losses))
     lines = [
         *map(
             json.loads,
