@@ -177,17 +177,17 @@ class IPolicy(Contract, Protocol):
     """An algorithm; all modes share one model."""
 
     @property
-    def learn_mode(self) -> Any:
+    def learn_mode(self) -> LearnMode:
         """A `LearnMode` or an object with the same fields."""
 
     @property
-    def collect_mode(self) -> Any:
+    def collect_mode(self) -> CollectMode:
         """A `CollectMode` or an object with the same fields."""
 
     @property
-    def eval_mode(self) -> Any:
+    def eval_mode(self) -> EvalMode:
         """An `EvalMode` or an object with the same fields."""
 
     @property
-    def command_mode(self) -> Any:
+    def command_mode(self) -> CommandMode:
         """A `CommandMode` or an object with the same fields."""

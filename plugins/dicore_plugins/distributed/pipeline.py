@@ -81,7 +81,8 @@ class ParallelParts(Parts):
     @cached_property
     def learner(self) -> Any:
         """The learner, or several as one."""
-        local, system = super().learner, self.cfg.pipeline.system
+        local: Any = super().learner  # the configured one must know its rank
+        system = self.cfg.pipeline.system
         if system.learner_num == 1:
             return local
         local.rank, local.world_size = 0, system.learner_num
@@ -109,7 +110,7 @@ class ParallelParts(Parts):
 
     @cached_property
     def evaluator(self) -> Any:
-        """The evaluator process."""
+        """The evaluator process, which is asked and polled: no `ISerialEvaluator`."""
         local = super().evaluator
         return RemoteEvaluator(
             local,
@@ -206,9 +207,10 @@ class ParallelPipeline(TrainingPipeline):
         """Evaluates beside training."""
         if not evaluates(parts.cfg):
             return []
-        parts.evaluator.prepare()
-        settings = parts.policy.command_mode.get_setting_eval
-        return [ParallelEvaluation(parts.evaluator, run=parts.run, settings=settings)]
+        evaluator, settings = parts.evaluator, parts.policy.command_mode.get_setting_eval
+        assert isinstance(evaluator, RemoteEvaluator)
+        evaluator.prepare()
+        return [ParallelEvaluation(evaluator, run=parts.run, settings=settings)]
 
 
 def _system_configs(origin: Mapping[str, str]) -> Iterator[str]:

@@ -74,7 +74,7 @@ class CollectorRole:
         torch.set_num_threads(spec.cfg.pipeline.num_threads)
         self._parts = Parts(spec.seeded("collector"), model=spec.model)
         self._mode = self._parts.collect_mode
-        self._collector = self._parts.collector
+        self._collector: Any = self._parts.collector  # one of ours, with statistics
         self._versioned = Versioned(self._mode)
         self._envs = self._parts.collector_env
         self._first_env = max(spec.epoch - 1, 0) * self._envs.env_num

@@ -17,7 +17,7 @@ from dicore_plugins.hooks.hook_config import Interval
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IDataset
     from dicore.interfaces.evaluator import ISerialEvaluator
-    from dicore.interfaces.policy import IPolicy
+    from dicore.interfaces.policy import EvalMode
     from dicore.run import Run
 
 
@@ -53,7 +53,7 @@ class Joined:
 
 def interaction_evaluator(
     cfg: Any,
-    policy: IPolicy,
+    policy: EvalMode,
     env: Any,
     *,
     run: Run | None = None,
@@ -86,7 +86,7 @@ def interaction_evaluator(
 
 def metric_evaluator(
     cfg: Any,
-    policy: IPolicy,
+    policy: EvalMode,
     dataset: IDataset,
     metric: Any,
     *,
@@ -134,7 +134,7 @@ class Evaluation:
         self,
         name: str,
         evaluator: ISerialEvaluator,
-        policy: IPolicy,
+        policy: EvalMode,
         *,
         run: Run | None = None,
         settings: EvalSettings | None = None,

@@ -19,7 +19,7 @@ from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 
 if TYPE_CHECKING:
-    from dicore.interfaces.policy import IPolicy
+    from dicore.interfaces.policy import CollectMode
     from dicore.run import Run
 
 
@@ -55,7 +55,7 @@ class StepCollector:
     def __init__(
         self,
         cfg: Any,
-        policy: IPolicy,
+        policy: CollectMode,
         env: Any,
         random_collect_size: int | None = 0,
         *,

@@ -16,7 +16,7 @@ from dicore_plugins.middleware.learn import cut_at
 
 if TYPE_CHECKING:
     from dicore.interfaces.collector import ISerialCollector
-    from dicore.interfaces.policy import IPolicy
+    from dicore.interfaces.policy import CollectMode
     from dicore.run import Run
 
 
@@ -46,7 +46,7 @@ class EpisodeCollector(StepCollector):
     def __init__(
         self,
         cfg: Any,
-        policy: IPolicy,
+        policy: CollectMode,
         env: Any,
         random_collect_size: int | None = 0,
         *,
@@ -68,7 +68,7 @@ class EpisodeCollector(StepCollector):
 
 
 def PPOFStepCollector(  # noqa: N802 - DI-engine's name
-    seed: int | None, policy: IPolicy, env: Any, n_sample: int, unroll_len: int = 1
+    seed: int | None, policy: CollectMode, env: Any, n_sample: int, unroll_len: int = 1
 ) -> StepCollector:
     """Collects a number of samples per step, without a config (DI-engine's PPOF).
 

@@ -15,7 +15,8 @@ from dicore_plugins.middleware.learn import as_learner, data_pusher
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.interfaces.policy import IPolicy
+    from dicore.interfaces.learner import ILearner
+    from dicore.interfaces.policy import LearnMode
     from dicore.run import Run
 
 
@@ -69,7 +70,7 @@ def demo_loader(cfg: Any, buffer_: IBuffer, samples: Callable[[], Batch]) -> Cal
 
 
 def pretrainer(
-    cfg: Any, policy: IPolicy, buffer_: IBuffer, *, run: Run | None = None
+    cfg: Any, policy: LearnMode | ILearner, buffer_: IBuffer, *, run: Run | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Learns from demonstrations alone until `policy.learn.pretrain` updates are made.
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dicore.data import Batch, tree_map, tree_row
 from dicore.errors import SchemaError
-from dicore.interfaces.policy import IPolicy, Tail
+from dicore.interfaces.policy import Tail
 from dicore.task import OnlineRLContext, middleware
 from dicore.task.middleware import Role
 from dicore_plugins.functional.advantage import gae
@@ -25,6 +25,7 @@ from dicore_plugins.middleware.learn import pieces_of, without_origin
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
+    from dicore.interfaces.policy import CollectMode
 
 
 Step = Callable[[OnlineRLContext], None]
@@ -71,7 +72,7 @@ def gae_estimator(cfg: Any, policy: Any, buffer_: IBuffer | None = None) -> Step
     return estimate
 
 
-def ppof_adv_estimator(policy: IPolicy, buffer_: IBuffer | None = None) -> Step:
+def ppof_adv_estimator(policy: CollectMode, buffer_: IBuffer | None = None) -> Step:
     """Makes training data with advantages: `gae_estimator` in the form of DI-engine's PPOF.
 
     Args:

@@ -14,7 +14,8 @@ from dicore_plugins.middleware.learn import OffPolicyLearner, Settings
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.interfaces.policy import IPolicy
+    from dicore.interfaces.learner import ILearner
+    from dicore.interfaces.policy import LearnMode
     from dicore.run import Run
 
 
@@ -39,7 +40,7 @@ class HERLearner(OffPolicyLearner):
     def __init__(
         self,
         cfg: Any,
-        policy: IPolicy,
+        policy: LearnMode | ILearner,
         buffer_: IBuffer,
         her_reward_model: Any,
         *,

@@ -21,7 +21,8 @@ from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.interfaces.policy import IPolicy
+    from dicore.interfaces.learner import ILearner
+    from dicore.interfaces.policy import LearnMode
     from dicore.interfaces.reward_model import IRewardModel
     from dicore.run import Run
 
@@ -272,7 +273,7 @@ def _warn_of_shortage(log: Callable[..., None], buffer: IBuffer, count: int) -> 
 
 
 def as_learner(
-    cfg: Any, policy: IPolicy, run: Run | None = None, log_freq: int | None = None
+    cfg: Any, policy: LearnMode | ILearner, run: Run | None = None, log_freq: int | None = None
 ) -> Any:
     """Returns a learner unchanged; wraps a learn mode in the learner of the config.
 
@@ -300,7 +301,7 @@ def _settings_of(settings: Settings | None, ctx: Any) -> dict[str, Any] | None:
 
 
 def trainer(
-    cfg: Any, policy: IPolicy, *, run: Run | None = None
+    cfg: Any, policy: LearnMode | ILearner, *, run: Run | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Runs one gradient update on the fetched batch.
 
@@ -428,7 +429,7 @@ class OffPolicyLearner:
     def __init__(
         self,
         cfg: Any,
-        policy: IPolicy,
+        policy: LearnMode | ILearner,
         buffer_: Any,
         reward_model: IRewardModel | None = None,
         *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 
@@ -23,11 +23,20 @@ from dicore_plugins.middleware.callbacks import (
 from dicore_plugins.models.shapes import transposed
 
 if TYPE_CHECKING:
-    from dicore.interfaces.policy import IPolicy
+    from dicore.interfaces.buffer import IBuffer, IDataset
+    from dicore.interfaces.collector import ISerialCollector
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.interfaces.evaluator import ISerialEvaluator
+    from dicore.interfaces.learner import ILearner
+    from dicore.interfaces.policy import CollectMode, IPolicy
+    from dicore.interfaces.reward_model import IRewardModel
+    from dicore.interfaces.world_model import IWorldModel
     from dicore.run import Run
+    from dicore.run.run import Stateful
 
 
 _STATE = ("state_dict", "load_state_dict")
+PartT = TypeVar("PartT", bound="Stateful")
 _METHODS = {
     "collector": ("collect_batch", "reset_policy", "close", *_STATE),
     "evaluator": ("should_eval", "eval", "close", *_STATE),
@@ -87,58 +96,63 @@ class Parts:
         return BuildContext(EnvSpec.of(envs), device=device, seed=self.cfg.seed, run=self.run)
 
     @cached_property
-    def collector_env(self) -> Any:
+    def collector_env(self) -> IEnvManager:
         """Env manager for collecting."""
         return self._registered("collector_env", self._envs("collector"))
 
     @cached_property
-    def evaluator_env(self) -> Any:
+    def evaluator_env(self) -> IEnvManager:
         """Env manager for evaluation."""
         return self._envs("evaluator")
 
-    def _envs(self, role: str) -> Any:
+    def _envs(self, role: str) -> IEnvManager:
         context = BuildContext(seed=self.cfg.seed, run=self.run)  # spaces are not known yet
-        return make_env_manager(self.cfg.env, role, self.cfg.seed, ctx=context)
+        envs: IEnvManager = make_env_manager(self.cfg.env, role, self.cfg.seed, ctx=context)
+        return envs
 
     @cached_property
-    def policy(self) -> Any:
+    def policy(self) -> IPolicy:
         """The policy, with all its modes."""
-        return self.cfg.policy.build(self.ctx, model=self._model)
+        policy: IPolicy = self.cfg.policy.build(self.ctx, model=self._model)
+        return policy
 
     @cached_property
-    def collect_mode(self) -> Any:
+    def collect_mode(self) -> CollectMode:
         """The policy's collect mode, with the rewards of the reward model if there is one."""
         if self.reward_model is None or _has_hindsight(self.cfg.policy.reward_model):
             return self.policy.collect_mode
         from dicore_plugins.policies.rewards import with_reward_model
 
-        return with_reward_model(
+        mode: CollectMode = with_reward_model(
             self.policy.collect_mode, self.reward_model, estimates=self.drawn_reward_model is None
         )
+        return mode
 
     @cached_property
-    def collector(self) -> Any:
+    def collector(self) -> ISerialCollector:
         """Collects samples with `collect_mode`."""
         envs = self.collector_env
-        collector = self.cfg.policy.collect.collector.build(
+        collector: ISerialCollector = self.cfg.policy.collect.collector.build(
             self.ctx, env_manager=envs, policy=self.collect_mode, log=self._log
         )
         counts = {"env_step": lambda: collector.envstep}
         return self._registered("collector", collector, counts=counts)
 
     @cached_property
-    def evaluator(self) -> Any:
+    def evaluator(self) -> ISerialEvaluator:
         """Evaluates the policy's eval mode."""
         section = self.cfg.policy.eval.evaluator
         data = {"dataset": self.dataset} if _needs_dataset(section) else {}
         mode, envs = self.policy.eval_mode, self.evaluator_env
-        evaluator = section.build(self.ctx, env_manager=envs, policy=mode, log=self._log, **data)
+        evaluator: ISerialEvaluator = section.build(
+            self.ctx, env_manager=envs, policy=mode, log=self._log, **data
+        )
         return self._registered("evaluator", evaluator)
 
     @cached_property
-    def learner(self) -> Any:
+    def learner(self) -> ILearner:
         """Updates the policy's learn mode."""
-        learner = self.cfg.policy.learn.learner.build(
+        learner: ILearner = self.cfg.policy.learn.learner.build(
             self.ctx, policy=self.policy.learn_mode, run=self.run
         )
         counts = {"train_iter": lambda: learner.train_iter}
@@ -160,12 +174,13 @@ class Parts:
         return self._registered("buffer", buffer, bulky=True)
 
     @cached_property
-    def world_model(self) -> Any:
+    def world_model(self) -> IWorldModel:
         """Model of the environment, for simulated samples."""
-        return self._registered("world_model", self.cfg.policy.world_model.build(self.ctx))
+        model: IWorldModel = self.cfg.policy.world_model.build(self.ctx)
+        return self._registered("world_model", model)
 
     @cached_property
-    def model_buffer(self) -> Any:
+    def model_buffer(self) -> IBuffer:
         """Replay buffer of simulated samples."""
         from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 
@@ -173,13 +188,14 @@ class Parts:
         return self._registered("model_buffer", made, bulky=True)
 
     @cached_property
-    def reward_model(self) -> Any | None:
+    def reward_model(self) -> IRewardModel | None:
         """Learns or changes the reward of collected samples; None if none is configured."""
         section = self.cfg.policy.reward_model
         if section is None:
             return None
         envs = {"env_manager": self.collector_env} if _has_hindsight(section) else {}
-        return self._registered("reward_model", section.build(self.ctx, **envs))
+        model: IRewardModel = section.build(self.ctx, **envs)
+        return self._registered("reward_model", model)
 
     def reward_training(self) -> list[Any]:
         """Returns the middleware that trains the reward model, if there is one."""
@@ -190,22 +206,22 @@ class Parts:
         return [reward_model_trainer(self.reward_model, log=self._log)]
 
     @property
-    def drawn_reward_model(self) -> Any | None:
+    def drawn_reward_model(self) -> IRewardModel | None:
         """The reward model, if it changes samples when they are drawn (`relabel`, `hindsight`)."""
         section = None if self.cfg.policy.on_policy else self.cfg.policy.reward_model
         drawn = section is not None and (section.get("relabel") or _has_hindsight(section))
         return self.reward_model if drawn else None
 
     @cached_property
-    def dataset(self) -> Any:
+    def dataset(self) -> IDataset:
         """Recorded samples, or steps of `pipeline.expert`; the run records the content's hash."""
         from dicore_plugins.pipelines.demonstrations.experts import recorded
 
         found = recorded(self.cfg, self.ctx) if self.opened is None else self.opened
-        dataset = self._checked("dataset", found)
+        dataset: IDataset = self._checked("dataset", found)
         if self.run is not None and hasattr(dataset, "fingerprint"):
             if hasattr(dataset, "state_dict"):
-                self.run.register("dataset", dataset)
+                self.run.register("dataset", found)
             facts = {"samples": len(dataset), "fingerprint": dataset.fingerprint}
             self.run.metadata.values["dataset"] = facts
         return dataset
@@ -219,18 +235,18 @@ class Parts:
     def _registered(
         self,
         name: str,
-        part: Any,
+        part: PartT,
         *,
         bulky: bool = False,
         counts: dict[str, Callable[[], int]] | None = None,
-    ) -> Any:
+    ) -> PartT:
         """Checks a part, registers it with the run, and returns it."""
         self._checked(name, part)
         if self.run is not None:
             self.run.register(name, part, bulky=bulky, counts=counts)
         return part
 
-    def _checked(self, name: str, part: Any) -> Any:
+    def _checked(self, name: str, part: PartT) -> PartT:
         missing = [
             each for each in _METHODS.get(name, ()) if not callable(getattr(part, each, None))
         ]
