@@ -14,8 +14,12 @@ from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms
 from dicore.run.log import LogHub
 from dicore_plugins.loggers.tensorboard import TensorBoardLogger
 
-pytest.importorskip("tensorboard")
-RecordWriter = pytest.importorskip("tensorboardX.record_writer").RecordWriter
+
+@pytest.fixture(autouse=True)
+def packages() -> None:
+    """Imported by the process that runs these tests, not by each that collects them."""
+    pytest.importorskip("tensorboard")
+    pytest.importorskip("tensorboardX")
 
 
 def read(folder: Path) -> Any:
@@ -105,6 +109,8 @@ def test_on_a_full_disk_training_goes_on_and_so_do_the_curves_once_there_is_room
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R-J08: nothing waits for a thread that has died; one warning, no files without events."""
+    from tensorboardX.record_writer import RecordWriter
+
     logger = TensorBoardLogger(flush_secs=0)
     hub = LogHub(LogTarget(tmp_path / "log"), [logger])
     before = threading.active_count()

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from scipy import stats
 
 from dicore.errors import UsageError
 from dicore_tools.results.statistics import interquartile_mean, iqm_interval
+
+
+@pytest.fixture
+def stats() -> Any:
+    """Imported by the process that runs these tests, not by each that collects them."""
+    from scipy import stats
+
+    return stats
 
 
 def test_the_numbers_of_rliable() -> None:
@@ -17,7 +26,7 @@ def test_the_numbers_of_rliable() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 8, 50])
-def test_the_middle_half_is_that_of_scipy(count: int) -> None:
+def test_the_middle_half_is_that_of_scipy(count: int, stats: Any) -> None:
     scores = np.random.default_rng(count).normal(size=(4, count))
     before = scores.copy()
     wanted = stats.trim_mean(scores, 0.25, axis=1)
@@ -26,7 +35,7 @@ def test_the_middle_half_is_that_of_scipy(count: int) -> None:
     assert np.array_equal(scores, before)
 
 
-def test_an_interval_of_one_task_is_that_of_scipy() -> None:
+def test_an_interval_of_one_task_is_that_of_scipy(stats: Any) -> None:
     scores = np.random.default_rng(0).gamma(2.0, size=20)
     found = iqm_interval([scores])
     wanted = stats.bootstrap(
@@ -37,7 +46,7 @@ def test_an_interval_of_one_task_is_that_of_scipy() -> None:
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=0.02)
 
 
-def test_runs_are_resampled_within_their_task() -> None:
+def test_runs_are_resampled_within_their_task(stats: Any) -> None:
     """By a loop over the definition; without strata, the interval would span both tasks."""
     rng = np.random.default_rng(3)
     tasks = [rng.normal(0, 0.1, 6), rng.normal(100, 0.1, 5)]
