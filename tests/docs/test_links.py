@@ -14,6 +14,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from benchmarks.files_entered import files_entered
+from dicore.cli import main
 from docs.generate import pages
 from docs.generate.path import NAMES, PAGE, limits, listed, traced
 
@@ -143,39 +144,38 @@ def test_the_names_of_a_shortened_line_exist(module: str, name: str) -> None:
     exec(f"from {module} import {name}", {})
 
 
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from dicore.cli import main; sys.exit(main(sys.argv[1:]))"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=cwd, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
-
-
-def test_the_documents_form_of_the_command_trains(tmp_path: Path) -> None:
+def test_the_documents_form_of_the_command_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     line = next(line for line in README.splitlines() if line.startswith("$ dicore -m serial --env"))
     words = line.split("#")[0].split()[2:]
     words[words.index("--train_iter") + 1] = "50"
-    done = run(*words, "pipeline.logger=[]", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert main([*words, "pipeline.logger=[]"]) == 0
     (folder,) = (tmp_path / "runs").iterdir()
     record = json.loads((folder / "run.json").read_text())
     assert record["result"]["train_iter"] == 50
     assert record["seed"] == 0
 
 
-@pytest.mark.parametrize(
-    ("example", "steps"),
-    [
-        ("custom_main", 700),
-        ("custom_main_ppo", 512),
-        ("custom_main_td3", 1_010),
-        ("task_form", 700),
-    ],
-)
-def test_the_examples_run(example: str, steps: int, tmp_path: Path) -> None:
+EXAMPLES = {"custom_main": 700, "custom_main_ppo": 512, "custom_main_td3": 1_010, "task_form": 700}
+"""Env steps of each: one process runs them in turn, so that torch is imported once."""
+RUN = """
+import json, runpy, sys
+for file, steps in json.loads(sys.argv[1]).items():
+    print("example", file)
+    sys.argv[1:] = ["--max-env-step", str(steps)]
+    runpy.run_path(file, run_name="__main__")
+"""
+
+
+def test_the_examples_run(tmp_path: Path) -> None:
+    files = {str(ROOT / "examples" / f"{name}.py"): steps for name, steps in EXAMPLES.items()}
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / f"{example}.py"), "--max-env-step", str(steps)],
+        [sys.executable, "-c", RUN, json.dumps(files)],
         cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "return" in done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout.split("example ")[1:]
+    assert [each.partition("\n")[0] for each in said] == list(files)
+    assert all("return" in each for each in said)
