@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dicore.data import Batch, State, StateDict
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore.interfaces.buffer import Refused
+from dicore.run.checkpoint_store import read_state, write_state
 
 __all__ = ["BufferGroup", "share_problems"]
 
@@ -192,6 +194,14 @@ class BufferGroup:
             )
         for name, buffer in self.buffers.items():
             buffer.load_state_dict(state[name])
+
+    def save_data(self, file: str | Path) -> None:
+        """Writes the state of all atomically to `file`, a folder of arrays and a manifest."""
+        write_state(Path(file), self.state_dict())
+
+    def load_data(self, file: str | Path) -> None:
+        """Reads what `save_data` wrote."""
+        self.load_state_dict(read_state(Path(file)))
 
 
 def share_problems(shares: Mapping[str, float | None]) -> Iterator[str]:

@@ -162,13 +162,13 @@ class Parts:
         return learner
 
     @cached_property
-    def buffer(self) -> Any:
+    def buffer(self) -> IBuffer:
         """Replay buffer; several, if the config names several, act as one (`BufferGroup`)."""
         section = self.cfg.policy.other.replay_buffer
         if isinstance(section, NamedConfig):
             from dicore_plugins.buffers.group import BufferGroup
 
-            buffer: Any = BufferGroup.of(section, self.ctx)
+            buffer: IBuffer = BufferGroup.of(section, self.ctx)
         else:
             buffer = section.build(self.ctx)
         return self._registered("buffer", buffer, bulky=True)

@@ -53,6 +53,15 @@ def test_new_samples_go_to_the_agent() -> None:
     assert (group.count(), group.buffers["demo"].count()) == (0, 20)
 
 
+def test_what_was_saved_to_a_file_is_loaded(tmp_path: Path) -> None:
+    group = BufferGroup({"agent": advanced(20), "demo": naive(20, 500)})
+    group.save_data(tmp_path / "data")
+    other = BufferGroup({"agent": advanced(3), "demo": naive(4)})
+    other.load_data(tmp_path / "data")
+    one, two = (each.sample_batch(8) for each in (group, other))
+    assert one["action"].tolist() == two["action"].tolist()
+
+
 def test_priorities_reach_the_buffers_that_they_belong_to() -> None:
     group = BufferGroup({"agent": advanced(20), "demo": advanced(20, 500), "old": naive(20, 900)})
     batch = group.sample_batch(9)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from dicore.config import NamedConfig
 from dicore.data import Batch
+from dicore_plugins.buffers.group import BufferGroup
 from dicore_plugins.middleware.demonstrations import demo_loader, pretrainer
 from dicore_plugins.pipelines.demonstrations.config import SerialDemosConfig
 from dicore_plugins.pipelines.demonstrations.experts import source_problems, steps_of
@@ -48,7 +49,9 @@ class DemosPipeline(SerialPipeline):
 
     def stages(self, parts: Parts) -> list[Any]:
         """Loads demonstrations, learns from them first if asked to, and goes on by replay."""
-        cfg, demo = parts.cfg, parts.buffer.buffers["demo"]
+        cfg, group = parts.cfg, parts.buffer
+        assert isinstance(group, BufferGroup)
+        demo = group.buffers["demo"]
         if cfg.pipeline.dataset is not None:
             _ = parts.dataset  # checks it before anything is collected
 
