@@ -186,3 +186,31 @@ def test_an_sdist_has_no_package_of_another_distribution(package: str) -> None:
     files = [Path(file.relative_path) for file in SdistBuilder(str(root)).recurse_included_files()]
     inside = {part for file in files for part in file.parts if part in PACKAGES}
     assert inside == ({"dicore", "dicore_registry"} if root == ROOT else {package})
+
+
+# ---- sizes
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Returns the lines of a function without its docstring."""
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    first = function.body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        lines -= (first.end_lineno or 0) - first.lineno + 1
+    return lines
+
+
+def test_few_functions_of_the_plugins_are_long() -> None:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    long = [
+        f"{file}: {node.name}"
+        for file, tree in trees("dicore_plugins").items()
+        for node in ast.walk(tree)
+        if isinstance(node, kinds) and length(node) > 40
+    ]
+    assert len(long) <= 15, long
+
+
+def test_public_names_stand_in_the_stubs_alone() -> None:
+    files = PACKAGES["dicore_plugins"].rglob("__init__.py")
+    assert sum(len(file.read_text("utf-8").splitlines()) for file in files) <= 200
