@@ -23,7 +23,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
-            "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread vector"
+            "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread "
+            "vector"
         ),
         "env_transport": "pipe shared_memory",
         "env_wrapper": (
@@ -95,7 +96,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "command": (
             "benchmark catalogue check collect completion config doctor enjoy eval export "
-            "import_weights migrate new plot report selftest session status tune watch"
+            "import_weights migrate new plot report selftest session status tune verify watch"
         ),
         "config_format": "cpanel py toml yaml yml",
     },

@@ -1,0 +1,237 @@
+"""`dicore verify`: trains a run again and compares numbers and parameters bit for bit."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from dicore.console import say, verbosity
+from dicore.data import tree_paths
+from dicore.errors import UsageError
+from dicore.run import CheckpointStore, RunFolder, read_metrics
+from dicore.run.atomic import read_json
+from dicore.run.launch import launch
+from dicore.run.request import TrainRequest
+
+__all__ = ["Verdict", "command", "verify"]
+
+_EPILOG = """\b
+Examples:
+  dicore verify runs/cartpole_dqn_s0                 the whole run, and its last parameters
+  dicore verify runs/hopper_sac_s0 --until 20000     its first 20,000 env steps
+  dicore verify runs/cartpole_dqn_s0 --json > verdict.json
+"""
+_CLOCK: Final = re.compile(r"time|per_sec|_s$|_s_|seconds|^usage/|failed_saves")
+"""Names of what the clock measures, which no training repeats."""
+_EXACT: Final = ("learner.policy", "streams.numpy.", "streams.torch")
+"""Parts of a checkpoint that must be equal: parameters, optimizers, random streams.
+
+Not the streams of `random` and of `numpy.random`: some packages draw from these when they are first
+imported, which is before the second training of a process.
+"""
+_MADE_BY: Final = ("versions", "platform", "git", "dirty")
+
+
+@dataclass
+class Verdict:
+    """What a second training says about a run.
+
+    Args:
+        run: The run.
+        until: Env step up to which its metrics were compared; None: all.
+        rows: Rows of metrics that are equal.
+        parameters: Whether parameters, optimizers and random streams at the end are equal; None:
+            they were not compared, as the second training ended earlier.
+        problem: The first difference; "" if there is none.
+        differs: What trained otherwise then: a version, the code, the data set.
+    """
+
+    run: str
+    until: int | None
+    rows: int = 0
+    parameters: bool | None = None
+    problem: str = ""
+    differs: list[str] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Whether no difference was found."""
+        return not self.problem
+
+
+@click.command(name="verify", epilog=_EPILOG)
+@click.argument("run", metavar="RUN")
+@click.option("--until", type=click.IntRange(1), metavar="N", help="Compare up to this env step.")
+@click.option("--keep", metavar="DIR", help="Keep the second training in this folder.")
+@click.option("--trust", is_flag=True, help="Run code that the saved config names by path.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@verbosity
+def command(run: str, *, until: int | None, keep: str | None, trust: bool, as_json: bool) -> None:
+    """Trains a run again and compares its metrics and parameters bit for bit.
+
+    Times and rates are left out. Ends with 1 if something differs, and says which library or which
+    code trained otherwise then.
+    """
+    verdict = verify(run, until=until, keep=keep, trust=trust)
+    if as_json:
+        sys.stdout.write(json.dumps({**asdict(verdict), "equal": verdict.equal}) + "\n")
+    else:
+        for line in _told(verdict):
+            say(line, result=True)
+    if not verdict.equal:
+        click.get_current_context().exit(1)
+
+
+def verify(
+    run: str | Path,
+    *,
+    until: int | None = None,
+    keep: str | Path | None = None,
+    trust: bool = False,
+) -> Verdict:
+    """Trains a run again in another folder, and compares.
+
+    Args:
+        run: The run.
+        until: Env step after which the second training may end; None: it ends as the run did.
+        keep: Folder of the second training; None: it is deleted.
+        trust: Run code that the saved config names by path.
+
+    Raises:
+        UsageError: the folder is no run, has no metrics, or its training has not ended.
+        DicoreError: the second training failed.
+    """
+    folder = RunFolder.open(run)
+    if not folder.metrics.is_file():
+        raise UsageError(f"{run}: there is nothing to compare", hint="it has no log/metrics.jsonl")
+    record, wanted = read_json(folder.metadata), [*map(_exact, read_metrics(folder.metrics))]
+    end = None if until is None else _boundary(wanted, until)
+    if end is None and record.get("status") != "done":
+        raise UsageError(f"{run}: its training has not ended", hint="compare a part: --until N")
+    verdict = Verdict(str(run), end)
+    with ExitStack() as stack:
+        place = keep if keep is not None else tempfile.mkdtemp(prefix="dicore-verify-")
+        if keep is None:
+            stack.callback(shutil.rmtree, place, ignore_errors=True)
+        again = RunFolder(Path(place) / "run")
+        launch(
+            TrainRequest(
+                config=str(folder), exp_name=str(again), exist="error", trust=trust,
+                max_env_step=_limit(record, "max_env_step") if end is None else end,
+                max_train_iter=_limit(record, "max_train_iter") if end is None else None,
+            )
+        )  # fmt: skip
+        found = map(_exact, read_metrics(again.metrics))
+        verdict.rows, verdict.problem = _compared(wanted, found, end)
+        if end is None:
+            changed = _changed_parameters(folder, again)
+            verdict.parameters = not changed
+            verdict.problem = verdict.problem or changed
+        verdict.differs = [*_differences(record, read_json(again.metadata))]
+    return verdict
+
+
+def _limit(record: Mapping[str, Any], name: str) -> int | None:
+    value = (record.get("limits") or {}).get(name)
+    return value if isinstance(value, int) else None
+
+
+def _exact(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a training repeats of a row."""
+    return {name: value for name, value in row.items() if not _CLOCK.search(name)}
+
+
+def _boundary(rows: list[dict[str, Any]], until: int) -> int:
+    """Returns the first logged env step from `until` on: a training can end there as it went on."""
+    steps = [int(row["step"]) for row in rows if int(row["step"]) >= until]
+    return steps[0] if steps else until
+
+
+def _compared(
+    wanted: list[dict[str, Any]], found: Iterator[dict[str, Any]], end: int | None
+) -> tuple[int, str]:
+    """Returns the number of equal rows, and the first difference."""
+    if end is not None:  # the last step may log more: the second training ended there
+        wanted = [row for row in wanted if int(row["step"]) < end]
+    rows = 0
+    for one, two in zip_longest(wanted, found):
+        if one is None:
+            return rows, "" if end is not None else f"row {rows + 1} is new, at {_place(two)}"
+        if two is None:
+            return rows, f"row {rows + 1} is missing, at {_place(one)}"
+        for name in (*one, *two):
+            if not _same(one.get(name), two.get(name)):
+                return rows, (
+                    f"row {rows + 1}, at {_place(one)}: {name} was {one.get(name)!r}, is"
+                    f" {two.get(name)!r}"
+                )
+        rows += 1
+    return rows, ""
+
+
+def _same(one: Any, two: Any) -> bool:
+    return bool(one == two or (one != one and two != two))  # noqa: PLR0124 - NaN
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    return f"env step {row.get('step')}, update {row.get('train_iter')}"
+
+
+def _changed_parameters(one: RunFolder, two: RunFolder) -> str:
+    """Returns the first part of the last checkpoint that differs."""
+    states = [CheckpointStore(folder.path / "ckpt").load("final") for folder in (one, two)]
+    flat = [dict(tree_paths(state)) for state in states]
+    for path in sorted(flat[0].keys() | flat[1].keys()):
+        if not path.startswith(_EXACT):
+            continue
+        leaf, other = (each.get(path) for each in flat)
+        if type(leaf) is not type(other) or not _equal(leaf, other):
+            return f"checkpoint 'final': {path} differs"
+    return ""
+
+
+def _equal(one: Any, two: Any) -> bool:
+    if not hasattr(one, "dtype"):
+        return _same(one, two)
+    if one.dtype != two.dtype or one.shape != two.shape:
+        return False
+    return bool(((one == two) | ((one != one) & (two != two))).all())  # noqa: PLR0124 - NaN
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what trained otherwise."""
+    for name in _MADE_BY:
+        one, two = then.get(name), now.get(name)
+        if isinstance(one, Mapping) and isinstance(two, Mapping):
+            for key in sorted({*one, *two}):
+                had, has = (each.get(key, "not installed") for each in (one, two))
+                if had != has:
+                    yield f"{key} {had}, now {has}"
+        elif one != two:
+            yield f"{name} {one}, now {two}"
+    one, two = ((each.get("dataset") or {}).get("fingerprint") for each in (then, now))
+    if one != two:
+        yield f"data set {one}, now {two}"
+
+
+def _told(verdict: Verdict) -> Iterator[str]:
+    part = "the whole run" if verdict.until is None else f"up to env step {verdict.until}"
+    yield f"{verdict.run}, {part}: {verdict.rows} rows of metrics are equal"
+    if verdict.parameters:
+        yield "parameters, optimizers and random streams at its end are equal"
+    if verdict.problem:
+        yield f"first difference: {verdict.problem}"
+    yield from (f"trained otherwise: {each}" for each in verdict.differs)
+    if verdict.problem and not verdict.differs:
+        yield "versions and code are the same: processor, threads or the environment may differ"
