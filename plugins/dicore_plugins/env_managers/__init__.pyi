@@ -10,7 +10,7 @@ from dicore_plugins.env_managers.asynchronous.config import (
     EnvSupervisorConfig as EnvSupervisorConfig,
 )
 from dicore_plugins.env_managers.asynchronous.manager import AsyncEnvManager as AsyncEnvManager
-from dicore_plugins.env_managers.asynchronous.pools import AsyncSteps as AsyncSteps
+from dicore_plugins.env_managers.asynchronous.manager import AsyncSteps as AsyncSteps
 from dicore_plugins.env_managers.base.config import BaseManagerConfig as BaseManagerConfig
 from dicore_plugins.env_managers.base.manager import BaseEnvManager as BaseEnvManager
 from dicore_plugins.env_managers.env_pool import EnvPool as EnvPool

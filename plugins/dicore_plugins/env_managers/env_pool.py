@@ -200,12 +200,15 @@ class EnvPool:
                 rewards.append(0.0)
                 infos.append({})
             except BaseException:  # Ctrl-C: nobody knows which environments were stepped
-                self._interrupted = True
-                for env_id in ids:
-                    self._steps[self._row[env_id]] = interrupted
+                self._interrupt(ids)
                 raise
             else:
                 return ids, obs, rewards, infos, ended, raised
+
+    def _interrupt(self, ids: Iterable[int]) -> None:
+        self._interrupted = True
+        for env_id in ids:
+            self._steps[self._row[env_id]] = interrupted
 
     def _renewed(self, env_id: int) -> Adapted:
         """Makes an environment again after it was discarded.

@@ -6,10 +6,10 @@ Shapes: N environments, K of them answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,15 +18,50 @@ from dicore.data import EnvBatch, StateDict, TimestepBatch
 from dicore.errors import DicoreError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.asynchronous.config import EnvSupervisorConfig
-from dicore_plugins.env_managers.asynchronous.pools import AsyncThreadPool
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
+from dicore_plugins.env_managers.env_pool import Results
 from dicore_plugins.env_managers.episodes import RESET, RUN
 from dicore_plugins.env_managers.faults import reset_error, retry_wait
 from dicore_plugins.env_managers.lifecycle import Seeds
 from dicore_plugins.env_managers.observations import ObsBuffers
+from dicore_plugins.env_managers.slots import SlotPool
 from dicore_plugins.env_managers.subprocess.manager import CopyingManager
+from dicore_plugins.env_managers.threads.pool import ThreadPool
 
-__all__ = ["AsyncEnvManager"]
+__all__ = ["AsyncEnvManager", "AsyncSteps"]
+
+
+class AsyncSteps(Protocol):
+    """What `AsyncEnvManager` needs of a pool, beside the methods of `EnvPool`.
+
+    Attributes:
+        cfg: The manager's options.
+        settled: Resets that were done between the last two calls of `step`; set by the manager.
+    """
+
+    cfg: Any
+    settled: int | None
+
+    def send(self, ids: list[int], actions: Iterable[Any]) -> None:
+        """Sends actions and returns at once."""
+
+    def wait(self, at_least: int, more_s: float) -> Results:
+        """Returns timesteps.
+
+        Args:
+            at_least: Waits for so many timesteps and resets; fewer if fewer timesteps are pending.
+            more_s: Waits so many seconds for the other timesteps.
+        """
+
+    def begin_reset(self, env_id: int, seed: int, params: Mapping[str, Any]) -> None:
+        """Begins to reset an environment, and makes it before if needed; returns at once."""
+
+    def resets_done(self, until: float) -> dict[int, Any]:
+        """Returns what resets returned or raised, by env id.
+
+        Args:
+            until: Waits for one until this time of `time.monotonic`.
+        """
 
 
 class _Reset(NamedTuple):
@@ -64,15 +99,16 @@ class AsyncEnvManager(CopyingManager):
 
     config_class = EnvSupervisorConfig
     capabilities = BaseEnvManager.capabilities - {"lockstep"} | {"deadlines"}
+    _pool: SlotPool
 
     def __init__(self, env_fn: Sequence[Any], cfg: Any = None, output: Path | None = None) -> None:
         cfg = as_config(cfg, self.config_class)
         if cfg.get("children") == "thread":
-            self.pool_class = AsyncThreadPool  # type: ignore[misc] # of this manager
+            self.pool_class = ThreadPool  # type: ignore[misc] # of this manager
         else:
-            from dicore_plugins.env_managers.asynchronous.processes import AsyncProcessPool
+            from dicore_plugins.env_managers.subprocess.pool import ProcessPool
 
-            self.pool_class = AsyncProcessPool  # type: ignore[misc]
+            self.pool_class = ProcessPool  # type: ignore[misc]
             self.capabilities = self.capabilities | {"workers"}
         super().__init__(env_fn, cfg)
         self._pool.output = output  # type: ignore[attr-defined] # of processes
@@ -118,7 +154,7 @@ class AsyncEnvManager(CopyingManager):
             return self._no_timesteps()
         _, ids, actions = self._checked_actions(action)
         actions = list(actions)
-        self._pool.send(ids, actions)  # type: ignore[attr-defined] # see AsyncSteps
+        self._pool.send(ids, actions)
         self._pending |= zip(ids, actions, strict=True)
         self._episodes.answered(ids, [])
         return self._no_timesteps()
@@ -134,8 +170,11 @@ class AsyncEnvManager(CopyingManager):
             settled = self._settle(wait=idle)
             if idle:
                 return self._no_timesteps()
-        self._pool.settled = settled  # type: ignore[attr-defined]
-        return super()._step(action, buffers)
+        self._pool.settled = settled
+        try:
+            return super()._step(action, buffers)
+        finally:
+            self._pool.settled = None  # a replay waits for the environment that it steps
 
     def _no_timesteps(self) -> EnvBatch[Any]:
         none = self._none_ended[:0]
@@ -172,7 +211,7 @@ class AsyncEnvManager(CopyingManager):
             if reset.due > now:
                 following = min(following, reset.due)
                 continue
-            self._pool.begin_reset(env_id, reset.seed, self._params[env_id])  # type: ignore[attr-defined]
+            self._pool.begin_reset(env_id, reset.seed, self._params[env_id])
             self._resets[env_id] = _Reset(reset.seed, reset.tries + 1, None)
         return following
 
@@ -186,7 +225,7 @@ class AsyncEnvManager(CopyingManager):
         begun = 0
         while self._resets:
             until = self._send_resets() if wait else 0.0
-            found = self._pool.resets_done(until)  # type: ignore[attr-defined]
+            found = self._pool.resets_done(until)
             for env_id, result in found.items():
                 error = self._finish(env_id, self._resets[env_id], result)
                 errors += [] if error is None else [error]

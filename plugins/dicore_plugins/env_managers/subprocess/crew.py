@@ -5,24 +5,26 @@ from __future__ import annotations
 import logging
 import os
 import resource
+import select
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
-from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
-from dicore_plugins.env_managers.faults import RemoteError, described
+from dicore.errors import EnvSpaceError, UsageError
+from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.subprocess.factories import pickled, preload
-from dicore_plugins.env_managers.subprocess.process import Limits, Request, Worker
+from dicore_plugins.env_managers.subprocess.process import Worker
 from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
+from dicore_plugins.env_managers.workers import WATCH_S, BaseCrew, BaseWorker, Limits
 
-__all__ = ["Crew", "WorkerLostError", "create_error"]
+__all__ = ["Crew"]
 
 _LOG = logging.getLogger("dicore.env")
 _CLOSE_S = 3.5
@@ -36,14 +38,14 @@ _OPEN: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 def _close_all() -> None:
     for crew in list(_OPEN):
-        crew.close()
+        crew.close(_CLOSE_S)
 
 
 # when Python ends: before multiprocessing waits for the processes, which would wait for this one
 util.Finalize(None, _close_all, exitpriority=10)
 
 
-class Crew:
+class Crew(BaseCrew):
     """Worker processes, each with environments whose ids follow each other.
 
     Args:
@@ -53,8 +55,6 @@ class Crew:
             they print to the terminal.
 
     Attributes:
-        workers: All workers; none is started.
-        of: The worker of each environment.
         transport: Carries the data of steps.
     """
 
@@ -67,10 +67,11 @@ class Crew:
         self._cfg = cfg
         self._owner = os.getpid()
         self.transport: IEnvTransport = Pipe()
-        limits = Limits(*(
+        connect, reset, step = (
             float("inf") if limit is None else limit
             for limit in (cfg.connect_timeout, cfg.reset_timeout, cfg.step_timeout)
-        ))  # fmt: skip
+        )
+        limits = Limits(connect, reset, step)
         ids = list(env_fn)
         size = cfg.envs_per_worker or -(-len(ids) // _cores())
         parts = [ids[first : first + size] for first in range(0, len(ids), size)]
@@ -78,7 +79,7 @@ class Crew:
         _warn_of_many(len(parts), _cores(), len(ids))
         if cfg.context == "forkserver":
             preload(env_fn.values())
-        self.workers = [
+        self.workers: Sequence[Worker] = [
             Worker(
                 pickled({env_id: env_fn[env_id] for env_id in part}),
                 part, cfg.context, limits, output(part),
@@ -86,63 +87,7 @@ class Crew:
             for part in parts
         ]  # fmt: skip
         _OPEN.add(self)
-        self.of = {env_id: worker for worker in self.workers for env_id in worker.ids}
-
-    def started(self, env_id: int) -> Worker:
-        """Returns the worker of an environment, started if need be.
-
-        Raises:
-            EnvCreateError: the system starts no more processes.
-        """
-        worker = self.of[env_id]
-        if not worker.alive:
-            try:
-                worker.start()
-            except RemoteError as error:
-                raise create_error(worker, error) from error
-        return worker
-
-    def launch(self, workers: Iterable[Worker]) -> dict[Worker, RemoteError]:
-        """Makes the environments of workers, at the same time, where they are not made.
-
-        Returns:
-            Why some could not be made; these workers are ended.
-        """
-        waiting = [worker for worker in workers if not worker.launched]
-        failed: dict[Worker, RemoteError] = {}
-        asked: list[tuple[Worker, Request]] = []
-        for worker in waiting:
-            try:
-                if not worker.alive:
-                    worker.start()
-            except RemoteError as error:
-                failed[worker] = error
-            else:
-                asked.append((worker, worker.post("launch")))
-        for worker, request in asked:
-            try:
-                worker.time_limits = worker.value(request)
-                worker.launched = True
-                self.join(worker)
-            except RemoteError as error:
-                failed[worker] = error
-                worker.end()
-        return failed
-
-    def has_layers(self) -> bool:
-        """Returns whether an environment has layers with a state that outlives episodes.
-
-        Raises:
-            EnvCreateError: a worker ended.
-        """
-        found = []
-        asked = [(worker, worker.post("has_layers")) for worker in self.workers]
-        for worker, request in asked:
-            try:
-                found.append(worker.value(request))
-            except RemoteError as error:
-                raise create_error(worker, error) from error
-        return any(found)
+        self.of: Mapping[int, Worker] = {i: worker for worker in self.workers for i in worker.ids}
 
     def new_transport(self, layout: EnvLayout) -> None:
         """Makes the configured transport, or the pipe for spaces that it cannot carry."""
@@ -178,22 +123,30 @@ class Crew:
                 worker.end()
         return failed
 
-    def join(self, worker: Worker) -> None:
+    def join(self, worker: BaseWorker) -> None:
         """Gives a worker that made its environments the memory, and the states of lost ones.
 
         Raises:
             RemoteError: the worker ended, or a state could not be restored.
         """
-        for error in self._attach([worker]).values():
+        for error in self._attach([self.of[worker.ids[0]]]).values():
             raise error
-        for state in worker.states.items():
-            worker.value(worker.post("load_layer_states", *state))
+        super().join(worker)
 
-    def close(self) -> None:
+    def wait(self, seconds: float, count: int = 1) -> None:
+        """Waits until something comes, a limit is reached, or that time is over."""
+        poll, waiting = select.poll(), [worker for worker in self.workers if worker.requests]
+        for worker in waiting:
+            poll.register(worker.channel, select.POLLIN)
+        if not poll.poll(min(seconds, WATCH_S) * 1000):
+            for worker in waiting:
+                worker.watch()
+
+    def close(self, seconds: float, *, quiet: bool = False) -> None:
         """Ends all workers within 5 s; those whose environments hang are killed."""
         if os.getpid() != self._owner:
             return  # a forked child has no workers
-        until = time.monotonic() + _CLOSE_S
+        until = time.monotonic() + _CLOSE_S  # also of garbage: environments may have files to write
         for worker in self.workers:
             worker.dismiss()
         for worker in self.workers:
@@ -247,29 +200,3 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-class WorkerLostError(EnvError):
-    """A worker was lost when it was asked for something other than a step or a reset."""
-
-    @classmethod
-    def of(cls, env_id: int, name: str, error: BaseException) -> WorkerLostError:
-        """Returns the error for a question `name` that was not answered."""
-        return cls(
-            f"env {env_id} gave no answer to {name}: {described(error)}",
-            hint="--debug shows the traceback; call reset({env_id: None}) to start a new episode",
-            context={"env_id": env_id},
-        )
-
-
-def create_error(worker: Worker, error: RemoteError) -> DicoreError:
-    """Returns the error for a worker that did not make its environments."""
-    known = error.restored()
-    if isinstance(known, DicoreError):
-        return known
-    first = worker.ids[0]
-    return EnvCreateError(
-        f"env {first} could not be made: {described(error)}",
-        hint=error.hint or "make one env by hand to reproduce it",
-        context={"env_id": first},
-    )

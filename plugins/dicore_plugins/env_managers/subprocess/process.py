@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dicore.errors import UsageError
 from dicore_plugins.env_managers.faults import RemoteError
@@ -26,15 +26,12 @@ from dicore_plugins.env_managers.subprocess.channel import (
 )
 from dicore_plugins.env_managers.subprocess.output import finished, say_where
 from dicore_plugins.env_managers.subprocess.worker import RESETS, one_thread_each, work
+from dicore_plugins.env_managers.workers import Answer, BaseWorker, Limits, Request
 
-__all__ = ["Limits", "Request", "Worker"]
+__all__ = ["Worker"]
 
 _LOG = logging.getLogger("dicore.env")
 _BOARD_BYTES = 16
-_TERM_S = 0.5
-"""Time between SIGTERM and SIGKILL."""
-_WARN_AT = 0.25
-"""Part of a limit after which a slow call is logged."""
 _NAME = "dicore-env-"
 _UNGUARDED = 77
 """Exit code of a worker that would start workers."""
@@ -44,39 +41,7 @@ _GUARD = (
 )
 
 
-class Limits(NamedTuple):
-    """Time limits of a worker, in seconds.
-
-    Args:
-        connect: To start a process, and for each environment to be made.
-        reset: For each reset, and for each call of a method.
-        step: For each step.
-    """
-
-    connect: float
-    reset: float
-    step: float
-
-
-class Request(NamedTuple):
-    """What a worker was asked for.
-
-    Args:
-        number: Of the message.
-        name: What it calls.
-        begun: When it was sent.
-        ids: The environments.
-        buffer: Of the results of a step.
-    """
-
-    number: int
-    name: str
-    begun: float
-    ids: Sequence[int] = ()
-    buffer: int = 0
-
-
-class Worker:
+class Worker(BaseWorker):
     """A process with some of the environments.
 
     Args:
@@ -85,13 +50,6 @@ class Worker:
         context: How processes are started: `forkserver`, `spawn`, `fork`.
         limits: Time limits.
         output: File for what the environments print; None: they print to the terminal.
-
-    Attributes:
-        requests: Those that are not answered, by number.
-        launched: Its environments are made.
-        time_limits: Of its environments, in steps.
-        early: Answers that came while another one was awaited, of requests that name environments.
-        states: Of the stateful layers of environments, before their last reset, by env id.
     """
 
     def __init__(
@@ -102,21 +60,12 @@ class Worker:
         limits: Limits,
         output: Path | None = None,
     ) -> None:
-        self._output = output
-        self.ids, self.rows = ids, slice(ids[0], ids[-1] + 1)
-        self.requests: dict[int, Request] = {}
-        self.early: list[tuple[Request, bytes | RemoteError]] = []
-        self.states: dict[int, Sequence[Any]] = {}
-        self._env_fn, self._context = env_fn, context
-        self._limits = limits
-        self.launched = False
-        self.time_limits: list[float] = []
+        super().__init__(ids, limits)
+        self._env_fn, self._context, self._output = env_fn, context, output
         self._process: Any = None
-        self._number = 0
-        self._warned = -1
 
     @property
-    def alive(self) -> bool:
+    def alive(self) -> bool:  # type: ignore[override] # it cannot be set
         """Whether it is started and was not found to have ended."""
         return self._process is not None
 
@@ -132,11 +81,7 @@ class Worker:
             RemoteError: the system starts no more processes.
             UsageError: a worker, or the import of the main script, starts workers.
         """
-        current = multiprocessing.current_process()
-        if getattr(current, "_inheriting", False):
-            if current.name.startswith(_NAME):
-                os._exit(_UNGUARDED)  # its main process says it, once for all workers
-            raise UsageError(*_GUARD[:1], hint=_GUARD[1])
+        _check_guard()
         context: Any = multiprocessing.get_context(self._context)
         ours, theirs = socket.socketpair()
         board, lifeline = shared_file(_BOARD_BYTES), Lifeline()
@@ -150,7 +95,7 @@ class Worker:
                 process.start()
             theirs.close()
             self._process, self._lifeline = process, lifeline
-            self.channel = Channel(ours, min(0.2, *self._limits))
+            self.channel = Channel(ours, min(0.2, *self._limits[:3]))
             self.send_files([lifeline.end, board])
             lifeline.handed_over()
         except BaseException as error:
@@ -178,32 +123,16 @@ class Worker:
         except OSError:
             raise self.lost() from None
 
-    def post(
-        self, name: str, *args: object, ids: Sequence[int] = (), buffer: int = 0, body: bytes = b""
-    ) -> Request:
-        """Sends a request; that the worker ended is found when its answer is awaited.
-
-        Args:
-            name: Method of `WorkerPool`.
-            *args: Its arguments.
-            ids: The environments, if the answer may come while another one is awaited.
-            buffer: Of their results.
-            body: The message, if it is not to be made of name and arguments.
-        """
+    def post(self, name: str, *args: object, ids: Sequence[int] = (), body: bytes = b"") -> Request:
+        """Sends a request; see `BaseWorker`."""
         data = body or dumps((name, args))  # before the request counts: it may not pickle
-        self._number += 1
-        request = Request(self._number, name, time.monotonic(), ids, buffer)
-        self.requests[self._number] = request
+        request = self._asked(name, ids)
         with contextlib.suppress(OSError):  # TimeoutError is one
-            self.channel.send(self._number, data, request.begun + self._limits.step)
+            self.channel.send(request.number, data, request.begun + self._limits.step)
         return request
 
-    def answer(self, request: Request) -> bytes:
-        """Waits for the answer to a request; earlier answers are dropped.
-
-        Raises:
-            RemoteError: the worker ended or took too long; it is ended.
-        """
+    def answer(self, request: Request) -> Answer:
+        """Waits for the answer to a request; see `BaseWorker`."""
         while True:
             try:
                 message = self.channel.receive()
@@ -211,11 +140,11 @@ class Worker:
                 raise self.lost() from None
             if message is None:
                 self.check()
-                continue
-            if message[0] == request.number:
+            elif message[0] == request.number:
                 del self.requests[request.number]
                 return message[1]
-            self._early(message)
+            else:
+                self._early(message)
 
     def collect(self) -> None:
         """Moves the answers that have come to `early`."""
@@ -230,63 +159,18 @@ class Worker:
         if request.ids:
             self.early.append((request, message[1]))
 
-    def watch(self) -> None:
-        """Ends the worker if it takes too long or died; the answers in `early` say so."""
-        with contextlib.suppress(RemoteError):
-            self.check()
+    def opened(self, answer: Answer) -> Any:
+        """Returns the value of a pickled answer, or the exception that it holds."""
+        if isinstance(answer, RemoteError) or not answer:
+            return answer or None
+        return loads(answer)[1]
 
-    def value(self, request: Request) -> Any:
-        """Waits for the value that an answer holds.
-
-        Raises:
-            RemoteError: as `answer`, or the exception of the worker.
-        """
-        body = self.answer(request)
-        if not body:
-            return None
-        worked, value = loads(body)
-        try:
-            if not worked:
-                raise value
-            return value
-        finally:
-            del value  # an exception and the frame that raised it would keep each other alive
-
-    def check(self) -> None:
-        """Finds a worker that ended without closing its connection, or that takes too long.
-
-        Raises:
-            RemoteError: it did; it is ended.
-        """
-        if not self.requests or self._readable():  # an answer that nobody has read is not late
-            return
+    def _busy_with(self) -> tuple[float, int, bool]:
+        """Returns what the board says."""
         if not self._process.is_alive():
             raise self.lost()
-        request = next(iter(self.requests.values()))
-        busy, now = self._busy[0], time.monotonic()
-        took = now - max(self._clock[0], request.begun)
-        resets, env_id = (busy >= RESETS), busy % RESETS
-        who, hint = f"env {env_id if busy >= 0 else self.ids[0]}", ""
-        if request.name in ("make", "launch"):
-            limit, what, option = self._limits.connect, "made", "connect"
-            if busy < 0:
-                who, what = f"the process of {who}", "started"
-                hint = "; the machine is very busy, or an import hangs"
-        elif resets or request.name != "step":
-            what = "reset" if resets else f"asked: {request.name}"
-            limit, option = self._limits.reset, "reset"
-        else:
-            limit, what, option = self._limits.step, "stepped", "step"
-        if took > limit:
-            error = RemoteError(
-                "TimeoutError", f"no answer within {limit:g} s while {who} was {what}",
-                hint=f"raise env.manager.{option}_timeout{hint}",
-            )  # fmt: skip
-            self.end(_TERM_S, error)
-            raise error
-        if took > limit * _WARN_AT and self._warned != request.number:
-            self._warned = request.number
-            _LOG.warning("%s is being %s for %.1f s; the limit is %g s", who, what, took, limit)
+        busy = self._busy[0]
+        return self._clock[0], busy % RESETS if busy >= 0 else -1, busy >= RESETS
 
     def _readable(self) -> bool:
         try:
@@ -314,19 +198,11 @@ class Worker:
         return error
 
     def end(self, grace_s: float = 0.0, why: RemoteError | None = None) -> None:
-        """Ends the process and those that it started.
-
-        Args:
-            grace_s: Time between SIGTERM and SIGKILL.
-            why: The answer to the requests that are pending.
-        """
+        """Ends the process and those that it started; `grace_s` after SIGTERM, by SIGKILL."""
         process, self._process = self._process, None
-        self.launched = False
         if process is None:
             return
-        if why is not None:
-            self.early += [(each, why) for each in self.requests.values() if each.ids]
-        self.requests.clear()
+        self._forget(why)
         if grace_s > 0:
             _signal(process, signal.SIGTERM)
             process.join(grace_s)
@@ -352,6 +228,15 @@ class Worker:
         if self._process is not None:
             self._process.join(max(0.0, until - time.monotonic()))
             self.end()
+
+
+def _check_guard() -> None:
+    """Raises UsageError where the main script is being imported; ends a worker that imports it."""
+    current = multiprocessing.current_process()
+    if getattr(current, "_inheriting", False):
+        if current.name.startswith(_NAME):
+            os._exit(_UNGUARDED)  # its main process says it, once for all workers
+        raise UsageError(_GUARD[0], hint=_GUARD[1])
 
 
 def _how(code: int | None) -> str:

@@ -6,17 +6,16 @@ Shapes: K environments.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from dicore.data import tree_row
-from dicore_plugins.env_managers.env_pool import Results
 from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.subprocess.channel import loads
 from dicore_plugins.env_managers.subprocess.worker import Reply
 
-__all__ = ["Joined", "first_rows"]
+__all__ = ["Joined"]
 
 _LOG = logging.getLogger("dicore.env")
 _NOTHING = Reply({}, {}, {}, {}, {}, {})
@@ -27,25 +26,24 @@ class Joined:
 
     Args:
         ids: The environments.
-        count: Rows from there on belong to environments that were reset meanwhile.
 
     Attributes:
         resets: Environments that were reset by themselves, with what was not stored of it.
     """
 
-    def __init__(self, ids: Sequence[int], count: int) -> None:
-        self._ids, self._count = ids, count
+    def __init__(self, ids: Sequence[int]) -> None:
+        self._ids = ids
         self.infos: list[Any] = [{} for _ in ids]
         self.ended: dict[int, tuple[Any, Any]] = {}
         self.raised: dict[int, BaseException] = {}
         self.resets: list[tuple[int, Any]] = []
         self._apart: dict[int, tuple[Any, Any]] = {}
 
-    def add(self, rows: Sequence[int], answer: bytes, stored: Sequence[int]) -> None:
+    def add(self, row_of: Mapping[int, int], answer: bytes, stored: Sequence[int]) -> None:
         """Adds the answer of a worker.
 
         Args:
-            rows: The rows of its environments.
+            row_of: The rows of its environments, by position; what it says of others is dropped.
             answer: Its message, not empty.
             stored: `ended` of the results that it stored; see `IEnvTransport`.
         """
@@ -55,29 +53,33 @@ class Joined:
             worked, found = False, RemoteError.of(raised)
         reply: Any = found
         if not worked:
-            self.raised |= dict.fromkeys(rows, reply)
+            self.raised |= dict.fromkeys(row_of.values(), reply)
             return
         flags = dict(enumerate(stored))
         for at, (obs, reward, flag) in reply.results.items():
-            self._apart[rows[at]], flags[at] = (obs, reward), flag
+            flags[at] = flag
+            if at in row_of:
+                self._apart[row_of[at]] = obs, reward
         for at, error in reply.raised.items():
-            self.raised[rows[at]] = error
             flags.pop(at, None)
+            if at in row_of:
+                self.raised[row_of[at]] = error
         for at, info in reply.infos.items():
-            self.infos[rows[at]] = info
+            if at in row_of:
+                self.infos[row_of[at]] = info
         for left_out in reply.left_out.items():
             _warn_of_info(*left_out)
-        self._add_ends(rows, flags, reply)
+        self._add_ends(row_of, flags, reply)
 
-    def _add_ends(self, rows: Sequence[int], flags: dict[int, int], reply: Reply) -> None:
-        for at, flag in flags.items():
-            row = rows[at]
+    def _add_ends(self, row_of: Mapping[int, int], flags: Mapping[int, int], reply: Reply) -> None:
+        for at, row in row_of.items():
+            flag = flags.get(at, 0)
             if flag & 3:
                 self.ended[row] = bool(flag & 1), bool(flag & 2)
-            if flag & 4 and row < self._count:
+            if flag & 4:
                 self.resets.append((self._ids[row], reply.resets.get(at)))
-        for at, odd in reply.ended.items():
-            self.ended[rows[at]] = odd
+            if at in reply.ended:
+                self.ended[row] = reply.ended[at]
 
     def columns(self, stored: tuple[Any, Any] | None) -> tuple[Any, Any]:
         """Returns observations and rewards: stacked, or as lists if a message brought some."""
@@ -93,15 +95,6 @@ class Joined:
         for row, each in self._apart.items():
             obs[row], rewards[row] = each
         return obs, rewards
-
-
-def first_rows(results: Results, count: int) -> Results:
-    """Returns the first rows of results."""
-    ids, obs, rewards, infos, ended, raised = results
-    obs = obs[:count] if obs.__class__ is list else tree_row(obs, slice(count))
-    ended = {row: flags for row, flags in ended.items() if row < count}
-    raised = {row: error for row, error in raised.items() if row < count}
-    return ids[:count], obs, rewards[:count], infos[:count], ended, raised
 
 
 @cache

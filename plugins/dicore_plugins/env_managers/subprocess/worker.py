@@ -18,13 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dicore_plugins.env_managers.env_pool import EnvPool
 from dicore_plugins.env_managers.episodes import kept_info
 from dicore_plugins.env_managers.faults import RemoteError, flag_fault
 from dicore_plugins.env_managers.subprocess.channel import Channel, die_with, dumps, loads, map_file
 from dicore_plugins.env_managers.subprocess.output import Printed, capture
 from dicore_plugins.env_managers.transports.interface import IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
+from dicore_plugins.env_managers.workers import PartPool
 
 __all__ = ["RESETS", "Begun", "Reply", "one_thread_each", "work"]
 
@@ -163,7 +163,7 @@ def _serve(channel: Channel, board: memoryview, printed: Printed | None) -> None
         pool.close()
 
 
-class WorkerPool(EnvPool):
+class WorkerPool(PartPool):
     """The environments of a worker.
 
     Args:
@@ -212,14 +212,6 @@ class WorkerPool(EnvPool):
     def _begin(self, busy: int) -> None:
         self._clock[0] = time.monotonic()
         self._busy[0] = busy
-
-    def call_with(self, env_id: int, name: str, args: Any, kwargs: Any) -> Any:
-        """Calls a method of an environment."""
-        return self.call(env_id, name, *args, **kwargs)
-
-    def states(self, env_id: int, begun: bool) -> Sequence[Any]:
-        """Returns the states of the layers of an environment."""
-        return self.layer_states(env_id, begun=begun)
 
     def reset_some(
         self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
