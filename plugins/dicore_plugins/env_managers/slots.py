@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from dicore.data import State
@@ -101,9 +102,13 @@ class SlotPool(EnvPool):
         settled: None: `step` waits for all environments. Else it sends the actions and waits for
             `wait_num` answers, and `step_wait_timeout` for more; that many resets were done since
             the actions were chosen and count: their environments were sent nothing.
+        output: Folder for what environments print in processes; None: they print to the terminal.
+        role: That of the episodes, for the names of these files.
     """
 
     settled: int | None = None
+    output: Path | None = None
+    role = "collector"
     _layered = False
 
     def __init__(

@@ -22,10 +22,8 @@ from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.env_pool import Results
 from dicore_plugins.env_managers.episodes import RESET, RUN
 from dicore_plugins.env_managers.faults import reset_error, retry_wait
-from dicore_plugins.env_managers.lifecycle import Seeds
 from dicore_plugins.env_managers.observations import ObsBuffers
-from dicore_plugins.env_managers.slots import SlotPool
-from dicore_plugins.env_managers.subprocess.manager import CopyingManager
+from dicore_plugins.env_managers.subprocess.manager import WorkersManager
 from dicore_plugins.env_managers.threads.pool import ThreadPool
 
 __all__ = ["AsyncEnvManager", "AsyncSteps"]
@@ -78,7 +76,7 @@ class _Reset(NamedTuple):
     due: float | None
 
 
-class AsyncEnvManager(CopyingManager):
+class AsyncEnvManager(WorkersManager):
     """Steps N environments, each at its own pace; see `BaseEnvManager`.
 
     `step` sends the actions given and returns once `wait_num` environments have answered and
@@ -99,7 +97,6 @@ class AsyncEnvManager(CopyingManager):
 
     config_class = EnvSupervisorConfig
     capabilities = BaseEnvManager.capabilities - {"lockstep"} | {"deadlines"}
-    _pool: SlotPool
 
     def __init__(self, env_fn: Sequence[Any], cfg: Any = None, output: Path | None = None) -> None:
         cfg = as_config(cfg, self.config_class)
@@ -110,15 +107,9 @@ class AsyncEnvManager(CopyingManager):
 
             self.pool_class = ProcessPool  # type: ignore[misc]
             self.capabilities = self.capabilities | {"workers"}
-        super().__init__(env_fn, cfg)
-        self._pool.output = output  # type: ignore[attr-defined] # of processes
+        super().__init__(env_fn, cfg, output)
         self._max_tries = cfg.get("max_try") or cfg.max_retry
         self._resets: dict[int, _Reset] = {}
-
-    def seed(self, seed: Seeds, dynamic_seed: bool | None = None, role: str = "collector") -> None:
-        """Seeds the next episodes; see `IEnvManager.seed`."""
-        super().seed(seed, dynamic_seed, role)
-        self._pool.role = role  # type: ignore[attr-defined]
 
     # ---- stepping
 

@@ -12,14 +12,33 @@ from dicore.data import EnvBatch, tree_map
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.lifecycle import Seeds
 from dicore_plugins.env_managers.observations import ObsBuffers
+from dicore_plugins.env_managers.slots import SlotPool
 from dicore_plugins.env_managers.subprocess.config import SyncSubprocessConfig
 from dicore_plugins.env_managers.subprocess.pool import ProcessPool
 
-__all__ = ["CopyingManager", "SyncSubprocessManager"]
+__all__ = ["SyncSubprocessManager", "WorkersManager"]
 
 
-class CopyingManager(BaseEnvManager):
-    """Base class of managers with the option `copy_on_get`."""
+class WorkersManager(BaseEnvManager):
+    """Base class of managers whose environments may be in processes; see `ProcessPool`.
+
+    Args:
+        env_fn: One factory per environment; for processes, pickled by cloudpickle.
+        cfg: Options, as a section, a dict, or None for the defaults.
+        output: Folder for files of what the environments print in processes; None: they print to
+            the terminal.
+    """
+
+    _pool: SlotPool
+
+    def __init__(self, env_fn: Sequence[Any], cfg: Any = None, output: Path | None = None) -> None:
+        super().__init__(env_fn, cfg)
+        self._pool.output = output
+
+    def seed(self, seed: Seeds, dynamic_seed: bool | None = None, role: str = "collector") -> None:
+        """Seeds the next episodes; see `IEnvManager.seed`."""
+        super().seed(seed, dynamic_seed, role)
+        self._pool.role = role
 
     @property
     def ready_obs(self) -> EnvBatch[Any]:
@@ -34,28 +53,13 @@ class CopyingManager(BaseEnvManager):
         return answer
 
 
-class SyncSubprocessManager(CopyingManager):
+class SyncSubprocessManager(WorkersManager):
     """Steps environments in worker processes and waits for all of them; see `ProcessPool`.
 
     The data is that of `BaseEnvManager`, bit for bit. A worker that is killed, exits or exceeds a
     time limit costs an episode of each of its environments, as an exception does of one.
-
-    Args:
-        env_fn: One factory per environment; pickled by cloudpickle.
-        cfg: Options, as a section, a dict, or None for the defaults.
-        output: Folder for files of what the environments print; None: they print to the terminal.
     """
 
     config_class = SyncSubprocessConfig
     pool_class = ProcessPool
     capabilities = BaseEnvManager.capabilities | {"workers"}
-    _pool: ProcessPool
-
-    def __init__(self, env_fn: Sequence[Any], cfg: Any = None, output: Path | None = None) -> None:
-        super().__init__(env_fn, cfg)
-        self._pool.output = output
-
-    def seed(self, seed: Seeds, dynamic_seed: bool | None = None, role: str = "collector") -> None:
-        """Seeds the next episodes; see `IEnvManager.seed`."""
-        super().seed(seed, dynamic_seed, role)
-        self._pool.role = role

@@ -45,14 +45,8 @@ class ProcessPool(SlotPool):
     Args:
         env_fn: One factory per environment.
         cfg: The manager's options; see `SyncSubprocessConfig`.
-
-    Attributes:
-        output: Folder for what the environments print; None: they print to the terminal.
-        role: That of the episodes, for the names of these files.
     """
 
-    output: Path | None = None
-    role = "collector"
     _buffer = 0
     _crew: Crew
 
