@@ -234,7 +234,9 @@ class TestIndex:
     def file(self, tmp_path: Path) -> str:
         return str(tmp_path / "share" / "places.json")
 
-    def found(self, file: str, target: str = "acme_rl.parts:Plain") -> tuple[Place | None, list[str]]:
+    def found(
+        self, file: str, target: str = "acme_rl.parts:Plain"
+    ) -> tuple[Place | None, list[str]]:
         """Returns the place by a new process, and the files that it read."""
         sources = Sources(PlaceIndex(file))
         place = sources.place(target)

@@ -190,7 +190,9 @@ def test_a_hanging_reset_is_tried_again(
 def test_an_environment_that_cannot_be_made_in_time(wake: threading.Event) -> None:
     with threaded([CountEnv, lambda: Hanging("init", wake)], reset_timeout=0.3) as manager:
         begun = time.perf_counter()
-        with pytest.raises(EnvCreateError, match=r"env 1 could not be made: .*no answer within 0\.3 s"):
+        with pytest.raises(
+            EnvCreateError, match=r"env 1 could not be made: .*no answer within 0\.3 s"
+        ):
             manager.launch()
         assert time.perf_counter() - begun < 6
         assert manager.closed
