@@ -54,6 +54,16 @@ CARTPOLE_SQN = _cartpole(
 )
 """Soft Q-learning on CartPole."""
 
+CARTPOLE_SQL = _cartpole(
+    "sql",
+    nstep=1,
+    other={
+        "replay_buffer": {"replay_buffer_size": 50_000},
+        "eps": {"type": "linear", "start": 0.0, "end": 0.0},
+    },
+)
+"""Soft Q-learning with a fixed temperature on CartPole; 2k to 6k env steps (4 seeds)."""
+
 CARTPOLE_PQN: dict[str, Any] = {
     "env": {"type": "cartpole", "collector_env_num": 16, "evaluator_env_num": 10},
     "policy": {

@@ -23,7 +23,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
-            "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread vector"
+            "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread "
+            "vector"
         ),
         "env_transport": "pipe shared_memory",
         "env_wrapper": (
@@ -75,7 +76,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
             "discrete_sac dqfd dqn dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn pdqn "
             "pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil sqil_sac "
-            "sqn td3 td3_bc tqc"
+            "sql sqn td3 td3_bc tqc"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
         "sampler": (
@@ -116,8 +117,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "cartpole_impala cartpole_iqn cartpole_mdqn cartpole_pomdp_dqn cartpole_pomdp_ppo "
             "cartpole_pomdp_r2d2 cartpole_ppg cartpole_ppo cartpole_ppo_offpolicy cartpole_pqn "
             "cartpole_qrdqn cartpole_r2d2 cartpole_rainbow cartpole_rbc cartpole_sqil "
-            "cartpole_sqn chain_dqn_rnd cliffwalking_dqn dm_control_sac frozenlake_dqn "
-            "halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac humanoid_sac "
+            "cartpole_sql cartpole_sqn chain_dqn_rnd cliffwalking_dqn dm_control_sac "
+            "frozenlake_dqn halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac humanoid_sac "
             "lunarlander_continuous_ppo lunarlander_continuous_sac lunarlander_dqn "
             "lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac "
             "mountain_car_dqn mountain_car_dqn_rnd moving_pdqn moving_ppo pendulum_awac "

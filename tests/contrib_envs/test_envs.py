@@ -175,7 +175,7 @@ CHEAP = {"moving_pdqn", "pendulum_sac"}
 OFFLINE = {"bc", "ibc"}
 SHOWN = {*OFFLINE, "bco", "dqfd", "r2d3", "rbc", "sqil"}
 """Algorithms that learn from demonstrations, here of random actions."""
-HEAVY = {*SHOWN, "dueling", "fqf", "ppo", "pqn", "r2d2", "rainbow", "sac", "sqn"}
+HEAVY = {*SHOWN, "dueling", "fqf", "ppo", "pqn", "r2d2", "rainbow", "sac", "sql", "sqn"}
 SLOW = {
     *(name for name in PRESETS if name.rpartition("_")[2] in HEAVY),
     "acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "pong_dqn",

@@ -77,6 +77,7 @@ CASES = [
     Case(
         "cartpole", 10_000, 400, slow=(300,) * 3, policy="dueling"
     ),  # "cartpole_dueling": 1k to 4k
+    Case("cartpole", 12_000, 400, slow=(300,) * 3, policy="sql"),  # "cartpole_sql": 2k to 6k
     Case("cartpole", 13_000, 400, slow=(300,) * 3, policy="sqn"),  # "cartpole_sqn": 5k to 6k
     Case("cartpole", 19_000, 400, slow=(300,) * 3, policy="qrdqn"),  # 7.7k to 9.2k
     Case("cartpole", 17_000, 400, slow=(300,) * 3, policy="rainbow"),  # 2.6k to 8.2k

@@ -202,6 +202,9 @@ from dicore_plugins.policies.sqil.config import SQILSACConfig as SQILSACConfig
 from dicore_plugins.policies.sqil.config import SQILSACOtherConfig as SQILSACOtherConfig
 from dicore_plugins.policies.sqil.policy import SQILPolicy as SQILPolicy
 from dicore_plugins.policies.sqil.policy import SQILSACPolicy as SQILSACPolicy
+from dicore_plugins.policies.sql.config import SQLConfig as SQLConfig
+from dicore_plugins.policies.sql.config import SQLLearnConfig as SQLLearnConfig
+from dicore_plugins.policies.sql.policy import SQLPolicy as SQLPolicy
 from dicore_plugins.policies.sqn.config import SQNConfig as SQNConfig
 from dicore_plugins.policies.sqn.config import SQNEpsConfig as SQNEpsConfig
 from dicore_plugins.policies.sqn.config import SQNLearnConfig as SQNLearnConfig

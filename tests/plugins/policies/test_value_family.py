@@ -26,6 +26,7 @@ from dicore_plugins.policies import (
     IQNPolicy,
     MDQNPolicy,
     QRDQNPolicy,
+    SQLPolicy,
     SQNPolicy,
 )
 from dicore_plugins.policies.rainbow.config import RainbowConfig
@@ -171,6 +172,22 @@ def test_an_update_of_mdqn_row_by_row() -> None:
     result = policy.learn_mode.forward(batch)
     error = np.abs(q[np.arange(ROWS), batch["action"]] - target)
     np.testing.assert_allclose(result["priority"], error, atol=1e-4)
+
+
+def test_an_update_of_sql_row_by_row() -> None:
+    policy, batch = made(SQLPolicy, DQN(OBS, ACTIONS), learn={"alpha": 0.5}), rows()
+    obs, after = (torch.from_numpy(batch[key]) for key in ("obs", "next_obs"))
+    with torch.no_grad():
+        q = policy._model(obs)["logit"].double().numpy()
+        new = policy._target_model(after)["logit"].double().numpy()
+    value = 0.5 * np.log(np.exp(new / 0.5).sum(1))
+    y = batch["reward"] + GAMMA * (1 - batch["done"]) * value
+    error = np.abs(q[np.arange(ROWS), batch["action"]] - y)
+    result = policy.learn_mode.forward(batch)
+    np.testing.assert_allclose(result["target_q_value"], y, atol=1e-5)
+    np.testing.assert_allclose(result["priority"], error, atol=1e-5)
+    huber = np.where(error <= 1, error**2 / 2, error - 0.5) * batch["weight"]
+    np.testing.assert_allclose(result["total_loss"], huber.mean(), rtol=1e-4)
 
 
 def test_an_update_of_fqf_row_by_row() -> None:
@@ -321,10 +338,16 @@ def test_the_target_entropy_of_sqn_is_that_of_the_allowed_actions() -> None:
     assert slope == pytest.approx(entropy.mean().item() - goal, rel=1e-4)
 
 
-def test_sqn_acts_by_its_temperature() -> None:
+@pytest.mark.parametrize("name", ["sql", "sqn"])
+def test_soft_policies_act_by_their_temperature(name: str) -> None:
     seed_everything(0)
-    model = SQN(0.5, obs_shape=OBS, action_shape=ACTIONS)
-    policy = SQNPolicy({"discount_factor": GAMMA}, model=model)
+    model: Any
+    if name == "sql":
+        model = DQN(obs_shape=OBS, action_shape=ACTIONS)
+        policy: Any = SQLPolicy({"learn": {"alpha": 0.5}}, model=model)
+    else:
+        model = SQN(0.5, obs_shape=OBS, action_shape=ACTIONS)
+        policy = SQNPolicy({"discount_factor": GAMMA}, model=model)
     seen = np.ones(OBS, np.float32)
     chosen = policy.collect_mode.forward(dict.fromkeys(range(4000), seen))
     with torch.no_grad():
@@ -337,7 +360,14 @@ def test_sqn_acts_by_its_temperature() -> None:
 
 @pytest.mark.parametrize(
     ("cls", "model"),
-    [(DQNPolicy, DQN), (QRDQNPolicy, QRDQN), (FQFPolicy, FQF), (MDQNPolicy, DQN), (SQNPolicy, SQN)],
+    [
+        (DQNPolicy, DQN),
+        (QRDQNPolicy, QRDQN),
+        (FQFPolicy, FQF),
+        (MDQNPolicy, DQN),
+        (SQLPolicy, DQN),
+        (SQNPolicy, SQN),
+    ],
 )
 @pytest.mark.parametrize("heads", ["one", "list", "array"])
 def test_targets_choose_no_masked_action(cls: Any, model: Any, heads: str) -> None:
@@ -368,6 +398,7 @@ def test_targets_choose_no_masked_action(cls: Any, model: Any, heads: str) -> No
         (QRDQNPolicy, QRDQN),
         (IQNPolicy, IQN),
         (MDQNPolicy, DQN),
+        (SQLPolicy, DQN),
         (FQFPolicy, FQF),
         (BDQPolicy, BDQ),
     ],
@@ -442,12 +473,14 @@ def test_noise_goes_on_after_a_resume() -> None:
 # ---- by name
 
 
-@pytest.mark.parametrize("name", ["bdq", "c51", "fqf", "iqn", "qrdqn", "rainbow", "sqn", "mdqn"])
+@pytest.mark.parametrize(
+    "name", ["bdq", "c51", "fqf", "iqn", "qrdqn", "rainbow", "sql", "sqn", "mdqn"]
+)
 def test_the_default_network_is_built_and_acts_by_name(name: str) -> None:
     seed_everything(0)
     model = {"obs_shape": OBS, "action_shape": ACTIONS}
     policy = build("policy", {"type": name, "model": model})
-    wanted = "dqn" if name == "mdqn" else name
+    wanted = "dqn" if name in ("mdqn", "sql") else name
     assert policy.get_attribute("cfg").model.type == wanted
     chosen = policy.eval_mode.forward({0: np.zeros(OBS, np.float32)}).value
     assert chosen["logit"].shape == (1, ACTIONS)
@@ -459,6 +492,7 @@ def test_the_default_network_is_built_and_acts_by_name(name: str) -> None:
         ("cartpole_c51", "c51", "naive"),
         ("cartpole_ddqn", "ddqn", "naive"),
         ("cartpole_fqf", "fqf", "naive"),
+        ("cartpole_sql", "sql", "naive"),
         ("cartpole_sqn", "sqn", "naive"),
         ("two_step_bdq", "bdq", "naive"),
         ("t_maze_r2d2", "r2d2", "naive"),
@@ -526,6 +560,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     [
         (MDQNPolicy, {"nstep": 3}, "nstep: mdqn adds the log policy to each single reward"),
         (MDQNPolicy, {"learn": {"double": True}}, "learn.double: mdqn has no greedy action"),
+        (SQLPolicy, {"learn": {"double": True}}, "learn.double: sql has no greedy action"),
         (SQNPolicy, {"learn": {"double": True}}, "learn.double: sqn has no greedy action"),
         (BDQPolicy, {"model": {"dueling": False}}, "dueling: the heads of bdq share"),
         (C51Policy, {"model": {"v_min": 3.0, "v_max": 3.0}}, "v_min: must be < v_max = 3.0"),

@@ -279,6 +279,8 @@ def test_hindsight_is_a_reward_model() -> None:
         ("pg", {"collect": {"n_episode": 8, "collector": {"type": "episode"}}},
          {"collect.n_episode": 8, "collect.collector.get_train_sample": True}),
         ("td3", {"learn": {"noise": False}}, {"learn.target_noise": 0.0}),
+        ("sql", {"learn": {"alpha": 0.3}},
+         {"type": "sql", "learn.alpha": 0.3, "other.eps.start": 0.95, "model.dueling": True}),
     ],
 )  # fmt: skip
 def test_what_a_config_leaves_out_is_what_di_engine_takes(
@@ -340,6 +342,16 @@ def test_the_entry_function_says_which_algorithm(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("serial_pipeline", "serial_pipeline_sqil"))
     made = migrate(file)
     assert (made.tree["policy"]["type"], made.problems) == ("sqil_sac", ())
+
+
+@pytest.mark.parametrize(("learn", "temperature"), [({}, 0.1), ({"alpha": 0.3}, 0.3)])
+def test_imitation_by_sql_is_sqil_with_its_temperature(
+    learn: dict[str, Any], temperature: float
+) -> None:
+    main = {"env": {"evaluator_env_num": 2, "stop_value": 195}, "policy": {"learn": learn}}
+    create = {"env": {"type": "cartpole"}, "policy": {"type": "sql"}}
+    cfg: Any = compile_config(convert(main, create, "serial_pipeline_sqil")[0])
+    assert (cfg.policy.type, cfg.policy.model.temperature) == ("sqil", temperature)
 
 
 @pytest.mark.parametrize(

@@ -279,11 +279,16 @@ class DQNPolicy(Policy):
         if self._noisy:
             actor = NoisyActor(self._model, self._device, by_numpy=False)
         rng = stream("policy/collect")
-        self._collect_model = model_wrap(self._acting(actor), self._sampler, rng=rng)
+        acting = self._acting(actor)
+        self._collect_model = model_wrap(acting, self._sampler, rng=rng, **self._sampling())
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
         self._eval_model = model_wrap(self._acting(self._actor), "argmax_sample")
+
+    def _sampling(self) -> dict[str, float]:
+        """Returns options of the wrapper that explores."""
+        return {}
 
     def _acting(self, actor: Any) -> Tree:
         """Returns what computes the values for acting in one mode."""

@@ -170,9 +170,7 @@ def _policy(tree: Tree) -> None:
     new = ENTRIES.get(tree.entry, {}).get(new, new)
     if new in ("sqn", "sqil"):
         tree.move("policy.learn.alpha", "policy.model.temperature")
-        if new == "sqn" and old == "sql":
-            tree.put("policy.learn.auto_temperature", False)
-            tree.drop("policy.other.eps", "actions are drawn from the soft policy")
+        tree.policy = "sqil" if old == "sql" else tree.policy
     if new == "discrete_cql":
         tree.drop("policy.model.num_quantiles", "it learns mean values, not quantiles", "lost")
     if new and new != old:

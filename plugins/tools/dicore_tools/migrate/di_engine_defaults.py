@@ -118,7 +118,8 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "other.eps.start": 0.05, "other.eps.end": 0.05, "other.eps.decay": 100_000, _SIZE: 100_000,
     },
     "sac": _SAC,
-    "sql": {**_Q, "model.temperature": 0.1},
+    "sqil": {**_Q, "model.temperature": 0.1},
+    "sql": {**_Q, "learn.alpha": 0.1, "other.eps.start": 0.95, "other.eps.end": 0.1},
     "sqn": {
         **_Q, "discount_factor": 0.99, "learn.target_entropy": 0.2, "learn.target_theta": 0.005,
         "learn.update_per_collect": 16, "other.eps.start": 1.0, "other.eps.end": 0.8,
@@ -129,7 +130,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Values by policy type of DI-engine and path below `policy`."""
 
-_HARD = ("dqn", "c51", "dqfd", "fqf", "iqn", "mdqn", "qrdqn", "rainbow", "sql")
+_HARD = ("dqn", "c51", "dqfd", "fqf", "iqn", "mdqn", "qrdqn", "rainbow", "sqil", "sql")
 """Their defaults have `target_update_freq`, which comes before `target_theta`."""
 _IMAGES = ("atari", "car_racing", "procgen")
 

@@ -17,7 +17,6 @@ POLICIES = {
     "sac_discrete": "discrete_sac",
     "cql_discrete": "discrete_cql",
     "ppg_offpolicy": "ppg",
-    "sql": "sqn",
 }
 """Policy types with another name; a suffix `_command` (parallel training) is cut before."""
 
