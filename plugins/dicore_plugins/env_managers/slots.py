@@ -217,9 +217,9 @@ class SlotPool(EnvPool):
         """Sorts the answers that have come into the slots that wait for them."""
         for worker in self._crew.arrived():
             early, worker.early = worker.early, []
-            for request, answer in early:
+            for came in early:
+                request, answer = came
                 if request.name == "step":
-                    came = request, answer
                     for env_id in request.ids:
                         slot = self._slots[env_id]
                         if slot.doing is STEP and slot.number == request.number:
@@ -317,9 +317,9 @@ class SlotPool(EnvPool):
             return self.wait(max(0, cfg.wait_num - self.settled), cfg.step_wait_timeout)
         crew, slots = self._crew, self._slots
         try:
-            if ids is self.ids and all(worker.whole for worker in crew.workers):
+            if ids is self.ids and False not in [worker.whole for worker in crew.workers]:
                 asked = self._post(ids, actions, whole=True)
-                return self._joined(ids, list(crew.answers(asked)), whole=True)
+                return self._joined(ids, crew.answers(asked), whole=True)
             self.send(ids, actions)
             while missing := sum(slots[env_id].doing is STEP for env_id in ids):
                 crew.wait(inf, missing)
@@ -331,18 +331,18 @@ class SlotPool(EnvPool):
                 slots[env_id].worker.whole = False
             raise
 
-    def send(self, ids: Sequence[int], actions: Iterable[Any]) -> None:
+    def send(self, ids: list[int], actions: Iterable[Any]) -> None:
         """Sends actions to environments that have no pending one; returns at once."""
-        slots = self._slots
-        lost = [env_id for env_id in ids if slots[env_id].lost]
-        for _, request in self._post(list(ids), actions, whole=False):
+        slots, posted = self._slots, 0
+        for _, request in self._post(ids, actions, whole=False):
+            posted += len(request.ids)
             for env_id in request.ids:
                 slot = slots[env_id]
                 slot.doing, slot.number = STEP, request.number
-        for env_id in lost:
-            slot = slots[env_id]
+        lost = [slots[i] for i in ids if slots[i].doing is not STEP] if posted < len(ids) else ()
+        for slot in lost:
             what = "the step before was interrupted" if slot.since < 0 else "its worker was lost"
-            request = Request(0, "step", 0.0, [env_id])
+            request = Request(0, "step", 0.0, [slot.env_id])
             slot.doing, slot.number = STEPPED, 0
             slot.found = request, RemoteError("WorkerLost", what)
 

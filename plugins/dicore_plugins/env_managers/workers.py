@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dicore.errors import DicoreError, EnvCreateError, EnvError
@@ -284,15 +284,15 @@ class BaseCrew:
             if worker.early:
                 yield worker
 
-    def answers(
-        self, asked: Sequence[tuple[BaseWorker, Request]]
-    ) -> Iterator[tuple[Request, Answer]]:
+    def answers(self, asked: Sequence[tuple[BaseWorker, Request]]) -> list[tuple[Request, Answer]]:
         """Waits for the answers to requests; those of workers that are lost are exceptions."""
+        came: list[tuple[Request, Answer]] = []
         for worker, request in asked:
             try:
-                yield request, worker.answer(request)
+                came.append((request, worker.answer(request)))
             except RemoteError as error:
-                yield request, error
+                came.append((request, error))
+        return came
 
     def wait(self, seconds: float, count: int = 1) -> None:
         """Waits until something comes, a limit is reached, or that time is over.

@@ -102,7 +102,10 @@ class ProcessPool(SlotPool):
         if whole:
             self._buffer = 1 - self._buffer
         asked: list[tuple[BaseWorker, Request]] = []
-        for worker, rows in self._parts(ids, whole=whole):
+        parts: Iterable[tuple[BaseWorker, Sequence[int]]] = (
+            [(worker, worker.ids) for worker in self._crew.workers] if whole else self._parts(ids)
+        )
+        for worker, rows in parts:
             due, each = worker.due, worker.ids if whole else [ids[row] for row in rows]
             if whole and stored and not due:
                 body = _WHOLE[self._buffer]
@@ -114,12 +117,8 @@ class ProcessPool(SlotPool):
             asked.append((worker, worker.post("step", ids=each, body=body)))
         return asked
 
-    def _parts(
-        self, ids: Sequence[int], *, whole: bool
-    ) -> Iterable[tuple[BaseWorker, Sequence[int]]]:
+    def _parts(self, ids: Sequence[int]) -> Iterable[tuple[BaseWorker, Sequence[int]]]:
         """Returns the workers of some environments, with the rows of those that are not lost."""
-        if whole:
-            return [(worker, worker.ids) for worker in self._crew.workers]
         rows_of: dict[BaseWorker, list[int]] = {}
         for row, env_id in enumerate(ids):
             slot = self._slots[env_id]
@@ -131,15 +130,19 @@ class ProcessPool(SlotPool):
         """Joins what is stored and what the answers say."""
         joined, transport = Joined(ids), self._crew.transport
         buffer = self._buffer if whole else _APART
-        rows = self._row if whole else {env_id: row for row, env_id in enumerate(ids)}
+        rows = {} if whole else {env_id: row for row, env_id in enumerate(ids)}
         for request, answer in came:
             if not answer:
                 continue
-            row_of = {
-                at: rows[env_id]
-                for at, env_id in enumerate(request.ids)
-                if whole or (env_id in rows and self._slots[env_id].number == request.number)
-            }
+            row_of = (
+                dict(enumerate(request.ids))
+                if whole
+                else {
+                    at: rows[env_id]
+                    for at, env_id in enumerate(request.ids)
+                    if env_id in rows and self._slots[env_id].number == request.number
+                }
+            )
             if isinstance(answer, RemoteError):
                 joined.raised |= dict.fromkeys(row_of.values(), answer)
             else:

@@ -49,18 +49,13 @@ class ThreadPool(SlotPool):
         return asked
 
     def _joined(self, ids: list[int], came: Iterable[Came], *, whole: bool) -> Results:
-        """Returns what the steps returned or raised, as columns."""
-        if whole:
-            answers = [answer for _, answer in came]
-        else:
-            answer_of = {env_id: answer for request, answer in came for env_id in request.ids}
-            answers = [answer_of[env_id] for env_id in ids]
+        """Returns what the steps returned or raised, as columns; answers are of one env each."""
         obs: list[Any] = []
         rewards: list[Any] = []
         infos: list[Any] = []
         ended: dict[int, tuple[Any, Any]] = {}
         raised: dict[int, BaseException] = {}
-        for row, answer in enumerate(answers):
+        for row, (_, answer) in enumerate(came):
             try:
                 if isinstance(answer, BaseException):
                     raised[row] = answer

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -71,11 +71,19 @@ class Inbox:
 
 
 class ThreadEnv(PartPool):
-    """The environment of one thread, which creates, calls and closes it."""
+    """The environment of one thread, which creates, calls and closes it.
 
-    def step_one(self, action: Any) -> Any:
-        """Steps it; returns observation, reward, terminated, truncated, info."""
-        return self._steps[0](action)
+    Attributes:
+        steps: Its step, which returns observation, reward, terminated, truncated, info.
+    """
+
+    steps: list[Callable[[Any], Any]]
+
+    def launch(self) -> list[float]:
+        """Makes it; returns its time limit."""
+        limits = super().launch()
+        self.steps = self._steps
+        return limits
 
     def reset_some(
         self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
@@ -101,14 +109,12 @@ class Life:
 
     Attributes:
         jobs: Calls to be made; None: the environment is closed, and the thread ends.
-        since: When the current call began.
         given_up: Nobody waits for the thread; it closes the environment when its call returns.
     """
 
     def __init__(self, pool: ThreadEnv, worker: ThreadWorker, inbox: Inbox) -> None:
         self.pool, self.worker = pool, worker
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self.since = 0.0
         self.given_up = False
         self._inbox = inbox
         name = f"dicore-env-{pool.ids[0]}"
@@ -117,7 +123,6 @@ class Life:
 
     def _work(self) -> None:
         while (job := self.jobs.get()) is not None:
-            self.since = time.monotonic()
             number, call, args = job
             try:
                 answer = call(*args)
@@ -164,7 +169,7 @@ class ThreadWorker(BaseWorker):
         life, request = self.life, self._asked(name, ids)
         if life is None:
             raise RemoteError("WorkerLost", "its thread was given up")
-        call = life.pool.step_one if name == "step" else getattr(life.pool, name)
+        call = life.pool.steps[0] if name == "step" else getattr(life.pool, name)
         life.jobs.put((request.number, call, args))
         return request
 
@@ -196,8 +201,7 @@ class ThreadWorker(BaseWorker):
 
     def _busy_with(self) -> tuple[float, int, bool]:
         request = next(iter(self.requests.values()))
-        since = 0.0 if self.life is None else self.life.since
-        return since, self.ids[0], request.name == "reset_some"
+        return 0.0, self.ids[0], request.name == "reset_some"
 
     def end(self, grace_s: float = 0.0, why: RemoteError | None = None) -> None:
         """Leaves the thread alone."""
@@ -245,9 +249,7 @@ class ThreadCrew(BaseCrew):
         self._inbox.sort()
         return [worker for worker in self.workers if worker.early]
 
-    def answers(
-        self, asked: Sequence[tuple[BaseWorker, Request]]
-    ) -> Iterator[tuple[Request, Answer]]:
+    def answers(self, asked: Sequence[tuple[BaseWorker, Request]]) -> list[tuple[Request, Answer]]:
         """Waits for the answers to requests, if it can until all have come."""
         self._inbox.wait(len(asked), WATCH_S)
         self._inbox.sort()
