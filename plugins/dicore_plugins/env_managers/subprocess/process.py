@@ -127,8 +127,10 @@ class Worker(BaseWorker):
         """Sends a request; see `BaseWorker`."""
         data = body or dumps((name, args))  # before the request counts: it may not pickle
         request = self._asked(name, ids)
-        with contextlib.suppress(OSError):  # TimeoutError is one
+        try:
             self.channel.send(request.number, data, request.begun + self._limits.step)
+        except OSError:  # TimeoutError is one; faster than contextlib.suppress
+            return request
         return request
 
     def answer(self, request: Request) -> Answer:
