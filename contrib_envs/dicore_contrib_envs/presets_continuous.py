@@ -174,6 +174,32 @@ MOVING_PDQN = _preset(
 )
 """P-DQN on Moving; return 1.89 of 1.99 in 38k to 50k env steps (3 seeds)."""
 
+MOVING_PADDPG = _preset(
+    "moving",
+    "paddpg",
+    envs=8,
+    every=2_048,
+    discount_factor=0.95,
+    model={
+        "actor_hidden_size_list": [128, 128],
+        "critic_hidden_size_list": [128, 128],
+        "num_critics": 2,
+    },
+    learn={
+        "learning_rate": 1e-3,
+        "actor_learning_rate": 3e-4,
+        "batch_size": 128,
+        "target_theta": 0.01,
+    },
+    collect={"n_sample": 64, "random_collect_size": 1_024, "noise": 0.1},
+    other=_MOVING,
+)
+"""PA-DDPG on Moving; return 1.8 of 1.99 in 26k and 30k env steps (2 seeds).
+
+With one Q network and a discount of 0.99 the Q values grow to ten times the best return in 20k env
+steps.
+"""
+
 MOVING_PPO: dict[str, Any] = {
     "env": {"type": "moving", "collector_env_num": 16, "evaluator_env_num": 10},
     "policy": {

@@ -1,7 +1,7 @@
 """Columns of blocks [T, N, ...] and of batches [B, ...]: one table, and how others are declared.
 
 A component may write columns with names of its own; one in the table has its dtype and shape. It is
-imported by the conformance suites and the documentation, not by a training.
+imported by the conformance suites, the documentation and components that declare columns.
 """
 
 from __future__ import annotations

@@ -57,6 +57,8 @@ CASES = [
     Case("moving", 280_000, 1.2, slow=(900,) * 3, policy="ppo", episodes=50),
     # "moving_pdqn": 38k to 50k
     Case("moving", 100_000, 1.2, slow=(900,) * 3, policy="pdqn", episodes=50),
+    # "moving_paddpg": 26k to 30k
+    Case("moving", 100_000, 1.2, slow=(900,) * 3, policy="paddpg", episodes=50),
     Case("lunarlander", 200_000, 120, slow=(900,) * 3, policy="ppo"),  # "lunarlander_ppo"
     Case("pendulum", 10_000, -350, slow=(900,) * 3, policy="sac"),  # "pendulum_sac"
     Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="tqc"),  # "pendulum_tqc": 4k

@@ -79,6 +79,7 @@ from dicore_plugins.functional.policy_gradient import PPOSlopes as PPOSlopes
 from dicore_plugins.functional.policy_gradient import a2c_error as a2c_error
 from dicore_plugins.functional.policy_gradient import coma_advantage as coma_advantage
 from dicore_plugins.functional.policy_gradient import happo_factor as happo_factor
+from dicore_plugins.functional.policy_gradient import inverted_gradient as inverted_gradient
 from dicore_plugins.functional.policy_gradient import pg_error as pg_error
 from dicore_plugins.functional.policy_gradient import ppg_joint_error as ppg_joint_error
 from dicore_plugins.functional.policy_gradient import ppo_error as ppo_error

@@ -21,8 +21,8 @@ from dicore_plugins.functional.td import expected_value
 
 __all__ = [
     "PPOInfo", "PPOSlopes", "PolicyGradientLoss", "a2c_error", "coma_advantage", "happo_factor",
-    "pg_error", "ppg_joint_error", "ppo_error", "ppo_policy_error", "ppo_slopes", "upgo_error",
-    "value_error",
+    "inverted_gradient", "pg_error", "ppg_joint_error", "ppo_error", "ppo_policy_error",
+    "ppo_slopes", "upgo_error", "value_error",
 ]  # fmt: skip
 
 
@@ -370,3 +370,17 @@ def upgo_error(
     check_shapes(log_prob=log_prob, log_ratio=log_ratio, value=value, target=target)
     rho = log_ratio.detach().exp().clamp(max=rho_clip)
     return pg_error(log_prob, rho * (target - value), weight)
+
+
+def inverted_gradient(gradient: Tensor, value: Tensor) -> Tensor:
+    """Scales gradients of a loss so that values stay in [-1, 1].
+
+    Inverting gradients (Hausknecht and Stone 2016, arXiv:1511.04143, equation 11): a gradient is
+    scaled by the part of the range that is left in the direction in which it moves its value.
+    Beyond a bound its sign changes.
+
+    Args:
+        gradient: Of a loss, which is minimized; any shape.
+        value: The values that the gradient moves, same shape.
+    """
+    return gradient * torch.where(gradient < 0, 1 - value, 1 + value) / 2

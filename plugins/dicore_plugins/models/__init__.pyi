@@ -54,6 +54,7 @@ from dicore_plugins.models.qac.config import CrossQModelConfig as CrossQModelCon
 from dicore_plugins.models.qac.config import D4PGModelConfig as D4PGModelConfig
 from dicore_plugins.models.qac.config import DiscreteSACModelConfig as DiscreteSACModelConfig
 from dicore_plugins.models.qac.config import IQLModelConfig as IQLModelConfig
+from dicore_plugins.models.qac.config import PADDPGModelConfig as PADDPGModelConfig
 from dicore_plugins.models.qac.config import PDQNModelConfig as PDQNModelConfig
 from dicore_plugins.models.qac.config import QACConfig as QACConfig
 from dicore_plugins.models.qac.config import TQCModelConfig as TQCModelConfig
@@ -62,6 +63,7 @@ from dicore_plugins.models.qac.distributional import CategoricalQAC as Categoric
 from dicore_plugins.models.qac.distributional import QuantileQAC as QuantileQAC
 from dicore_plugins.models.qac.fixed_std import FixedStdActor as FixedStdActor
 from dicore_plugins.models.qac.gsde import StateDependentActor as StateDependentActor
+from dicore_plugins.models.qac.hybrid import PADDPG as PADDPG
 from dicore_plugins.models.qac.hybrid import PDQN as PDQN
 from dicore_plugins.models.qac.model import QAC as QAC
 from dicore_plugins.models.qac.offline import BCQNet as BCQNet

@@ -132,6 +132,8 @@ from dicore_plugins.policies.mbpo.config import MBPOOtherConfig as MBPOOtherConf
 from dicore_plugins.policies.mdqn.config import MDQNConfig as MDQNConfig
 from dicore_plugins.policies.mdqn.config import MDQNLearnConfig as MDQNLearnConfig
 from dicore_plugins.policies.mdqn.policy import MDQNPolicy as MDQNPolicy
+from dicore_plugins.policies.paddpg.config import PADDPGConfig as PADDPGConfig
+from dicore_plugins.policies.paddpg.policy import PADDPGPolicy as PADDPGPolicy
 from dicore_plugins.policies.pdqn.config import HybridQConfig as HybridQConfig
 from dicore_plugins.policies.pdqn.config import HybridQLearnConfig as HybridQLearnConfig
 from dicore_plugins.policies.pdqn.config import PDQNConfig as PDQNConfig

@@ -15,6 +15,7 @@ from dicore_plugins.functional import (
     categorical_and_pull,
     coma_advantage,
     happo_factor,
+    inverted_gradient,
     kl_divergence,
     log_prob_entropy,
     pg_error,
@@ -430,3 +431,10 @@ def test_derivatives_of_ppo_by_formula_are_those_of_autograd(weight: float) -> N
     torch.testing.assert_close(slopes.value, value.grad)
     with pytest.raises(SchemaError, match="same shape"):
         ppo_slopes(found_log_prob, found_entropy, value[1:], old, old, old)
+
+
+def test_inverted_gradients_lead_to_the_bounds_and_back() -> None:
+    value = torch.tensor([0.5, 0.5, 1.0, 1.0, 1.5, -3.0])
+    gradient = torch.tensor([-2.0, 2.0, -2.0, 2.0, -2.0, 2.0])
+    found = inverted_gradient(gradient, value)
+    torch.testing.assert_close(found, torch.tensor([-0.5, 1.5, 0.0, 2.0, 0.5, -2.0]))

@@ -9,6 +9,7 @@ import torch
 
 from dicore.errors import ConfigError, UsageError
 from dicore_plugins.models import (
+    PADDPG,
     PDQN,
     QAC,
     BCQNet,
@@ -32,11 +33,11 @@ def hybrid(network: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "network", [QAC, QuantileQAC, CategoricalQAC, IQLNet, BCQNet, DiscreteQAC, PDQN]
+    "network", [QAC, QuantileQAC, CategoricalQAC, IQLNet, BCQNet, DiscreteQAC, PDQN, PADDPG]
 )
 def test_actors_with_q_networks_compute_one_part_or_both(network: Any) -> None:
     torch.manual_seed(0)
-    both = network is PDQN
+    both = network in (PDQN, PADDPG)
     model = hybrid(network) if both else network(obs_shape=3, action_shape=2, **SMALL)
     obs = torch.randn(ROWS, 3)
     whole, actor = model(obs), model(obs, mode="compute_actor")
@@ -72,7 +73,9 @@ def test_the_q_value_of_an_action_of_mpdqn_ignores_the_arguments_of_others() -> 
     torch.testing.assert_close(model.q(obs, args), torch.stack(own, 1))
 
 
-@pytest.mark.parametrize("model", [hybrid(PDQN), hybrid(PDQN, args_mask=MASK)], ids=str)
+@pytest.mark.parametrize(
+    "model", [hybrid(PDQN), hybrid(PDQN, args_mask=MASK), hybrid(PADDPG)], ids=str
+)
 def test_hybrid_actors_are_equal_by_numpy(model: Any) -> None:
     obs = torch.randn(ROWS, 3)
     act = model.act_numpy()

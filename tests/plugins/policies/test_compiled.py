@@ -25,7 +25,7 @@ NAMES = [
     each.name
     for each in default().entries("policy")
     if issubclass(get_policy_cls(each.name), DQNPolicy | ContinuousQPolicy)
-    and each.name not in ("pdqn", "r2d2")  # hybrid actions; not trained so
+    and each.name not in ("paddpg", "pdqn", "r2d2")  # hybrid actions; not trained so
     and not getattr(default().resolve("policy", each.name).target, "demonstrations", False)
 ]
 

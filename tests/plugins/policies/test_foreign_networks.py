@@ -49,6 +49,7 @@ WRONG: dict[str, tuple[Any, str, Change, str]] = {
     "iql": (BOX, "v", column, r"v returns \[3, 1\] instead of \[3\]"),
     "tqc": (BOX, "outputs", lambda each: each[0], r"(q|outputs) returns .* instead of"),
     "discrete_sac": (spaces.Discrete(4), "q", first, r"\[2, 3, 1\] instead of \[E, 3, 4\]"),
+    "paddpg": (HYBRID, "q", column, r"q returns \[1, 3, 1\] instead of \[E, 3\]"),
     "pdqn": (HYBRID, "q", more, r"q returns \[3, 5\] instead of \[3, 4\]"),
     "dt": (spaces.Discrete(4), "steps", more, r"steps returns .*\[2, 3, 5\].* \[2, 3, 4\]"),
 }  # fmt: skip

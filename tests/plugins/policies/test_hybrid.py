@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from dicore.config import compile_config
 from dicore.config.checks import bind
-from dicore.data import Batch
+from dicore.data import Batch, TimestepBatch, tree_map
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore.run.launch import launch
@@ -168,6 +168,70 @@ def test_an_update_of_pdqn_equals_the_formulas(double: bool) -> None:
     assert rates == [1e-4, 1e-3]
 
 
+def test_an_update_of_paddpg_equals_the_formulas() -> None:
+    policy = policy_of("paddpg", actions=HYBRID)
+    rng = np.random.default_rng(1)
+    args = rng.uniform([-2, 0], [2, 1], (ROWS, 2)).astype(np.float32)
+    scores = rng.uniform(-1, 1, (ROWS, 3)).astype(np.float32)
+    batch = rows({"action_type": scores.argmax(1) + 1, "action_args": args})
+    batch = Batch({**batch.columns, "scores": scores})
+    model, target = policy.get_attribute("model"), policy.get_attribute("target_model")
+    with torch.no_grad():  # beyond the bounds, which clip what the target network says
+        target.actor.layers[-1].bias.add_(torch.tensor([2.0, 0, -2, 0, 2]))
+
+    x = forward(layers(target.actor), batch["next_obs"]).clip(-1, 1)
+    assert (np.abs(x) == 1).any()
+    assert (np.abs(x) < 1).any()
+    future = critics(target, np.concatenate([batch["next_obs"], x], 1))[0][:, 0]
+    y = batch["reward"] + GAMMA * (1 - batch["done"]) * future
+    taken = np.concatenate([batch["obs"], scores, (args - [0, 0.5]) / [2, 0.5]], 1)
+    error = critics(model, taken)[0][:, 0] - y
+    own = forward(layers(model.actor), batch["obs"])
+    found = policy.learn_mode.forward(batch)
+    assert found["critic_loss"].item() == pytest.approx((error**2).mean(), rel=1e-4)
+    np.testing.assert_allclose(found["priority"], np.abs(error), rtol=1e-4, atol=1e-5)
+
+    step = 1e-3
+
+    def q(given: Any) -> Any:
+        return critics(model, np.concatenate([batch["obs"], given], 1))[0][:, 0]
+
+    assert found["actor_loss"].item() == pytest.approx(-q(own).mean(), rel=1e-3, abs=1e-5)
+    slope = np.stack([q(own + step * e) - q(own - step * e) for e in np.eye(5)], 1) / (2 * step)
+    left = np.where(slope > 0, 1 - own, own + 1) / 2  # more of what has a slope above 0
+    bias = model.actor.layers[-1].bias.grad
+    np.testing.assert_allclose(bias, -(slope * left).mean(0), rtol=1e-2, atol=1e-5)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_scores_of_paddpg_fit_the_actions(masked: bool) -> None:
+    observed = OBS if not masked else spaces.Dict(
+        {"action_mask": spaces.MultiBinary(3), "seen": OBS}
+    )  # fmt: skip
+    policy = policy_of("paddpg", actions=HYBRID, observed=observed)
+    collect = policy.collect_mode
+    seen = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    mask = np.tile(np.array([[1, 0, 1], [1, 1, 1]], np.int8), (100, 1))
+    obs: Any = {"action_mask": mask, "seen": seen} if masked else seen
+    no = np.zeros(200, np.bool_)
+    step = TimestepBatch(obs, np.zeros(200, np.float32), no, no, [{}] * 200)
+    several = {i: tree_map(lambda leaf, i=i: leaf[i], obs) for i in range(200)}
+    found = [collect.forward(several, eps=eps, noise=0.1).value for eps in (0.0, 0.5, 1.0)]
+    warm = {"action": {"action_type": np.tile([1, 3], 100), "action_args": np.zeros((200, 2))}}
+    for output in (*found, warm):
+        scores = collect.process_transition(obs, output, step)["scores"]
+        assert scores.dtype == np.float32
+        assert (np.abs(scores) <= 1).all()
+        kind = output["action"]["action_type"] - 1
+        assert (scores.argmax(1) == kind).all()
+        assert not masked or (scores[mask == 0] == -1).all()
+    with torch.no_grad():
+        own = policy.get_attribute("model").policy(torch.from_numpy(seen)) if not masked else None
+    if own is not None:
+        torch.testing.assert_close(torch.from_numpy(found[0]["scores"]), own["logit"])
+        assert not np.isclose(found[2]["scores"], own["logit"]).any(1).all()
+
+
 def test_the_arguments_of_pdqn_ignore_the_values_of_forbidden_actions() -> None:
     observed = spaces.Dict({"action_mask": spaces.MultiBinary(3), "seen": OBS})
     mask = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1]] * 4, np.int8)
@@ -209,14 +273,18 @@ def test_pdqn_explores_types_by_eps_and_arguments_by_noise() -> None:
     assert schedule({"envstep": 0})["eps"] == pytest.approx(0.95)
 
 
-@pytest.mark.parametrize(("name", "actions"), [("discrete_sac", KINDS), ("pdqn", HYBRID)])
+@pytest.mark.parametrize(
+    ("name", "actions"), [("discrete_sac", KINDS), ("paddpg", HYBRID), ("pdqn", HYBRID)]
+)
 def test_terminal_observations_may_forbid_all_actions(name: str, actions: Any) -> None:
     observed = spaces.Dict({"action_mask": spaces.MultiBinary(3), "seen": OBS})
     kinds = np.arange(ROWS) % 3 + 1
     taken = {"action_type": kinds, "action_args": np.zeros((ROWS, 2), np.float32)}
     losses = []
     for last in (0, 1):
-        batch = rows(taken if name == "pdqn" else kinds, np.ones((ROWS, 3), np.int8))
+        batch = rows(kinds if name == "discrete_sac" else taken, np.ones((ROWS, 3), np.int8))
+        if name == "paddpg":
+            batch = Batch({**batch.columns, "scores": np.zeros((ROWS, 3), np.float32)})
         mask = batch["next_obs"]["action_mask"] = np.ones((ROWS, 3), np.int8)
         batch["done"][:2] = 1
         mask[:2] = last
@@ -251,11 +319,11 @@ def test_the_log_probability_of_hybrid_actions_is_the_sum() -> None:
     torch.testing.assert_close(kl_divergence(output, other), pieces[0] + pieces[1])
 
 
-@pytest.mark.parametrize("name", ["pdqn", "ppo"])
+@pytest.mark.parametrize("name", ["paddpg", "pdqn", "ppo"])
 def test_hybrid_actions_fill_the_range_and_resume_exactly(name: str, tmp_path: Path) -> None:
     def train(folder: str, steps: int, *, resume: bool = False) -> Any:
         shapes = {
-            "pdqn": ["policy.collect.random_collect_size=40", "policy.collect.n_sample=8",
+            "off": ["policy.collect.random_collect_size=40", "policy.collect.n_sample=8",
                      "policy.learn.batch_size=16",
                      "policy.model.critic_hidden_size_list=[8]"],
             "ppo": ["policy.collect.n_sample=40", "policy.learn.epoch_per_collect=1"],
@@ -263,7 +331,8 @@ def test_hybrid_actions_fill_the_range_and_resume_exactly(name: str, tmp_path: P
         given: dict[str, Any] = {
             "exp_name": str(tmp_path / folder), "env": "moving", "policy": name, "seed": 0,
             "overrides": ["pipeline.logger=[]", "env.stop_value=inf", "env.n_evaluator_episode=1",
-                          "env.evaluator_env_num=1", "env.collector_env_num=2", *shapes[name]],
+                          "env.evaluator_env_num=1", "env.collector_env_num=2",
+                          *shapes.get(name, shapes["off"])],
         }  # fmt: skip
         given = {"resume": str(tmp_path / folder)} if resume else given
         return launch(**given, max_env_step=steps)

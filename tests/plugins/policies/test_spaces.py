@@ -160,6 +160,7 @@ MASKED = {
     "discrete_sac": (spaces.Discrete(3), [3]),
     "dt": (spaces.Discrete(3), [3]),
     "ppo": (spaces.MultiDiscrete([3, 3]), [2, 3]),
+    "paddpg": (spaces.Dict(action_type=spaces.Discrete(3), action_args=VECTOR), [3]),
     "pdqn": (spaces.Dict(action_type=spaces.Discrete(3), action_args=VECTOR), [3]),
 }
 

@@ -271,6 +271,39 @@ class DiscreteSACModelConfig(ActorQModelConfig):
 
 
 @frozen(kw_only=True)
+class PADDPGModelConfig(ActorQModelConfig):
+    """Scores and arguments of all actions, and Q networks (Hausknecht and Stone 2016)."""
+
+    action_shape: int | None = option(
+        None, "number of discrete actions; None: read from the env", ge=1
+    )
+    args_shape: int | None = option(
+        None, "number of continuous arguments; None: read from the env", ge=1
+    )
+    num_critics: int = option(1, "number of Q networks, of which targets take the minimum", ge=1)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        yield from mask_problems(self)
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing or unsupported.
+        """
+        from dicore_plugins.models.qac.hybrid import PADDPG
+
+        return PADDPG(
+            action_shape=self.action_shape,
+            args_shape=self.args_shape,
+            num_critics=self.num_critics,
+            **self._shared(),
+        )
+
+
+@frozen(kw_only=True)
 class PDQNModelConfig(ActorQModelConfig):
     """Arguments of all actions, and Q values of the actions with them (Xiong et al. 2018)."""
 

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.mlp import Array, applies
-from dicore_plugins.models.qac.config import PDQNModelConfig, args_mask_problem
+from dicore_plugins.models.qac.config import PADDPGModelConfig, PDQNModelConfig, args_mask_problem
 from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
 
-__all__ = ["PDQN"]
+__all__ = ["PADDPG", "PDQN"]
 
 
 class PDQN(ActorQNet):
@@ -113,5 +113,88 @@ class PDQN(ActorQNet):
             q = critic(np.concatenate((x.repeat(len(mask), 0), own), 1))
             q = q.reshape(len(args), len(mask), -1).diagonal(axis1=1, axis2=2)
             return {"action_args": args, "logit": q}
+
+        return forward
+
+
+class PADDPG(ActorQNet):
+    """An actor of the scores and arguments of all discrete actions, and Q networks of both.
+
+    Hausknecht and Stone 2016, arXiv:1511.04143, section 4. The outputs of the actor are linear;
+    scores and arguments are the nearest values in [-1, 1].
+
+    Args:
+        obs_shape: An int or 1-tuple; unused if `obs_parts` is given.
+        action_shape: K.
+        args_shape: A.
+        **form: Further arguments of `ActorQNet`.
+
+    Raises:
+        ConfigError: a shape is unsupported or missing.
+    """
+
+    config_class = PADDPGModelConfig
+
+    def __init__(
+        self,
+        obs_shape: int | Sequence[int] | None,
+        action_shape: int | None,
+        args_shape: int | None,
+        **form: Any,
+    ) -> None:
+        actions = count_of(action_shape, "action_shape", "discrete actions")
+        both = actions + count_of(args_shape, "args_shape", "continuous arguments")
+        super().__init__(obs_shape, (both, both, 1), **form)
+        self.actions = actions
+
+    def both(self, obs: Any) -> dict[str, Tensor]:
+        """Computes `policy`, and `q_value` float32 [B, E] of its scores and arguments.
+
+        Args:
+            obs: [B, ...], or a tree of these.
+        """
+        output = self.policy(obs)
+        return {**output, **self.critic_of(obs, output)}
+
+    def critic_of(self, obs: Any, action: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `q_value` float32 [B, E] of `logit` [B, K] and `action_args` [B, A]."""
+        return {"q_value": self.q(obs, action["logit"], action["action_args"]).T}
+
+    def policy(self, obs: Any) -> dict[str, Tensor]:
+        """Computes scores and arguments in [-1, 1]: `logit` [B, K] and `action_args` [B, A]."""
+        scores, args = self.linear(obs)
+        return {"logit": scores.clamp(-1, 1), "action_args": args.clamp(-1, 1)}
+
+    def linear(self, obs: Any) -> tuple[Tensor, Tensor]:
+        """Computes the outputs of the actor before they are clipped: [B, K] and [B, A]."""
+        x = self.actor.forward(self.encode.forward(obs))
+        return x[:, : self.actions], x[:, self.actions :]
+
+    def q(self, obs: Any, scores: Tensor, args: Tensor, *, frozen: bool = False) -> Tensor:
+        """Computes the Q values: float32 [E, B].
+
+        Args:
+            obs: [B, ...], or a tree of these.
+            scores: float32 [B, K], in [-1, 1].
+            args: float32 [B, A], in [-1, 1].
+            frozen: The parameters get no gradient; `scores` and `args` do.
+        """
+        x = torch.cat((self.encode.forward(obs), scores, args), -1)
+        return self.critic.forward(x, frozen=frozen).squeeze(-1)
+
+    def act_numpy(self) -> Callable[[Any], dict[str, Array]] | None:
+        """Returns the NumPy form of `policy`, on views of the parameters, or None."""
+        if not applies(type(self), "act_numpy", "forward", "policy", "linear"):
+            return None
+        return act_by((self.actor,), self._views, self.encode.by_numpy())
+
+    def _views(self) -> Callable[[Array], dict[str, Array]] | None:
+        actor = self.actor.by_numpy()
+        if actor is None:
+            return None
+
+        def forward(x: Array) -> dict[str, Array]:
+            logit, args = np.split(actor(x).clip(-1, 1), [self.actions], 1)
+            return {"logit": logit, "action_args": args}
 
         return forward

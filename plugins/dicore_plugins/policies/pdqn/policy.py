@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch
+from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore_plugins.functional.exploration import (
     allowed,
     eps_greedy,
@@ -109,15 +109,23 @@ class PDQNPolicy(ContinuousQPolicy):
         self._refuse(unknown)
         batch = EnvBatch.of(obs)
         output = self._actor.forward(batch.value)
+        kind, args, _ = self._explored(batch.value, output, eps, noise)
+        return self._hybrid(batch, kind, args)
+
+    def _explored(
+        self, obs: Tree, output: Columns, eps: float | None, noise: float | None
+    ) -> tuple[Any, Any, Any]:
+        """Returns kinds [R], arguments [R, A] in [-1, 1], and which of them are random."""
         q, args = output["logit"], output["action_args"]
         eps = self._cfg.other.eps.end if eps is None else eps
         coin, choice = self._rng.random((2, len(q)))
-        kind = eps_greedy(q, eps, coin, choice, _allowed(batch.value, q))
+        kind = eps_greedy(q, eps, coin, choice, _allowed(obs, q))
         scale = np.float32(self._cfg.collect.noise_at(None) if noise is None else noise)
         drawn = self._rng.standard_normal(args.shape, np.float32)
         noisy = np.clip(args + scale * drawn, -1, 1)
         anywhere = self._rng.uniform(-1, 1, args.shape).astype(np.float32)
-        return self._hybrid(batch, kind, np.where(coin[:, None] < eps, anywhere, noisy))
+        random = coin < eps
+        return kind, np.where(random[:, None], anywhere, noisy), random
 
     def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
