@@ -37,7 +37,7 @@ def table() -> str:
 
 def _line(kind: str, names: set[str]) -> str:
     words = " ".join(sorted(names))
-    if len(words) + len(kind) < 85:
+    if len(words) + len(kind) <= 85:
         return f'        "{kind}": "{words}",\n'
     lines = textwrap.wrap(words, 84, break_on_hyphens=False)
     text = "".join(f'            "{line} "\n' for line in lines[:-1])
