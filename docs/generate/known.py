@@ -39,7 +39,8 @@ def _line(kind: str, names: set[str]) -> str:
     words = " ".join(sorted(names))
     if len(words) + len(kind) <= 85:
         return f'        "{kind}": "{words}",\n'
-    lines = textwrap.wrap(words, 84, break_on_hyphens=False)
+    width = 86 if len(words) <= 86 else 84  # as the formatter joins and splits them
+    lines = textwrap.wrap(words, width, break_on_hyphens=False)
     text = "".join(f'            "{line} "\n' for line in lines[:-1])
     return f'        "{kind}": (\n{text}            "{lines[-1]}"\n        ),\n'
 
