@@ -6,6 +6,7 @@ Shapes: K environments.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,6 @@ import numpy.typing as npt
 
 from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.faults import Fault
-from dicore_plugins.env_managers.observations import Column
 
 if TYPE_CHECKING:
     from dicore.data import Tree
@@ -24,13 +24,15 @@ __all__ = ["Objects"]
 Array = npt.NDArray[Any]
 
 
-class Objects(Column):
+class Objects:
     """Stores observations as a column of objects [K].
 
     Args:
         path: Path in the observation, for messages; '' for the whole observation.
         space: The space, which says what is valid.
     """
+
+    large = False
 
     def __init__(self, path: str, space: Any) -> None:
         self.path = path
@@ -72,6 +74,17 @@ class Objects(Column):
     def write(self, block: Any, row: int, obs: Tree) -> None:
         """Stores a copy of one observation."""
         block[row] = copy.deepcopy(obs)
+
+    def put(self, block: Any, rows: Sequence[int], source: Any) -> None:
+        """Copies observations into some rows."""
+        block[rows] = source
+
+    def copy(self, source: Any, room: Tree = None) -> Tree:
+        """Returns a copy of a column."""
+        if room is None:
+            return source.copy()
+        room[...] = source
+        return room
 
     def overwrite(self, block: Any) -> None:
         """Overwrites a column with values that are no valid observation."""

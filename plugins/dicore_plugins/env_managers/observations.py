@@ -24,16 +24,7 @@ if TYPE_CHECKING:
     from dicore.data import Tree
 
 
-__all__ = [
-    "BoundsWarning",
-    "Column",
-    "Fault",
-    "Leaf",
-    "Nested",
-    "ObsBuffers",
-    "obs_buffers_of",
-    "storage_of",
-]
+__all__ = ["BoundsWarning", "Fault", "Leaf", "Nested", "ObsBuffers", "obs_buffers_of", "storage_of"]
 
 _LOG = logging.getLogger("dicore.env")
 
@@ -46,25 +37,7 @@ _LARGE_BYTES = 4096
 """Size of one observation from which on buffers are recycled."""
 
 
-class Column:
-    """Stores an observation, or a part of one, in rows of one object: an array, or like one."""
-
-    large = False
-    """Blocks are worth being recycled."""
-
-    def put(self, block: Any, rows: Sequence[int], source: Any) -> None:
-        """Copies [len(rows), ...] into rows of [K, ...]."""
-        block[rows] = source
-
-    def copy(self, source: Any, room: Any = None) -> Any:
-        """Copies [K, ...], into `room` if given."""
-        if room is None:
-            return source.copy()
-        room[...] = source
-        return room
-
-
-class Leaf(Column):
+class Leaf:
     """Stores an observation, or a part of one, that is one array.
 
     Args:
@@ -88,7 +61,7 @@ class Leaf(Column):
         self._bounds = None if low is None else _bounds(low, high, self.dtype)
         self._zero = self._zeros = np.zeros(int(np.prod(shape)), self.dtype)
         self._zeros_shape: tuple[int, ...] | None = None
-        self.large = int(np.prod(shape)) * self.dtype.itemsize >= _LARGE_BYTES
+        self.large: bool = int(np.prod(shape)) * self.dtype.itemsize >= _LARGE_BYTES
 
     def empty(self, count: int) -> Array:
         """Returns an uninitialised array for `count` observations."""
@@ -226,6 +199,17 @@ class Leaf(Column):
     def write(self, block: Array, row: int, obs: Tree) -> None:
         """Stores one observation that `fault` found valid, with a cast."""
         block[row] = self._cast(np.asarray(obs))
+
+    def put(self, block: Array, rows: Sequence[int], source: Array) -> None:
+        """Copies [len(rows), ...] into rows of [K, ...]."""
+        block[rows] = source
+
+    def copy(self, source: Array, room: Array | None = None) -> Array:
+        """Copies [K, ...], into `room` if given."""
+        if room is None:
+            return source.copy()
+        room[...] = source
+        return room
 
     def overwrite(self, block: Array) -> None:
         """Overwrites [K, ...] with values that are no valid observation."""

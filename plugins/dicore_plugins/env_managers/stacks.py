@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore_plugins.env_managers.faults import Fault
-from dicore_plugins.env_managers.observations import Column, Leaf
 from dicore_plugins.env_wrappers.frame_stack import Frame, LazyFrames
 from dicore_plugins.frames import Chunk, FrameWriter, StackedFrames
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore_plugins.env_managers.observations import Leaf
 
 __all__ = ["SharedStacks", "StackLeaf"]
 
 Array = npt.NDArray[Any]
 
 
-class StackLeaf(Column):
+class StackLeaf:
     """Stores an observation, or a part of one, that is a frame stack; see `Leaf`.
 
     Its blocks are `StackedFrames` [K, k, ...].
@@ -35,6 +35,8 @@ class StackLeaf(Column):
         whole: Storage of a stack that is one array [k, ...].
         frame: Storage of one frame.
     """
+
+    large = False
 
     def __init__(self, whole: Leaf, frame: Leaf) -> None:
         self.path = whole.path
@@ -165,6 +167,17 @@ class StackLeaf(Column):
         return True
 
     write = try_write
+
+    def put(self, block: StackedFrames, rows: Sequence[int], source: Any) -> None:
+        """Copies stacks into some rows."""
+        block[rows] = source
+
+    def copy(self, source: StackedFrames, room: Tree = None) -> Tree:
+        """Copies stacks, into `room` if given: other stacks, or an array."""
+        if room is None:
+            return source.copy()
+        room[...] = source
+        return room
 
     def overwrite(self, block: StackedFrames) -> None:
         """Does nothing: frames are never overwritten."""
