@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     before = dict(os.environ)
     os.environ.update(variables)
     try:
-        return _main(arguments)
+        return _main(_with_command(arguments))
     finally:
         for name in variables:
             os.environ.pop(name)
@@ -87,7 +87,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _arguments(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Splits off the options of every command, and adds the command if it is missing.
+    """Splits off the options of every command.
 
     Returns:
         The other words, and the environment variables that the options set.
@@ -109,15 +109,15 @@ def _arguments(words: list[str]) -> tuple[list[str], dict[str, str]]:
         before = os.environ.get("DICORE_PLUGINS", "")
         variables["DICORE_PLUGINS"] = os.pathsep.join([*filter(None, [before]), *files])
     others += words[end:]
-    if not others:
-        return ["--help"], variables
-    if others[0].startswith("-") and others[0] not in _GROUP_OPTIONS:
-        return _add_command(others), variables
     return others, variables
 
 
-def _add_command(words: list[str]) -> list[str]:
+def _with_command(words: list[str]) -> list[str]:
     """Adds the command to DI-engine's form: `-m eval …` means `eval`, everything else `train`."""
+    if not words:
+        return ["--help"]
+    if not words[0].startswith("-") or words[0] in _GROUP_OPTIONS:
+        return words
     for at, word in enumerate(words):
         if word in ("-m", "--mode") and words[at + 1 : at + 2] in (["eval"], ["dist"]):
             return [words[at + 1], *words[:at], *words[at + 2 :]]

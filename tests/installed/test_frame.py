@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from dicore.cli import _arguments, _with_command
 from tests.registry.world import MAIN, VERSION, World
+
+
+def split(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Returns the words of a command line with its command, and the variables that it sets."""
+    others, variables = _arguments(words)
+    return _with_command(others), variables
+
 
 COMMANDS = '''
 import click
@@ -129,10 +137,8 @@ class TestWords:
         ],
     )
     def test_a_leading_option_means_train(self, words: list[str], arguments: str | None) -> None:
-        from dicore.cli import _arguments
-
         expected = words if arguments is None else arguments.split()
-        assert _arguments(list(words))[0] == ["train", *expected]
+        assert split(list(words))[0] == ["train", *expected]
 
     @pytest.mark.parametrize(
         ("words", "arguments"),
@@ -146,9 +152,7 @@ class TestWords:
         ],
     )
     def test_loudness_may_stand_before_the_command(self, words: str, arguments: str) -> None:
-        from dicore.cli import _arguments
-
-        assert _arguments(words.split())[0] == arguments.split()
+        assert split(words.split())[0] == arguments.split()
 
     def test_a_command_after_other_options_is_told_where_to_stand(
         self, capsys: pytest.CaptureFixture[str]
@@ -161,9 +165,7 @@ class TestWords:
         )
 
     def test_debug_belongs_to_the_program_after_two_dashes(self) -> None:
-        from dicore.cli import _arguments
-
-        assert _arguments(["echo", "--", "--debug"]) == (["echo", "--", "--debug"], {})
+        assert split(["echo", "--", "--debug"]) == (["echo", "--", "--debug"], {})
 
     @pytest.mark.parametrize(
         ("words", "arguments", "said"),
@@ -181,9 +183,7 @@ class TestWords:
     def test_switches_may_stand_anywhere(
         self, words: list[str], arguments: list[str], said: dict[str, str]
     ) -> None:
-        from dicore.cli import _arguments
-
-        assert _arguments(words) == (arguments, said)
+        assert split(words) == (arguments, said)
 
     def test_a_switch_holds_for_this_command_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import os
