@@ -82,7 +82,9 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("ray"):
         request.getfixturevalue("shared_ray")
     threads, children, files = set(threading.enumerate()), _children(), _files()
+    paths = list(sys.path)
     yield
+    sys.path[:] = paths  # a plugin file makes its folder importable for the rest of a process
     new = set(threading.enumerate()) - threads
     for thread in new:
         thread.join(2)
