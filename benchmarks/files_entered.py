@@ -86,7 +86,7 @@ def main() -> None:
         print(*command, "", *env_step, sep="\n")
     folders = Counter(str(Path(file).parent) for file in command)
     at_most("files_command_to_optimizer", [len(command)], "files", 110)
-    at_most("files_env_step_to_optimizer", [len(env_step)], "files", 26)
+    at_most("files_env_step_to_optimizer", [len(env_step)], "files", 25)
     emit("files_of_the_core", [sum(file.startswith("dicore/") for file in command)], "files",
          folders=dict(folders.most_common()))  # fmt: skip
 

@@ -21,7 +21,7 @@ from dicore.errors import (
     SchemaError,
     UsageError,
 )
-from dicore.interfaces.policy import CollectMode, check_mode, facts_of
+from dicore.interfaces.policy import CollectMode, PolicyFacts, check_mode, facts_of
 from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.policies.base import mode_attribute
 
@@ -219,8 +219,8 @@ class SerialCollector:
             if self._env is not None and not _same_samples(policy, self._policy):
                 self._forget()
             self._policy = policy
-            self._sample_len, self._stride = _window(policy)
-            facts = facts_of(policy)
+            facts = mode_attribute(policy, "facts", None) or facts_of(policy)
+            self._sample_len, self._stride = _window(policy, facts)
             self._on_policy = facts.on_policy
             self._n_sample = getattr(self._cfg, "n_sample", None) or facts.n_sample
             self._n_episode = facts.n_episode
@@ -398,9 +398,8 @@ class SerialCollector:
         self._closed = True
 
 
-def _window(policy: Any) -> tuple[int | str, int]:
+def _window(policy: Any, facts: PolicyFacts) -> tuple[int | str, int]:
     """Returns `sample_len` and `sample_stride` of a collect mode."""
-    facts = facts_of(policy)
     length, stride = facts.sample_len, facts.sample_stride
     if length != "episode" and not 1 <= stride <= length:
         raise UsageError(
