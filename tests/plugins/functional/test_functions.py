@@ -153,6 +153,7 @@ TARGETS: dict[str, Callable[[], Call]] = {
     "gail_reward": lambda: ((floats(B),), {}),
     "happo_factor": lambda: ((floats(B), floats(B, seed=1), floats(B, seed=2)), {}),
     "inv_symlog": lambda: ((floats(B),), {}),
+    "inverted_gradient": lambda: ((floats(B, A), floats(B, A, seed=1)), {}),
     "log_probabilities": lambda: ((floats(B, A), torch.ones(B, A) > 0), {}),
     "kl_divergence": lambda: (({"logit": floats(B, A)}, {"logit": floats(B, A, seed=1)}), {}),
     "lambda_return": lambda: ((), steps("reward", "next_value", "done", "end")),
