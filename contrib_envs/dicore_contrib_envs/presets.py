@@ -239,6 +239,25 @@ LUNARLANDER_PPO: dict[str, Any] = {
 }
 """PPO with normalised values on LunarLander."""
 
+BIPEDALWALKER_PPO: dict[str, Any] = {
+    "env": {"type": "bipedalwalker", "collector_env_num": 32, "evaluator_env_num": 10},
+    "policy": {
+        "type": "ppo",
+        "discount_factor": 0.999,
+        "model": {"obs_norm": True, "value_norm": True},
+        "learn": {
+            "batch_size": 64,
+            "epoch_per_collect": 10,
+            "learning_rate": 3e-4,
+            "entropy_weight": 0.0,
+            "clip_ratio": 0.18,
+        },
+        "collect": {"n_sample": 65_536, "gae_lambda": 0.95},
+        "eval": {"evaluator": {"eval_freq": 10_240}},
+    },
+}
+"""PPO on BipedalWalker with the settings of rl-zoo3, which trains for 5M env steps."""
+
 CARTPOLE_A2C: dict[str, Any] = {
     "env": {"type": "cartpole", "collector_env_num": 8, "evaluator_env_num": 10},
     "policy": {
