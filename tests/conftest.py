@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import psutil
 import pytest
 
@@ -28,6 +29,9 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell script
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+hypothesis.settings.register_profile("dicore", deadline=None)  # no test depends on the load
+hypothesis.settings.load_profile("dicore")
 
 _ROOT = Path(__file__).parents[1]
 _TOOLS = {"build", "dist", "htmlcov", "runs", "__pycache__"}

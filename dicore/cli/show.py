@@ -112,7 +112,11 @@ def _words(facts: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
 
 
 def options_of(
-    cls: Any, registry: Registry, prefix: str = "", path: str = ""
+    cls: Any,
+    registry: Registry,
+    prefix: str = "",
+    path: str = "",
+    required: Mapping[str, tuple[Any, str]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yields the options of a config class, including those of its sections.
 
@@ -121,18 +125,21 @@ def options_of(
         registry: Provides the default components of slots.
         prefix: Path of the component in a complete config, with a trailing dot.
         path: Path of this section in the component, with a trailing dot.
+        required: What the component requires of its options, by path; None: as `cls` says.
     """
-    from dicore.config.schema import ComponentConfig, fields_of
+    from dicore.config.schema import ComponentConfig, fields_of, required_by
 
+    required = required_by(cls) if required is None else required
     for field in fields_of(cls).values():
         name = path + field.name
         if "section" in field.metadata:
-            yield from options_of(field.metadata["section"], registry, prefix, f"{name}.")
+            yield from options_of(field.metadata["section"], registry, prefix, f"{name}.", required)
         elif not (field.name == "type" and issubclass(cls, ComponentConfig)):
-            yield {"path": prefix + name, "name": name, **_option(field, registry)}
+            facts = _option(field, registry, required.get(name))
+            yield {"path": prefix + name, "name": name, **facts}
 
 
-def _option(field: Any, registry: Registry) -> dict[str, Any]:
+def _option(field: Any, registry: Registry, only: tuple[Any, str] | None) -> dict[str, Any]:
     from dicore.config.convert import type_name
     from dicore.config.schema import REQUIRED
 
@@ -149,6 +156,7 @@ def _option(field: Any, registry: Registry) -> dict[str, Any]:
         choices = get_args(field.hint)
         text = " or ".join(dict.fromkeys(type(choice).__name__ for choice in choices))
     bounds = [f"{_SIGNS[sign]} {bound:g}" for sign, bound in facts.get("bounds", {}).items()]
+    bounds = [f"only {only[0]!r}"] if only else bounds
     if field.follows:
         bounds.append(f"follows {field.follows}")
     return {

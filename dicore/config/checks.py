@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace as changed
 from inspect import signature
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -13,7 +14,15 @@ from dicore.config.convert import Mismatch, convert
 from dicore.config.layers import Problems, is_place
 from dicore.config.paths import dotted, join, leaves, lookup, replace, sections
 from dicore.config.redact import hide_secrets
-from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fields_of, range_problem
+from dicore.config.schema import (
+    REQUIRED,
+    ComponentConfig,
+    Field,
+    Section,
+    fields_of,
+    range_problem,
+    required_by,
+)
 from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
@@ -226,10 +235,17 @@ def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
     for keys, field, value in leaves(cfg, start):  # errors may show values, also later ones
         hide_secrets(value, dotted(keys), field.metadata.get("secret"))
     for keys, section in sections(cfg, start):
-        check, path = getattr(section, "check", None), dotted(keys)
-        if check is None or problems.below(path):
+        path, check = dotted(keys), getattr(section, "check", None)
+        required = required_by(type(section))
+        if not (check or required) or problems.below(path):
             continue
         if any(value is REQUIRED for _, _, value in leaves(section)):
             continue
-        for below, message in check():
+        for below, message in chain(_unmet(section, required), check() if check else ()):
             problems.add(join(path, below) if below else path, message)
+
+
+def _unmet(section: Section, required: Mapping[str, tuple[Any, str]]) -> Iterator[tuple[str, str]]:
+    for path, (wanted, why) in required.items():
+        if lookup(section, path, wanted) != wanted:
+            yield path, f"{section.get('type') or 'this section'} {why}"

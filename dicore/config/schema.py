@@ -97,8 +97,26 @@ def option(  # noqa: PLR0913 - each names one fact of an option
     return attrs.field(default=default, metadata=metadata, validator=_in_range)
 
 
-def section(cls: type[Section], help: str = "") -> Any:  # noqa: A002 - as in `option`
-    """Declares a nested section whose options are those of `cls`."""
+def section(
+    cls: type[Section],
+    help: str = "",  # noqa: A002 - as in `option`
+    **defaults: Any,
+) -> Any:
+    """Declares a nested section whose options are those of `cls`, perhaps with other defaults.
+
+        other: OtherConfig = section(DQNOtherConfig, eps={"start": 0.0}, replay_buffer="advanced")
+
+    Args:
+        cls: The config class.
+        help: What the section is for, in one line.
+        **defaults: Defaults in place of those of `cls`: values of options, dicts for sections,
+            names or `{"type": name, **options}` for components. An `option(…)` or `component(…)`
+            replaces the help and the range as well.
+
+    Raises:
+        TypeError: `cls` has no option of such a name.
+    """
+    cls = with_defaults(cls, defaults) if defaults else cls
     return attrs.field(factory=cls, metadata={"help": help, "section": cls})
 
 
@@ -137,6 +155,49 @@ def components(kind: str, default: Sequence[Any] = (), help: str = "") -> Any:  
     """Declares a slot for a list of components of `kind`; see `component`."""
     metadata = {"help": help, "components": kind, "component_default": tuple(default)}
     return attrs.field(factory=tuple, metadata=metadata)
+
+
+def with_defaults(cls: type[Section], defaults: Mapping[str, Any]) -> type[Section]:
+    """Returns a config class like `cls` with other defaults; see `section`."""
+    given = {name: _facts(defaults[name]) for name in sorted(defaults)}
+    key = cls, repr(given)
+    if key not in _OVERRIDDEN:
+        body = {name: _redeclared(cls, name, value) for name, value in defaults.items()}
+        body["__annotations__"] = {name: fields_of(cls)[name].hint for name in defaults}
+        body["__reduce__"] = lambda self: (_remade, (cls, dict(defaults), dict(self)))
+        named = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+        made = type(cls.__name__, (cls,), {**named, **body})
+        _OVERRIDDEN[key] = frozen(kw_only=True)(made)
+    return _OVERRIDDEN[key]
+
+
+_OVERRIDDEN: dict[tuple[Any, str], type[Section]] = {}
+_Declared: Any = type(attrs.field())
+
+
+def _facts(value: Any) -> Any:
+    """Returns what tells a default from others."""
+    return (value._default, value.metadata) if isinstance(value, _Declared) else value  # noqa: SLF001 - attrs has no name for it
+
+
+def _redeclared(cls: type[Section], name: str, value: Any) -> Any:
+    """Returns the declaration of an option of `cls` with another default."""
+    if name not in fields_of(cls):
+        raise TypeError(f"{cls.__name__} has no option '{name}'")
+    if isinstance(value, _Declared):
+        return value
+    old = getattr(attrs.fields(cls), name)
+    facts = dict(old.metadata)
+    if "section" in facts:
+        return section(facts["section"], facts["help"], **value)
+    if facts.keys() & _STRUCTURE:
+        return attrs.field(default=old.default, metadata={**facts, "component_default": value})
+    value = attrs.Factory(partial(deepcopy, value)) if isinstance(value, list | dict) else value
+    return attrs.field(default=value, metadata=facts, validator=old.validator)
+
+
+def _remade(cls: type[Section], defaults: dict[str, Any], values: dict[str, Any]) -> Section:
+    return with_defaults(cls, defaults)(**values)
 
 
 def range_problem(value: Any, metadata: Mapping[str, Any]) -> str | None:
@@ -179,8 +240,10 @@ class Section:
     """A part of the compiled config: read-only, by attribute or by item.
 
     A config class may list in `one_of` which options exclude each other (exactly one of each group
-    has to be given), in `implies` the defaults below it that follow from a true option, and in
-    `formerly` the values of options that runs lack which are older than these options. It may offer
+    has to be given), in `implies` the defaults below it that follow from a true option, in
+    `requires` by path the only value that an option may have and why (`{"nstep": (1, "learns from
+    single steps; set it to 1")}`; None lifts what a base requires), and in `formerly` the values of
+    options that runs lack which are older than these options. It may offer
     `check(self)`, which yields `(path below it, what is wrong)` for values that do not fit
     together, and `mentions(self)`, which yields `(path below it, kind, name)` of components that
     its free-form options name, so that their packages are recorded.
@@ -188,6 +251,7 @@ class Section:
 
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
     implies: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    requires: ClassVar[Mapping[str, tuple[Any, str] | None]] = {}
     formerly: ClassVar[Mapping[str, Any]] = {}
 
     def __getitem__(self, key: str) -> Any:
@@ -296,6 +360,20 @@ def _read_fields(cls: Any) -> Mapping[str, Field]:
             default=_default_of(attribute),
         )
     return MappingProxyType(fields)
+
+
+def required_by(cls: type[Section]) -> Mapping[str, tuple[Any, str]]:
+    """Returns by path the only values that options may have, and why; see `Section`."""
+    hashable: Any = cls
+    return _read_required(hashable)
+
+
+@cache
+def _read_required(cls: Any) -> Mapping[str, tuple[Any, str]]:
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        found |= vars(base).get("requires", {})
+    return {path: rule for path, rule in found.items() if rule is not None}
 
 
 def label_of(cls: type) -> str:

@@ -1,5 +1,18 @@
 """Policies: one module or folder per algorithm; importing the options needs no torch."""
 
+from typing import Any
+
 from dicore_plugins.lazy import lazy
 
-__getattr__, __dir__ = lazy(__name__)
+_load, __dir__ = lazy(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _load(name)
+    except AttributeError:
+        if not name.endswith("Config"):
+            raise
+        from dicore_plugins.policies.former import former
+
+        return former(name)

@@ -1,7 +1,6 @@
 from dicore_plugins.lazy import builds as builds
 from dicore_plugins.policies.a2c.config import A2CCollectConfig as A2CCollectConfig
 from dicore_plugins.policies.a2c.config import A2CConfig as A2CConfig
-from dicore_plugins.policies.a2c.config import A2CLearnConfig as A2CLearnConfig
 from dicore_plugins.policies.a2c.policy import A2CPolicy as A2CPolicy
 from dicore_plugins.policies.acer.config import ACERConfig as ACERConfig
 from dicore_plugins.policies.acer.config import ACERLearnConfig as ACERLearnConfig
@@ -32,8 +31,6 @@ from dicore_plugins.policies.bc.policy import BCPolicy as BCPolicy
 from dicore_plugins.policies.bc.policy import CloningPolicy as CloningPolicy
 from dicore_plugins.policies.bco.config import BCOCollectConfig as BCOCollectConfig
 from dicore_plugins.policies.bco.config import BCOConfig as BCOConfig
-from dicore_plugins.policies.bco.config import BCOLearnConfig as BCOLearnConfig
-from dicore_plugins.policies.bco.config import BCOOtherConfig as BCOOtherConfig
 from dicore_plugins.policies.bco.policy import BCOPolicy as BCOPolicy
 from dicore_plugins.policies.bcq.config import BCQConfig as BCQConfig
 from dicore_plugins.policies.bcq.config import BCQLearnConfig as BCQLearnConfig
@@ -69,7 +66,6 @@ from dicore_plugins.policies.crossq.config import CrossQConfig as CrossQConfig
 from dicore_plugins.policies.crossq.config import CrossQLearnConfig as CrossQLearnConfig
 from dicore_plugins.policies.crossq.policy import CrossQPolicy as CrossQPolicy
 from dicore_plugins.policies.d4pg.config import D4PGConfig as D4PGConfig
-from dicore_plugins.policies.d4pg.config import D4PGOtherConfig as D4PGOtherConfig
 from dicore_plugins.policies.d4pg.policy import D4PGPolicy as D4PGPolicy
 from dicore_plugins.policies.demonstrations.config import (
     DemonstrationsConfig as DemonstrationsConfig,
@@ -78,13 +74,9 @@ from dicore_plugins.policies.demonstrations.config import two_buffers as two_buf
 from dicore_plugins.policies.demonstrations.policy import FromDemonstrations as FromDemonstrations
 from dicore_plugins.policies.demonstrations.policy import as_demonstrations as as_demonstrations
 from dicore_plugins.policies.discrete_sac.config import DiscreteSACConfig as DiscreteSACConfig
-from dicore_plugins.policies.discrete_sac.config import (
-    DiscreteSACLearnConfig as DiscreteSACLearnConfig,
-)
 from dicore_plugins.policies.discrete_sac.policy import DiscreteSACPolicy as DiscreteSACPolicy
 from dicore_plugins.policies.dqfd.config import DQfDConfig as DQfDConfig
 from dicore_plugins.policies.dqfd.config import DQfDLearnConfig as DQfDLearnConfig
-from dicore_plugins.policies.dqfd.config import DQfDOtherConfig as DQfDOtherConfig
 from dicore_plugins.policies.dqfd.policy import DQfDPolicy as DQfDPolicy
 from dicore_plugins.policies.dqn.config import DQNCollectConfig as DQNCollectConfig
 from dicore_plugins.policies.dqn.config import DQNConfig as DQNConfig
@@ -97,7 +89,6 @@ from dicore_plugins.policies.dqn.policy import DQNPolicy as DQNPolicy
 from dicore_plugins.policies.dqn.policy import q_values as q_values
 from dicore_plugins.policies.dqn.variants import DDQNConfig as DDQNConfig
 from dicore_plugins.policies.dqn.variants import DuelingConfig as DuelingConfig
-from dicore_plugins.policies.dt.config import DTCollectConfig as DTCollectConfig
 from dicore_plugins.policies.dt.config import DTConfig as DTConfig
 from dicore_plugins.policies.dt.config import DTEvalConfig as DTEvalConfig
 from dicore_plugins.policies.dt.config import DTLearnConfig as DTLearnConfig
@@ -115,10 +106,8 @@ from dicore_plugins.policies.fqf.policy import FQFPolicy as FQFPolicy
 from dicore_plugins.policies.ibc.config import IBCConfig as IBCConfig
 from dicore_plugins.policies.ibc.config import IBCLearnConfig as IBCLearnConfig
 from dicore_plugins.policies.ibc.policy import IBCPolicy as IBCPolicy
-from dicore_plugins.policies.impala.config import IMPALACollectConfig as IMPALACollectConfig
 from dicore_plugins.policies.impala.config import IMPALAConfig as IMPALAConfig
 from dicore_plugins.policies.impala.config import IMPALALearnConfig as IMPALALearnConfig
-from dicore_plugins.policies.impala.config import IMPALAOtherConfig as IMPALAOtherConfig
 from dicore_plugins.policies.impala.policy import IMPALAPolicy as IMPALAPolicy
 from dicore_plugins.policies.iql.config import IQLConfig as IQLConfig
 from dicore_plugins.policies.iql.config import IQLLearnConfig as IQLLearnConfig
@@ -127,7 +116,6 @@ from dicore_plugins.policies.iqn.config import IQNConfig as IQNConfig
 from dicore_plugins.policies.iqn.config import IQNLearnConfig as IQNLearnConfig
 from dicore_plugins.policies.iqn.policy import IQNPolicy as IQNPolicy
 from dicore_plugins.policies.mbpo.config import MBPOConfig as MBPOConfig
-from dicore_plugins.policies.mbpo.config import MBPOLearnConfig as MBPOLearnConfig
 from dicore_plugins.policies.mbpo.config import MBPOOtherConfig as MBPOOtherConfig
 from dicore_plugins.policies.mdqn.config import MDQNConfig as MDQNConfig
 from dicore_plugins.policies.mdqn.config import MDQNLearnConfig as MDQNLearnConfig
@@ -138,7 +126,6 @@ from dicore_plugins.policies.pdqn.config import HybridQConfig as HybridQConfig
 from dicore_plugins.policies.pdqn.config import HybridQLearnConfig as HybridQLearnConfig
 from dicore_plugins.policies.pdqn.config import PDQNConfig as PDQNConfig
 from dicore_plugins.policies.pdqn.config import PDQNLearnConfig as PDQNLearnConfig
-from dicore_plugins.policies.pdqn.config import PDQNOtherConfig as PDQNOtherConfig
 from dicore_plugins.policies.pdqn.policy import PDQNPolicy as PDQNPolicy
 from dicore_plugins.policies.pg.config import PGCollectConfig as PGCollectConfig
 from dicore_plugins.policies.pg.config import PGConfig as PGConfig
@@ -153,21 +140,10 @@ from dicore_plugins.policies.ppo.config import PPOConfig as PPOConfig
 from dicore_plugins.policies.ppo.config import PPOLearnConfig as PPOLearnConfig
 from dicore_plugins.policies.ppo.policy import ClippedPolicy as ClippedPolicy
 from dicore_plugins.policies.ppo.policy import PPOPolicy as PPOPolicy
-from dicore_plugins.policies.ppo_offpolicy.config import (
-    PPOOffPolicyCollectConfig as PPOOffPolicyCollectConfig,
-)
 from dicore_plugins.policies.ppo_offpolicy.config import PPOOffPolicyConfig as PPOOffPolicyConfig
-from dicore_plugins.policies.ppo_offpolicy.config import (
-    PPOOffPolicyLearnConfig as PPOOffPolicyLearnConfig,
-)
-from dicore_plugins.policies.ppo_offpolicy.config import (
-    PPOOffPolicyOtherConfig as PPOOffPolicyOtherConfig,
-)
 from dicore_plugins.policies.ppo_offpolicy.policy import PPOOffPolicy as PPOOffPolicy
-from dicore_plugins.policies.pqn.config import PQNCollectConfig as PQNCollectConfig
 from dicore_plugins.policies.pqn.config import PQNConfig as PQNConfig
 from dicore_plugins.policies.pqn.config import PQNLearnConfig as PQNLearnConfig
-from dicore_plugins.policies.pqn.config import PQNOtherConfig as PQNOtherConfig
 from dicore_plugins.policies.pqn.policy import PQNPolicy as PQNPolicy
 from dicore_plugins.policies.qrdqn.config import QRDQNConfig as QRDQNConfig
 from dicore_plugins.policies.qrdqn.config import QRDQNLearnConfig as QRDQNLearnConfig
@@ -175,15 +151,11 @@ from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy as QRDQNPolicy
 from dicore_plugins.policies.r2d2.config import R2D2CollectConfig as R2D2CollectConfig
 from dicore_plugins.policies.r2d2.config import R2D2Config as R2D2Config
 from dicore_plugins.policies.r2d2.config import R2D2LearnConfig as R2D2LearnConfig
-from dicore_plugins.policies.r2d2.config import R2D2OtherConfig as R2D2OtherConfig
 from dicore_plugins.policies.r2d2.policy import R2D2Policy as R2D2Policy
 from dicore_plugins.policies.r2d3.config import R2D3Config as R2D3Config
 from dicore_plugins.policies.r2d3.config import R2D3LearnConfig as R2D3LearnConfig
-from dicore_plugins.policies.r2d3.config import R2D3OtherConfig as R2D3OtherConfig
 from dicore_plugins.policies.r2d3.policy import R2D3Policy as R2D3Policy
 from dicore_plugins.policies.rainbow.config import RainbowConfig as RainbowConfig
-from dicore_plugins.policies.rainbow.config import RainbowEpsConfig as RainbowEpsConfig
-from dicore_plugins.policies.rainbow.config import RainbowOtherConfig as RainbowOtherConfig
 from dicore_plugins.policies.random import FixedConfig as FixedConfig
 from dicore_plugins.policies.random import FixedPolicy as FixedPolicy
 from dicore_plugins.policies.random import RandomCollectConfig as RandomCollectConfig
@@ -198,22 +170,16 @@ from dicore_plugins.policies.sac.config import SACConfig as SACConfig
 from dicore_plugins.policies.sac.config import SACLearnConfig as SACLearnConfig
 from dicore_plugins.policies.sac.policy import SACPolicy as SACPolicy
 from dicore_plugins.policies.sqil.config import SQILConfig as SQILConfig
-from dicore_plugins.policies.sqil.config import SQILLearnConfig as SQILLearnConfig
-from dicore_plugins.policies.sqil.config import SQILOtherConfig as SQILOtherConfig
 from dicore_plugins.policies.sqil.config import SQILSACConfig as SQILSACConfig
-from dicore_plugins.policies.sqil.config import SQILSACOtherConfig as SQILSACOtherConfig
 from dicore_plugins.policies.sqil.policy import SQILPolicy as SQILPolicy
 from dicore_plugins.policies.sqil.policy import SQILSACPolicy as SQILSACPolicy
 from dicore_plugins.policies.sql.config import SQLConfig as SQLConfig
 from dicore_plugins.policies.sql.config import SQLLearnConfig as SQLLearnConfig
 from dicore_plugins.policies.sql.policy import SQLPolicy as SQLPolicy
 from dicore_plugins.policies.sqn.config import SQNConfig as SQNConfig
-from dicore_plugins.policies.sqn.config import SQNEpsConfig as SQNEpsConfig
 from dicore_plugins.policies.sqn.config import SQNLearnConfig as SQNLearnConfig
-from dicore_plugins.policies.sqn.config import SQNOtherConfig as SQNOtherConfig
 from dicore_plugins.policies.sqn.policy import SQNPolicy as SQNPolicy
 from dicore_plugins.policies.td3.config import DDPGConfig as DDPGConfig
-from dicore_plugins.policies.td3.config import DDPGLearnConfig as DDPGLearnConfig
 from dicore_plugins.policies.td3.config import TD3CollectConfig as TD3CollectConfig
 from dicore_plugins.policies.td3.config import TD3Config as TD3Config
 from dicore_plugins.policies.td3.config import TD3LearnConfig as TD3LearnConfig

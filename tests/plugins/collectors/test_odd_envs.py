@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -141,7 +142,8 @@ SCRIPTS = st.tuples(
 def ends(steps: list[list[str]], resets: list[str], way: str, name: str, kind: Any) -> None:
     ENDLESS.clear()
     options = {"restart_budget": 20, "retry_waiting_time": 0}
-    makers = [lambda each=each: OddEnv(each, resets) for each in steps]
+    limit = 400 if way.startswith("task") else LIMIT  # a task has no budget of steps
+    makers = [lambda each=each: TimeLimit(OddEnv(each, resets), limit) for each in steps]
     with (
         kind(makers, options) as manager,
         kind(makers, options) as other,
@@ -149,6 +151,15 @@ def ends(steps: list[list[str]], resets: list[str], way: str, name: str, kind: A
     ):
         play(way, name, manager, other)
     assert not ENDLESS
+
+
+def test_waiting_for_an_episode_that_never_ends_is_told(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dicore_plugins.collectors.sample.collector._LONG", 100)
+    with BaseEnvManager([lambda: OddEnv(["goes on"], ["begins"])]) as manager:
+        assert play("episode", "pg", manager) == 0
+    assert "no episode has ended in 100 steps, and PGPolicy waits for one" in caplog.text
 
 
 @settings(max_examples=15, deadline=None)

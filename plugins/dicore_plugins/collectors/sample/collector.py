@@ -24,6 +24,7 @@ from dicore_plugins.collectors.base import (
     add_place,
     check_lockstep,
     chosen_actions,
+    mode_name,
 )
 from dicore_plugins.collectors.block import Block, from_plain, obs_changed, plain_state
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from dicore_plugins.collectors.sample.each import PerEnvSteps
 
 _LOG = logging.getLogger("dicore.collector")
+_LONG = 50_000
+"""Steps without the end of an episode after which a call that waits for one says so."""
 
 
 class _Call(NamedTuple):
@@ -303,10 +306,19 @@ class SampleCollector(SerialCollector):
     def _fill_episode(self, call: _Call, wanted: npt.NDArray[np.bool_] | None = None) -> bool:
         """Steps environments until an episode ends; of the `wanted` environments, if given."""
         ended: list[int] = []
+        steps = 0
         while not ended:
             if call.stop is not None and call.stop():
                 return False
             ended = self._step_each(call, wanted)
+            steps += 1
+            if steps == _LONG:
+                _LOG.warning(
+                    "no episode has ended in %d steps, and %s waits for one: it learns from whole"
+                    " episodes; limit them with env.env_wrapper=[{type: time_limit,"
+                    " max_episode_steps: …}], or check that the env sets terminated",
+                    steps, mode_name(self._policy),
+                )  # fmt: skip
         for env in ended:
             rows = int(self._block.rows[env])
             fits = isinstance(self._sample_len, str) or rows >= self._sample_len

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,7 @@ class EnvTransportContract(Suite):
 
     def test_leaves_no_descriptors(self) -> None:
         """`close` closes its files; memory in use remains readable."""
+        gc.collect()  # files of others that are no longer in use
         before = _descriptors()
         transport, copy = self._pair(OBSERVATIONS["image"], spaces.Discrete(2))
         wrote = copy.write(0, 0, np.full((4, 84, 84), 7, np.uint8), 1.0, 0)
@@ -136,7 +138,7 @@ class EnvTransportContract(Suite):
         if obs is not None:
             expect(int(obs[0].sum()) == 7 * 4 * 84 * 84, "an observation in use was overwritten")
         del obs
-        expect(_descriptors() == before, f"{_descriptors() - before} descriptors are left open")
+        expect(_descriptors() <= before, f"{_descriptors() - before} descriptors are left open")
 
     def _pair(
         self, observation: Any, action: Tree, reward: tuple[int, ...] = ()

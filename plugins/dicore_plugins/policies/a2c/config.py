@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import (
     ActorCriticCollectConfig,
     ActorCriticLearnConfig,
     ActorCriticPolicyConfig,
 )
-
-
-@frozen(kw_only=True)
-class A2CLearnConfig(ActorCriticLearnConfig):
-    """Options of learning."""
-
-    learning_rate: float = option(
-        7e-4, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
-    )
-    optimizer: Any = component(
-        "optimizer",
-        default={"type": "rmsprop", "eps": 1e-5},
-        help="updates the parameters from their gradients",
-    )
+from dicore_plugins.policies.required import SAMPLES, Required
 
 
 @frozen(kw_only=True)
@@ -44,15 +30,12 @@ class A2CCollectConfig(ActorCriticCollectConfig):
 class A2CConfig(ActorCriticPolicyConfig):
     """A2C: one update per collect, for discrete and continuous actions (Mnih et al. 2016)."""
 
-    learn: A2CLearnConfig = section(A2CLearnConfig)
+    learn: ActorCriticLearnConfig = section(
+        ActorCriticLearnConfig, learning_rate=7e-4, optimizer={"type": "rmsprop", "eps": 1e-5}
+    )
     collect: A2CCollectConfig = section(A2CCollectConfig)
 
+    requires: ClassVar[Required] = SAMPLES
     recurrent: ClassVar[bool] = True
 
     build = builds("dicore_plugins.policies.a2c.policy:A2CPolicy")
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        yield from ActorCriticPolicyConfig.check(self)
-        if self.collect.n_episode is not None:
-            yield "collect.n_episode", "a2c collects samples; use collect.n_sample"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
@@ -11,6 +10,7 @@ from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import ActorCriticLearnConfig
 from dicore_plugins.policies.impala.config import IMPALAConfig
+from dicore_plugins.policies.required import Required
 
 
 @frozen(kw_only=True)
@@ -42,6 +42,9 @@ class ACERConfig(IMPALAConfig):
     """ACER: actor-critic with replay, Retrace and a trust region (Wang et al. 2017)."""
 
     reduces: ClassVar[bool] = False
+    requires: ClassVar[Required] = {
+        "learn.adv_norm": (False, "bounds its gradient by learn.trust_region; set it to False")
+    }
 
     model: Any = component("model", default="acer", help="network of actions and Q values")
     learn: ACERLearnConfig = section(ACERLearnConfig)  # type: ignore[assignment] # replaces the base's options
@@ -64,12 +67,3 @@ class ACERConfig(IMPALAConfig):
                 hint=hint_for(spec.action),
             )
         return found
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        yield from IMPALAConfig.check(self)
-        if self.learn.adv_norm:
-            yield (
-                "learn.adv_norm",
-                "acer bounds its gradient by learn.trust_region; set it to False",
-            )

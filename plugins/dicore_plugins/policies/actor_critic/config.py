@@ -13,6 +13,7 @@ from dicore_plugins.optimizers.config import (
     compile_option,
     optimizer_problems,
 )
+from dicore_plugins.policies.required import NO_REPLAY, ONE_PROCESS, Required
 
 
 @frozen(kw_only=True)
@@ -79,6 +80,12 @@ class ActorCriticPolicyConfig(PolicyConfig):
         "action_dims",
     )
 
+    requires: ClassVar[Required] = {
+        "nstep": (1, "uses longer returns; set it to 1"),
+        "priority": (False, "draws no samples by priority; set it to False"),
+        **NO_REPLAY,
+        **ONE_PROCESS,
+    }
     recurrent: ClassVar[bool] = False
     """Whether the network may be recurrent (`model.rnn`)."""
     reduces: ClassVar[bool] = True
@@ -154,8 +161,6 @@ class ActorCriticPolicyConfig(PolicyConfig):
                 "collect.collector.get_train_sample",
                 f"{name} learns from advantages, which are made with the samples; set it to True",
             )
-        if not self.on_policy:
-            yield "on_policy", f"{name} trains on samples of the current policy; set it to True"
 
     def common_problems(self) -> Iterator[tuple[str, str]]:
         """Yields what no actor-critic algorithm supports."""
@@ -169,20 +174,10 @@ class ActorCriticPolicyConfig(PolicyConfig):
                 yield f"learn.{path}", f"{what} not trained so; leave it out"
         if not self.recurrent and self.model is not None and self.model.get("rnn") is not None:
             yield "model.rnn", f"{name} keeps no recurrent state; set it to None"
-        if self.nstep != 1:
-            yield "nstep", f"{name} uses longer returns; set it to 1"
-        if self.priority:
-            yield "priority", f"{name} draws no samples by priority; set it to False"
-        if self.multi_gpu:
-            told = "set it to False; several learners: -m parallel pipeline.system.learner_num=2"
-            yield "multi_gpu", f"{name} learns in one process; {told}"
 
     def replay_problems(self, unit: str) -> Iterator[tuple[str, str]]:
         """Yields what an algorithm does not support that replays `unit` ("steps", …)."""
-        name = self.type or "this policy"
         yield from self.common_problems()
-        if self.on_policy:
-            yield "on_policy", f"{name} learns from a replay buffer; set it to False"
         if self.learn.batch_size is None:
             yield "learn.batch_size", f"missing; set the number of {unit} drawn for an update"
 

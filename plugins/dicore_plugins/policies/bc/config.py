@@ -9,6 +9,7 @@ from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import LearnConfig
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
+from dicore_plugins.policies.required import SINGLE_STEPS, Required
 
 
 @frozen(kw_only=True)
@@ -50,6 +51,12 @@ class BCLearnConfig(CloningLearnConfig):
 class CloningConfig(ActorCriticPolicyConfig):
     """Options of policies that learn the actions of demonstrations."""
 
+    requires: ClassVar[Required] = {
+        "on_policy": (False, "learns from demonstrations; set it to False"),
+        "learn.ignore_done": (False, "learns without values; leave it out"),
+        **SINGLE_STEPS,
+    }
+
     on_policy: bool = option(False, "False: learns from demonstrations")
     model: Any = component("model", default="vac", help="network of actions; values are not used")
 
@@ -57,14 +64,8 @@ class CloningConfig(ActorCriticPolicyConfig):
         """Yields the options that contradict each other."""
         name, criterion = self.type or "this policy", self.learn.get("criterion", "log_prob")
         yield from self.common_problems()
-        if self.on_policy:
-            yield "on_policy", f"{name} learns from demonstrations; set it to False"
-        if self.collect.unroll_len != 1:
-            yield "collect.unroll_len", f"{name} learns from single steps; set it to 1"
         if self.discount_factor != type(self)().discount_factor:
             yield "discount_factor", f"{name} learns without rewards; leave it out"
-        if self.learn.ignore_done:
-            yield "learn.ignore_done", f"{name} learns without values; leave it out"
         bound = self.model is not None and self.model.get("continuous") is not None
         if criterion != "log_prob" and bound and not self.model.get("continuous"):
             yield "learn.criterion", f"{criterion} is for continuous actions; set log_prob"

@@ -15,14 +15,6 @@ _BUFFERS = two_buffers(0.5, replay_buffer_size=20_000)
 
 
 @frozen(kw_only=True)
-class BCOLearnConfig(CloningLearnConfig):
-    """Options of learning."""
-
-    batch_size: int = option(128, "samples per gradient update, shown and own ones", ge=1)
-    update_per_collect: int | None = option(16, "gradient updates after each collect", ge=1)
-
-
-@frozen(kw_only=True)
 class BCOCollectConfig(ActorCriticCollectConfig):
     """Options of collecting."""
 
@@ -35,23 +27,18 @@ class BCOCollectConfig(ActorCriticCollectConfig):
 
 
 @frozen(kw_only=True)
-class BCOOtherConfig(OtherConfig):
-    """Options of replay."""
-
-    replay_buffer: Any = component(
-        "buffer", default=_BUFFERS, help="buffers of own steps and of demonstrations", named=True
-    )
-
-
-@frozen(kw_only=True)
 class BCOConfig(DemonstrationsConfig, CloningConfig):
     """Behavioural cloning from observations alone, by an inverse model (Torabi et al. 2018)."""
 
     rewarded: ClassVar[bool] = False
 
     model: Any = component("model", default="bco", help="network of actions, and inverse model")
-    learn: BCOLearnConfig = section(BCOLearnConfig)  # type: ignore[assignment] # replaces the base's options
+    learn: CloningLearnConfig = section(  # type: ignore[assignment] # replaces the base's options
+        CloningLearnConfig,
+        batch_size=option(128, "samples per gradient update, shown and own ones", ge=1),
+        update_per_collect=16,
+    )
     collect: BCOCollectConfig = section(BCOCollectConfig)
-    other: BCOOtherConfig = section(BCOOtherConfig)
+    other: OtherConfig = section(OtherConfig, replay_buffer=_BUFFERS)
 
     build = builds("dicore_plugins.policies.bco.policy:BCOPolicy")

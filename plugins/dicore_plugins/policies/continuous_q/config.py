@@ -15,6 +15,7 @@ from dicore_plugins.optimizers.config import (
     optimizer_problems,
 )
 from dicore_plugins.policies.dqn.config import replay_problems
+from dicore_plugins.policies.required import IN_REPLAY, ONE_PROCESS, SAMPLES, SINGLE_STEPS, Required
 
 
 @frozen(kw_only=True)
@@ -65,6 +66,7 @@ class ActorQPolicyConfig(PolicyConfig):
     implies: ClassVar[Mapping[str, Any]] = {
         "priority": {"other": {"replay_buffer": {"type": "advanced"}}}
     }
+    requires: ClassVar[Required] = {**IN_REPLAY, **ONE_PROCESS, **SAMPLES, **SINGLE_STEPS}
 
     on_policy: bool = option(False, "False: trains from a replay buffer")
     discount_factor: float = option(
@@ -97,12 +99,9 @@ class ActorQPolicyConfig(PolicyConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
-        name, learn = self.type or "this policy", self.learn
-        for path, problem in optimizer_problems(learn):
+        for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
-        if self.collect.unroll_len != 1:
-            yield "collect.unroll_len", f"{name} learns from single steps; set it to 1"
-        yield from replay_problems(self, name)
+        yield from replay_problems(self)
 
 
 @frozen(kw_only=True)

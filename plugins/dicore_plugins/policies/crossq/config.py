@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.lazy import builds
+from dicore_plugins.policies.required import Required
 from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
 
 
@@ -31,13 +31,11 @@ class CrossQLearnConfig(SACLearnConfig):
 class CrossQConfig(SACConfig):
     """SAC with batch-renormalised critics and without target networks (Bhatt et al. 2024)."""
 
+    requires: ClassVar[Required] = {
+        "learn.target_theta": (0.005, "has no target network; remove it")
+    }
+
     model: Any = component("model", default="crossq", help="actor and Q networks")
     learn: CrossQLearnConfig = section(CrossQLearnConfig)
 
     build = builds("dicore_plugins.policies.crossq.policy:CrossQPolicy")
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other or have no effect."""
-        yield from super().check()
-        if self.learn.target_theta != CrossQLearnConfig().target_theta:
-            yield "learn.target_theta", "crossq has no target network; remove it"

@@ -11,15 +11,6 @@ from dicore_plugins.policies.td3.config import DDPGConfig
 
 
 @frozen(kw_only=True)
-class D4PGOtherConfig(OtherConfig):
-    """Options of replay."""
-
-    replay_buffer: Any = component(
-        "buffer", default="advanced", help="replay buffer that samples by priority"
-    )
-
-
-@frozen(kw_only=True)
 class D4PGConfig(DDPGConfig):
     """DDPG with the distribution of n-step returns and prioritized replay (Barth-Maron 2018)."""
 
@@ -29,6 +20,6 @@ class D4PGConfig(DDPGConfig):
         3, "n of n-step returns; raise for delayed rewards (more variance)", ge=1, unit="env steps"
     )
     model: Any = component("model", default="d4pg", help="actor and networks of distributions")
-    other: D4PGOtherConfig = section(D4PGOtherConfig)
+    other: OtherConfig = section(OtherConfig, replay_buffer="advanced")
 
     build = builds("dicore_plugins.policies.d4pg.policy:D4PGPolicy")

@@ -14,17 +14,6 @@ from dicore_plugins.policies.sac.config import SACLearnConfig
 
 
 @frozen(kw_only=True)
-class DiscreteSACLearnConfig(SACLearnConfig):
-    """Options of learning."""
-
-    target_entropy: float | None = option(
-        None,
-        "entropy that the learned temperature keeps; lower it for a greedier policy; None: 0.98 of"
-        " that of uniform actions (of those that a mask allows)",
-    )
-
-
-@frozen(kw_only=True)
 class DiscreteSACConfig(ActorQPolicyConfig):
     """SAC for discrete actions, with exact expectations over actions (Christodoulou 2019)."""
 
@@ -32,7 +21,14 @@ class DiscreteSACConfig(ActorQPolicyConfig):
 
     model: Any = component("model", default="discrete_sac", help="actor and Q networks")
     action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
-    learn: DiscreteSACLearnConfig = section(DiscreteSACLearnConfig)
+    learn: SACLearnConfig = section(
+        SACLearnConfig,
+        target_entropy=option(
+            None,
+            "entropy that the learned temperature keeps; lower it for a greedier policy; None: 0.98"
+            " of that of uniform actions (of those that a mask allows)",
+        ),
+    )
 
     build = builds("dicore_plugins.policies.discrete_sac.policy:DiscreteSACPolicy")
 

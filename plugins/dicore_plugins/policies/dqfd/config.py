@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
 from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig, DQNOtherConfig
@@ -33,15 +33,6 @@ class DQfDLearnConfig(DQNLearnConfig):
 
 
 @frozen(kw_only=True)
-class DQfDOtherConfig(DQNOtherConfig):
-    """Options of exploration and replay."""
-
-    replay_buffer: Any = component(
-        "buffer", default=_BUFFERS, help="buffers of own steps and of demonstrations", named=True
-    )
-
-
-@frozen(kw_only=True)
 class DQfDConfig(DemonstrationsConfig, DQNConfig):
     """DQN that first learns from demonstrations, with a large margin (Hester et al. 2018)."""
 
@@ -57,6 +48,6 @@ class DQfDConfig(DemonstrationsConfig, DQNConfig):
         10, "n of n-step returns; raise for delayed rewards (more variance)", ge=1, unit="env steps"
     )
     learn: DQfDLearnConfig = section(DQfDLearnConfig)
-    other: DQfDOtherConfig = section(DQfDOtherConfig)
+    other: DQNOtherConfig = section(DQNOtherConfig, replay_buffer=_BUFFERS)
 
     build = builds("dicore_plugins.policies.dqfd.policy:DQfDPolicy")

@@ -14,6 +14,13 @@ from dicore_plugins.optimizers.config import (
     compile_option,
     optimizer_problems,
 )
+from dicore_plugins.policies.required import (
+    IN_REPLAY,
+    ONE_PROCESS,
+    SAMPLES,
+    SINGLE_STEPS,
+    Required,
+)
 
 
 @frozen(kw_only=True)
@@ -107,6 +114,13 @@ class DQNCollectConfig(CollectConfig):
     )
 
 
+NO_EPS = {
+    "start": 0.0,
+    "end": option(0.0, "final epsilon; noise or a temperature explores", ge=0, le=1),
+}
+"""Epsilon of policies that explore without it."""
+
+
 @frozen(kw_only=True)
 class DQNOtherConfig(OtherConfig):
     """Options of exploration and replay."""
@@ -122,6 +136,7 @@ class DQNConfig(PolicyConfig):
     implies: ClassVar[Mapping[str, Any]] = {
         "priority": {"other": {"replay_buffer": {"type": "advanced"}}}
     }
+    requires: ClassVar[Required] = {**IN_REPLAY, **ONE_PROCESS, **SAMPLES, **SINGLE_STEPS}
 
     reduces: ClassVar[bool] = True
     """Whether updates obey `learn.compile` and `learn.autocast`."""
@@ -157,8 +172,6 @@ class DQNConfig(PolicyConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         yield from self.common_problems()
-        if self.collect.unroll_len != 1:
-            yield "collect.unroll_len", f"{self._name} learns from single steps; set it to 1"
         if self.model is not None and self.model.get("rnn") is not None:
             yield "model", f"{self._name} keeps no recurrent state; choose policy r2d2"
 
@@ -176,21 +189,14 @@ class DQNConfig(PolicyConfig):
         for path in ("compile", "autocast"):
             if learn.get(path) and not self.reduces:
                 yield f"learn.{path}", f"{name} learns sequences without it; leave it out"
-        yield from replay_problems(self, name)
+        yield from replay_problems(self)
 
 
-def replay_problems(cfg: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yields what no policy `name` that learns from a replay buffer supports."""
+def replay_problems(cfg: Any) -> Iterator[tuple[str, str]]:
+    """Yields what no policy that learns from a replay buffer supports."""
     size = getattr(cfg.other.replay_buffer, "replay_buffer_size", None)
     if size is not None and cfg.learn.batch_size > size:
         yield (
             "learn.batch_size",
             f"must be <= {size}, the capacity of other.replay_buffer, got {cfg.learn.batch_size}",
         )
-    if cfg.on_policy:
-        yield "on_policy", f"{name} learns from a replay buffer; set it to False"
-    if cfg.multi_gpu:
-        told = "set it to False; several learners: -m parallel pipeline.system.learner_num=2"
-        yield "multi_gpu", f"{name} learns in one process; {told}"
-    if cfg.collect.n_episode is not None:
-        yield "collect.n_episode", f"{name} collects samples; use collect.n_sample"

@@ -15,6 +15,7 @@ from dicore_plugins.optimizers.config import (
     compile_option,
     optimizer_problems,
 )
+from dicore_plugins.policies.required import Required
 
 
 @frozen(kw_only=True)
@@ -33,20 +34,6 @@ class DTLearnConfig(LearnConfig):
     )
     compile: bool = compile_option()
     autocast: Literal["bfloat16"] | None = autocast_option()
-
-
-@frozen(kw_only=True)
-class DTCollectConfig(CollectConfig):
-    """Options of acting and of sequences."""
-
-    n_sample: int | None = option(None, "training samples per collect", ge=1)
-    n_episode: int | None = option(1, "complete episodes per collect", ge=1)
-    unroll_len: int = option(
-        20,
-        "steps of a sequence: what attention sees; set pipeline.dataset.unroll_len to the same",
-        ge=2,
-        unit="env steps",
-    )
 
 
 @frozen(kw_only=True)
@@ -70,6 +57,10 @@ class DTConfig(PolicyConfig):
         *("model.continuous", "action_start", "action_low", "action_high", "action_dims"),
     )
 
+    requires: ClassVar[Required] = {
+        "nstep": (1, "learns from recorded actions, not from returns; expected 1")
+    }
+
     on_policy: bool = option(False, "False: it trains from a dataset")
     model: Any = component("model", default="dt", help="the transformer")
     action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
@@ -83,7 +74,17 @@ class DTConfig(PolicyConfig):
         None, "shape of a continuous action; None: a vector; read from the env"
     )
     learn: DTLearnConfig = section(DTLearnConfig)
-    collect: DTCollectConfig = section(DTCollectConfig)
+    collect: CollectConfig = section(
+        CollectConfig,
+        n_sample=None,
+        n_episode=1,
+        unroll_len=option(
+            20,
+            "steps of a sequence: what attention sees; set pipeline.dataset.unroll_len to the same",
+            ge=2,
+            unit="env steps",
+        ),
+    )
     eval: DTEvalConfig = section(DTEvalConfig)
 
     build = builds("dicore_plugins.policies.dt.policy:DTPolicy")
@@ -124,5 +125,3 @@ class DTConfig(PolicyConfig):
         """Yields the options that contradict each other."""
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
-        if self.nstep != 1:
-            yield "nstep", "its targets are recorded actions, not returns; expected 1"

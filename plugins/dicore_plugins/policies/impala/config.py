@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option, section
 from dicore.config.sections import OtherConfig
@@ -14,6 +14,7 @@ from dicore_plugins.policies.actor_critic.config import (
     ActorCriticPolicyConfig,
     recent_replay,
 )
+from dicore_plugins.policies.required import IN_REPLAY, PIECES, Required
 
 
 @frozen(kw_only=True)
@@ -40,43 +41,29 @@ class IMPALALearnConfig(ActorCriticLearnConfig):
 
 
 @frozen(kw_only=True)
-class IMPALACollectConfig(ActorCriticCollectConfig):
-    """Options of collecting."""
-
-    n_sample: int | None = option(
-        16, "sequences per collect; use a multiple of env.collector_env_num", ge=1
-    )
-    unroll_len: int = option(8, "steps of a sequence", ge=1, unit="env steps")
-
-
-@frozen(kw_only=True)
-class IMPALAOtherConfig(OtherConfig):
-    """Options of replay."""
-
-    replay_buffer: Any = recent_replay(64, "sequences", "keeps them fresh")
-
-
-@frozen(kw_only=True)
 class IMPALAConfig(ActorCriticPolicyConfig):
     """IMPALA: actor-critic from replayed sequences, corrected by V-trace (Espeholt et al. 2018)."""
 
+    requires: ClassVar[Required] = {
+        "collect.n_episode": (None, "collects sequences; use collect.n_sample"),
+        "model.value_norm": (False, "learns values in units of the reward; set it to False"),
+        **IN_REPLAY,
+        **PIECES,
+    }
+
     on_policy: bool = option(False, "False: trains from a replay buffer of recent sequences")
     learn: IMPALALearnConfig = section(IMPALALearnConfig)
-    collect: IMPALACollectConfig = section(IMPALACollectConfig)
-    other: IMPALAOtherConfig = section(IMPALAOtherConfig)
+    collect: ActorCriticCollectConfig = section(
+        ActorCriticCollectConfig,
+        n_sample=option(16, "sequences per collect; use a multiple of env.collector_env_num", ge=1),
+        unroll_len=option(8, "steps of a sequence", ge=1, unit="env steps"),
+    )
+    other: OtherConfig = section(
+        OtherConfig, replay_buffer=recent_replay(64, "sequences", "keeps them fresh")
+    )
 
     build = builds("dicore_plugins.policies.impala.policy:IMPALAPolicy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
-        name = self.type or "this policy"
         yield from self.replay_problems("sequences")
-        if self.collect.n_episode is not None:
-            yield "collect.n_episode", f"{name} collects sequences; use collect.n_sample"
-        if self.traj_len_inf:
-            yield "traj_len_inf", f"{name} learns from pieces of episodes; set it to False"
-        if self.model is not None and self.model.get("value_norm"):
-            yield (
-                "model.value_norm",
-                f"{name} learns values in units of the reward; set it to False",
-            )

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import OtherConfig
+from dicore_plugins.policies.required import Required
 from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
-
-
-@frozen(kw_only=True)
-class MBPOLearnConfig(SACLearnConfig):
-    """Options of learning."""
-
-    update_per_step: float | None = option(
-        20.0, "gradient updates per collected env step; the world model allows many", gt=0
-    )
 
 
 @frozen(kw_only=True)
@@ -47,18 +38,22 @@ class MBPOOtherConfig(OtherConfig):
 class MBPOConfig(SACConfig):
     """SAC on simulated samples of a learned world model (Janner et al. 2019)."""
 
+    requires: ClassVar[Required] = {
+        "nstep": (1, "simulates single steps; expected 1"),
+        "priority": (False, "draws simulated samples uniformly; expected False"),
+        "model.gsde": (
+            False,
+            "keeps no noise per environment in its rollouts; set it to False",
+        ),
+    }
+
     world_model: Any = component(
         "world_model", default="ensemble", help="learns the dynamics of the environment"
     )
-    learn: MBPOLearnConfig = section(MBPOLearnConfig)
+    learn: SACLearnConfig = section(
+        SACLearnConfig,
+        update_per_step=option(
+            20.0, "gradient updates per collected env step; the world model allows many", gt=0
+        ),
+    )
     other: MBPOOtherConfig = section(MBPOOtherConfig)
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields what simulated samples do not support."""
-        yield from super().check()
-        if self.nstep != 1:
-            yield "nstep", f"a world model simulates single steps; expected 1, got {self.nstep}"
-        if self.priority:
-            yield "priority", "simulated samples are drawn uniformly; expected False"
-        if self.model is not None and self.model.get("gsde"):
-            yield "model.gsde", "its noise is kept per environment, rollouts have none; set False"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
+from dicore_plugins.policies.required import NO_DOUBLE, Required
 
 
 @frozen(kw_only=True)
@@ -29,14 +30,11 @@ class MDQNLearnConfig(DQNLearnConfig):
 class MDQNConfig(DQNConfig):
     """DQN that adds its own log policy to the reward (Vieillard et al. 2020)."""
 
+    requires: ClassVar[Required] = {
+        "nstep": (1, "adds the log policy to each single reward; set it to 1"),
+        **NO_DOUBLE,
+    }
+
     learn: MDQNLearnConfig = section(MDQNLearnConfig)
 
     build = builds("dicore_plugins.policies.mdqn.policy:MDQNPolicy")
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        yield from super().check()
-        if self.nstep != 1:
-            yield "nstep", "mdqn adds the log policy to each single reward; set it to 1"
-        if self.learn.double:
-            yield "learn.double", "mdqn has no greedy action in its target; set it to False"

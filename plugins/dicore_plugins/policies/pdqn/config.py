@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
-from dicore.config.sections import OtherConfig, PolicyConfig
+from dicore.config.sections import PolicyConfig
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous_q.config import ActorQPolicyConfig, ContinuousQLearnConfig
-from dicore_plugins.policies.dqn.config import EpsConfig
+from dicore_plugins.policies.dqn.config import DQNOtherConfig
 from dicore_plugins.policies.td3.config import TD3CollectConfig
 
 
@@ -33,13 +33,6 @@ class PDQNLearnConfig(HybridQLearnConfig):
 
 
 @frozen(kw_only=True)
-class PDQNOtherConfig(OtherConfig):
-    """Options of exploration and replay."""
-
-    eps: EpsConfig = section(EpsConfig)
-
-
-@frozen(kw_only=True)
 class HybridQConfig(ActorQPolicyConfig):
     """Options of off-policy algorithms for a discrete action with bounded arguments."""
 
@@ -57,7 +50,7 @@ class HybridQConfig(ActorQPolicyConfig):
     )
     learn: HybridQLearnConfig = section(HybridQLearnConfig)
     collect: TD3CollectConfig = section(TD3CollectConfig)
-    other: PDQNOtherConfig = section(PDQNOtherConfig)
+    other: DQNOtherConfig = section(DQNOtherConfig)
 
     def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model and the range of the arguments from the spaces.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option, section
 from dicore_plugins.lazy import builds
@@ -11,6 +11,7 @@ from dicore_plugins.policies.actor_critic.config import (
     ActorCriticLearnConfig,
     ActorCriticPolicyConfig,
 )
+from dicore_plugins.policies.required import Required
 
 
 @frozen(kw_only=True)
@@ -42,13 +43,11 @@ class PGCollectConfig(ActorCriticCollectConfig):
 class PGConfig(ActorCriticPolicyConfig):
     """REINFORCE on whole episodes, with a learned baseline (Williams 1992)."""
 
+    requires: ClassVar[Required] = {
+        "collect.n_sample": (None, "collects whole episodes; use collect.n_episode")
+    }
+
     learn: PGLearnConfig = section(PGLearnConfig)
     collect: PGCollectConfig = section(PGCollectConfig)
 
     build = builds("dicore_plugins.policies.pg.policy:PGPolicy")
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        yield from ActorCriticPolicyConfig.check(self)
-        if self.collect.n_sample is not None:
-            yield "collect.n_sample", "pg collects whole episodes; use collect.n_episode"

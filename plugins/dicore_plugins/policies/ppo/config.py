@@ -12,6 +12,7 @@ from dicore_plugins.policies.actor_critic.config import (
     ActorCriticLearnConfig,
     ActorCriticPolicyConfig,
 )
+from dicore_plugins.policies.required import SAMPLES, Required
 
 
 @frozen(kw_only=True)
@@ -73,6 +74,7 @@ class PPOConfig(ActorCriticPolicyConfig):
     learn: PPOLearnConfig = section(PPOLearnConfig)
     collect: PPOCollectConfig = section(PPOCollectConfig)
 
+    requires: ClassVar[Required] = SAMPLES
     recurrent: ClassVar[bool] = True
 
     build = builds("dicore_plugins.policies.ppo.policy:PPOPolicy")
@@ -80,7 +82,5 @@ class PPOConfig(ActorCriticPolicyConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         yield from ActorCriticPolicyConfig.check(self)
-        if self.collect.n_episode is not None:
-            yield "collect.n_episode", "ppo collects samples; use collect.n_sample"
         if self.learn.recompute_adv and self.collect.unroll_len > 1:
             yield "learn.recompute_adv", "not possible with sequences; set it to False"

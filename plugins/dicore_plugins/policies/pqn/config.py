@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
-from dicore.config.sections import LearnConfig, OtherConfig
+from dicore.config.sections import LearnConfig
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import (
     ActorCriticCollectConfig,
     ActorCriticPolicyConfig,
 )
-from dicore_plugins.policies.dqn.config import DQNConfig, EpsConfig
+from dicore_plugins.policies.dqn.config import DQNConfig, DQNOtherConfig
+from dicore_plugins.policies.required import SAMPLES, Required
 
 
 @frozen(kw_only=True)
@@ -50,24 +50,10 @@ class PQNLearnConfig(LearnConfig):
 
 
 @frozen(kw_only=True)
-class PQNCollectConfig(ActorCriticCollectConfig):
-    """Options of collecting."""
-
-    n_sample: int | None = option(
-        512, "samples per collect; use a multiple of env.collector_env_num", ge=1
-    )
-
-
-@frozen(kw_only=True)
-class PQNOtherConfig(OtherConfig):
-    """Options of exploration."""
-
-    eps: EpsConfig = section(EpsConfig)
-
-
-@frozen(kw_only=True)
 class PQNConfig(ActorCriticPolicyConfig):
     """Parallel Q-learning without a replay buffer or target network (Gallici et al. 2024)."""
+
+    requires: ClassVar[Required] = SAMPLES
 
     model: Any = component(
         "model",
@@ -75,17 +61,11 @@ class PQNConfig(ActorCriticPolicyConfig):
         help="Q network; its layers should be normalised",
     )
     learn: PQNLearnConfig = section(PQNLearnConfig)  # type: ignore[assignment] # replaces the base's options
-    collect: PQNCollectConfig = section(PQNCollectConfig)
-    other: PQNOtherConfig = section(PQNOtherConfig)
+    collect: ActorCriticCollectConfig = section(ActorCriticCollectConfig, n_sample=512)
+    other: DQNOtherConfig = section(DQNOtherConfig)
 
     build = builds("dicore_plugins.policies.pqn.policy:PQNPolicy")
 
     def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces; see `DQNConfig.bind`."""
         return DQNConfig.bind(self, spec)  # type: ignore[arg-type]
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        yield from super().check()
-        if self.collect.n_episode is not None:
-            yield "collect.n_episode", "pqn collects samples; use collect.n_sample"

@@ -13,6 +13,7 @@ from dicore_plugins.policies.dqn.config import (
     DQNLearnConfig,
     DQNOtherConfig,
 )
+from dicore_plugins.policies.required import PIECES, Required
 
 
 @frozen(kw_only=True)
@@ -45,21 +46,11 @@ class R2D2CollectConfig(DQNCollectConfig):
 
 
 @frozen(kw_only=True)
-class R2D2OtherConfig(DQNOtherConfig):
-    """Options of exploration and replay."""
-
-    replay_buffer: Any = component(
-        "buffer",
-        default={"type": "advanced", "alpha": 0.9, "beta": 0.6, "anneal_step": 0},
-        help="replay buffer of sequences that samples by priority",
-    )
-
-
-@frozen(kw_only=True)
 class R2D2Config(DQNConfig):
     """Recurrent Q-learning from replayed sequences with burn-in (Kapturowski et al. 2019)."""
 
     reduces: ClassVar[bool] = False
+    requires: ClassVar[Required] = {**PIECES, "collect.unroll_len": None}
 
     priority: bool = option(True, "prioritized replay; needs a buffer that supports it")
     priority_IS_weight: bool = option(True, "weight losses by importance-sampling weights")  # noqa: N815 - the documents' name
@@ -72,15 +63,16 @@ class R2D2Config(DQNConfig):
     model: Any = component("model", default="drqn", help="recurrent Q network")
     learn: R2D2LearnConfig = section(R2D2LearnConfig)
     collect: R2D2CollectConfig = section(R2D2CollectConfig)
-    other: R2D2OtherConfig = section(R2D2OtherConfig)
+    other: DQNOtherConfig = section(
+        DQNOtherConfig,
+        replay_buffer={"type": "advanced", "alpha": 0.9, "beta": 0.6, "anneal_step": 0},
+    )
 
     build = builds("dicore_plugins.policies.r2d2.policy:R2D2Policy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         yield from self.common_problems()
-        if self.traj_len_inf:
-            yield "traj_len_inf", "r2d2 learns from pieces of episodes; set it to False"
         buffer = self.other.replay_buffer
         if "state_keys" not in buffer:
             return

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
-from dicore_plugins.policies.r2d2.config import R2D2Config, R2D2LearnConfig, R2D2OtherConfig
+from dicore_plugins.policies.dqn.config import DQNOtherConfig
+from dicore_plugins.policies.r2d2.config import R2D2Config, R2D2LearnConfig
 
 _BUFFERS = two_buffers(0.25, type="advanced", alpha=0.9, beta=0.6, anneal_step=0)
 
@@ -29,21 +30,12 @@ class R2D3LearnConfig(R2D2LearnConfig):
 
 
 @frozen(kw_only=True)
-class R2D3OtherConfig(R2D2OtherConfig):
-    """Options of exploration and replay."""
-
-    replay_buffer: Any = component(
-        "buffer", default=_BUFFERS, help="buffers of own steps and of demonstrations", named=True
-    )
-
-
-@frozen(kw_only=True)
 class R2D3Config(DemonstrationsConfig, R2D2Config):
     """R2D2 with a share of demonstrations in each batch (Paine et al. 2019)."""
 
     implies: ClassVar[Mapping[str, Any]] = {"priority": {"other": {"replay_buffer": _BUFFERS}}}
 
     learn: R2D3LearnConfig = section(R2D3LearnConfig)
-    other: R2D3OtherConfig = section(R2D3OtherConfig)
+    other: DQNOtherConfig = section(DQNOtherConfig, replay_buffer=_BUFFERS)
 
     build = builds("dicore_plugins.policies.r2d3.policy:R2D3Policy")

@@ -6,27 +6,7 @@ from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.policies.c51.config import C51Config
-from dicore_plugins.policies.dqn.config import DQNOtherConfig, EpsConfig
-
-
-@frozen(kw_only=True)
-class RainbowEpsConfig(EpsConfig):
-    """Schedule of epsilon; 0 throughout, since the network explores by its noise."""
-
-    start: float = option(0.0, "initial epsilon (probability of a random action)", ge=0, le=1)
-    end: float = option(0.0, "final epsilon; the noise of the network explores", ge=0, le=1)
-
-
-@frozen(kw_only=True)
-class RainbowOtherConfig(DQNOtherConfig):
-    """Options of exploration and replay."""
-
-    eps: RainbowEpsConfig = section(RainbowEpsConfig)
-    replay_buffer: Any = component(
-        "buffer",
-        default={"type": "advanced", "alpha": 0.5},
-        help="replay buffer that samples by priority",
-    )
+from dicore_plugins.policies.dqn.config import NO_EPS, DQNOtherConfig
 
 
 @frozen(kw_only=True)
@@ -39,4 +19,6 @@ class RainbowConfig(C51Config):
         3, "n of n-step returns; raise for delayed rewards (more variance)", ge=1, unit="env steps"
     )
     model: Any = component("model", default="rainbow", help="network of the distributions")
-    other: RainbowOtherConfig = section(RainbowOtherConfig)
+    other: DQNOtherConfig = section(
+        DQNOtherConfig, eps=NO_EPS, replay_buffer={"type": "advanced", "alpha": 0.5}
+    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dicore.config.schema import frozen, option, section
 from dicore_plugins.lazy import builds
-from dicore_plugins.policies.sqil.config import SQILConfig, SQILLearnConfig
+from dicore_plugins.policies.sqil.config import SQILConfig
+from dicore_plugins.policies.sqn.config import SQNLearnConfig
 
 
 @frozen(kw_only=True)
-class RBCLearnConfig(SQILLearnConfig):
+class RBCLearnConfig(SQNLearnConfig):
     """Options of learning."""
 
     bellman_weight: float = option(
@@ -23,6 +24,6 @@ class RBCLearnConfig(SQILLearnConfig):
 class RBCConfig(SQILConfig):
     """Cloning by softmax(Q), regularized by the soft Bellman error (Reddy et al. 2019)."""
 
-    learn: RBCLearnConfig = section(RBCLearnConfig)
+    learn: RBCLearnConfig = section(RBCLearnConfig, auto_temperature=False)
 
     build = builds("dicore_plugins.policies.rbc.policy:RBCPolicy")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option, section
 from dicore_plugins.lazy import builds
-from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
-from dicore_plugins.policies.sqn.config import SQNOtherConfig
+from dicore_plugins.policies.dqn.config import NO_EPS, DQNConfig, DQNLearnConfig, DQNOtherConfig
+from dicore_plugins.policies.required import NO_DOUBLE, Required
 
 
 @frozen(kw_only=True)
@@ -24,13 +24,9 @@ class SQLLearnConfig(DQNLearnConfig):
 class SQLConfig(DQNConfig):
     """Soft Q-learning with a fixed temperature (Haarnoja et al. 2017)."""
 
+    requires: ClassVar[Required] = NO_DOUBLE
+
     learn: SQLLearnConfig = section(SQLLearnConfig)
-    other: SQNOtherConfig = section(SQNOtherConfig)
+    other: DQNOtherConfig = section(DQNOtherConfig, eps=NO_EPS)
 
     build = builds("dicore_plugins.policies.sql.policy:SQLPolicy")
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        yield from super().check()
-        if self.learn.double:
-            yield "learn.double", "sql has no greedy action in its target; set it to False"

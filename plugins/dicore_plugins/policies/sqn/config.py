@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.dqn.config import (
+    NO_EPS,
     DQNConfig,
     DQNLearnConfig,
     DQNOtherConfig,
-    EpsConfig,
 )
+from dicore_plugins.policies.required import NO_DOUBLE, Required
 
 
 @frozen(kw_only=True)
@@ -32,32 +32,13 @@ class SQNLearnConfig(DQNLearnConfig):
 
 
 @frozen(kw_only=True)
-class SQNEpsConfig(EpsConfig):
-    """Schedule of epsilon; 0 throughout, since the policy is random by its temperature."""
-
-    start: float = option(0.0, "initial epsilon (probability of a random action)", ge=0, le=1)
-    end: float = option(0.0, "final epsilon; the temperature explores", ge=0, le=1)
-
-
-@frozen(kw_only=True)
-class SQNOtherConfig(DQNOtherConfig):
-    """Options of exploration and replay."""
-
-    eps: SQNEpsConfig = section(SQNEpsConfig)
-
-
-@frozen(kw_only=True)
 class SQNConfig(DQNConfig):
     """Soft Q-learning with two Q networks and a learned temperature (Haarnoja et al. 2017)."""
 
+    requires: ClassVar[Required] = NO_DOUBLE
+
     model: Any = component("model", default="sqn", help="two Q networks and a temperature")
     learn: SQNLearnConfig = section(SQNLearnConfig)
-    other: SQNOtherConfig = section(SQNOtherConfig)
+    other: DQNOtherConfig = section(DQNOtherConfig, eps=NO_EPS)
 
     build = builds("dicore_plugins.policies.sqn.policy:SQNPolicy")
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        yield from super().check()
-        if self.learn.double:
-            yield "learn.double", "sqn has no greedy action in its target; set it to False"

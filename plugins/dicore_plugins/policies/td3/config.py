@@ -65,18 +65,6 @@ class TD3Config(ContinuousQPolicyConfig):
 
 
 @frozen(kw_only=True)
-class DDPGLearnConfig(TD3LearnConfig):
-    """Options of learning."""
-
-    actor_update_freq: int = option(
-        1, "critic updates between updates of the actor and the target network", ge=1
-    )
-    target_noise: float = option(
-        0.0, "standard deviation of the noise of target actions (smoothing); 0: none", ge=0
-    )
-
-
-@frozen(kw_only=True)
 class DDPGConfig(TD3Config):
     """DDPG for continuous actions: one critic, no smoothing (Lillicrap et al. 2016)."""
 
@@ -85,4 +73,4 @@ class DDPGConfig(TD3Config):
         default={"type": "qac", "stochastic": False, "num_critics": 1},
         help="actor and Q network",
     )
-    learn: DDPGLearnConfig = section(DDPGLearnConfig)
+    learn: TD3LearnConfig = section(TD3LearnConfig, actor_update_freq=1, target_noise=0.0)

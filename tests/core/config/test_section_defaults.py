@@ -1,0 +1,116 @@
+"""A section with other defaults, and what a section requires of its options."""
+
+from __future__ import annotations
+
+import pickle  # noqa: TID251 - of what this process wrote
+from typing import Any, ClassVar
+
+import cloudpickle
+import pytest
+
+from dicore.config import OtherConfig, default_config, frozen, option, section
+from dicore.config.checks import run_checks
+from dicore.config.layers import Problems
+from dicore.config.schema import Section, component, fields_of, required_by
+
+
+@frozen(kw_only=True)
+class Eps(Section):
+    """A schedule."""
+
+    start: float = option(0.9, "first", ge=0, le=1)
+    decay: int = option(10, "length", ge=1)
+    names: list[str] = option(["a"], "of things")
+
+
+@frozen(kw_only=True)
+class Exploring(OtherConfig):
+    """Options of exploration."""
+
+    eps: Eps = section(Eps, "how it explores")
+
+
+@frozen(kw_only=True)
+class Quiet(Section):
+    """A section of others."""
+
+    requires: ClassVar[Any] = {
+        "other.eps.decay": (10, "counts to ten; set it to 10"),
+        "first": (1, "begins with one"),
+        "absent.below": (2, "has none"),
+    }
+
+    first: int = option(1, "a number")
+    other: Exploring = section(
+        Exploring,
+        eps={"start": 0.0, "names": ["b"]},
+        replay_buffer={"type": "advanced", "alpha": 0.5},
+    )
+    named: Eps = section(Eps, decay=option(3, "how often", ge=3))
+
+
+@frozen(kw_only=True)
+class Loud(Quiet):
+    """Lifts one rule."""
+
+    requires: ClassVar[Any] = {"first": None}
+
+
+def test_values_replace_defaults_at_any_depth_and_leave_the_class_as_it_was() -> None:
+    made = Quiet()
+    assert (made.other.eps.start, made.other.eps.decay, made.other.eps.names) == (0.0, 10, ["b"])
+    assert (Eps().start, Eps().names) == (0.9, ["a"])
+    assert isinstance(made.other, Exploring)
+    assert isinstance(made.other.eps, Eps)
+    made.other.eps.names.append("c")
+    assert Quiet().other.eps.names == ["b"], "each has a list of its own"
+
+
+def test_help_ranges_and_slots_are_those_of_the_class_unless_an_option_says_more() -> None:
+    other = fields_of(type(Quiet().other))
+    assert other["eps"].metadata["help"] == "how it explores"
+    assert other["replay_buffer"].metadata["component_default"]["alpha"] == 0.5
+    assert other["replay_buffer"].declared_by == "Exploring"
+    with pytest.raises(ValueError, match="must be <= 1, got 2"):
+        type(Quiet().other.eps)(start=2.0)
+    named = fields_of(type(Quiet().named))["decay"]
+    assert (named.metadata["help"], named.default()) == ("how often", 3)
+    with pytest.raises(ValueError, match="must be >= 3, got 1"):
+        type(Quiet().named)(decay=1)
+    assert default_config(Quiet)["other"]["eps"]["start"] == 0.0
+
+
+@pytest.mark.parametrize("by", [pickle, cloudpickle])
+def test_a_copy_in_another_process_is_equal(by: Any) -> None:
+    made = Quiet()
+    again = by.loads(by.dumps(made))
+    assert again == made
+    assert type(again.named) is type(made.named)
+
+
+def test_a_name_that_the_class_lacks_is_told() -> None:
+    with pytest.raises(TypeError, match="Eps has no option 'stop'"):
+        section(Eps, stop=1)
+
+
+def told(cfg: Section) -> list[str]:
+    problems = Problems()
+    run_checks(cfg, problems)
+    return [f"{path}: {message}" for path, message, *_ in problems.found]
+
+
+def test_what_is_required_is_told_and_a_subclass_may_lift_it() -> None:
+    assert told(Quiet()) == []
+    other = Exploring(eps=Eps(decay=11))
+    assert told(Quiet(first=2, other=other)) == [
+        "other.eps.decay: this section counts to ten; set it to 10",
+        "first: this section begins with one",
+    ]
+    assert told(Loud(first=2)) == []
+    assert required_by(Loud).keys() == {"other.eps.decay", "absent.below"}
+
+
+def test_a_slot_may_be_overridden_by_a_component() -> None:
+    made = section(Exploring, replay_buffer=component("buffer", default="ring", help="a ring"))
+    facts = fields_of(made.metadata["section"])["replay_buffer"].metadata
+    assert (facts["component_default"], facts["help"]) == ("ring", "a ring")
