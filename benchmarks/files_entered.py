@@ -21,7 +21,10 @@ from pathlib import Path
 
 from benchmarks.measure import at_most, emit
 
-PACKAGES = ("dicore", "dicore_registry", "dicore_plugins", "dicore_contrib_envs", "dicore_tools")
+PACKAGES = (
+    *("dicore", "dicore_registry", "dicore_plugins"),
+    *("dicore_compat", "dicore_contrib_envs", "dicore_tools"),
+)
 TRAIN = """
 import json, os, sys, threading
 

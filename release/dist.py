@@ -2,7 +2,7 @@
 
     python release/dist.py --out dist
 
-Wheels and source archives of all four distributions are written to the output folder. `twine check`
+Wheels and source archives of all distributions are written to the output folder. `twine check`
 reads their metadata. Then the wheels are installed into a new virtual environment, where a training
 is run, resumed, evaluated and reported from an empty folder, so that nothing of this checkout can
 help. Needs a package index, or pip's settings for a folder of wheels.
@@ -20,7 +20,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PROJECTS = (ROOT, ROOT / "plugins", ROOT / "plugins/tools", ROOT / "contrib_envs")
+PROJECTS = (
+    ROOT,
+    ROOT / "plugins",
+    ROOT / "plugins/tools",
+    ROOT / "plugins/compat",
+    ROOT / "contrib_envs",
+)
 EXTRAS = {"dicore_contrib_envs": "[classic-control]"}
 SMOKE = (
     ("dicore", "--version"),

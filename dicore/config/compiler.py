@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as evolved
 from functools import reduce
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import attrs
 
@@ -39,9 +38,9 @@ from dicore.config.resolver import (
 )
 from dicore.config.schema import ComponentConfig, Field, Section, fields_of, range_problem
 from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
-from dicore.config.sources import POSITIONS, Sources, lay_classes_over
-from dicore.config.writer import compare_record, recorded_components, save_compiled, saved_tree
-from dicore.errors import ConfigError, ConfigWarning, RegistryError, UsageError
+from dicore.config.sources import Sources
+from dicore.config.writer import compare_record, recorded_components, saved_tree
+from dicore.errors import ConfigError, ConfigWarning, RegistryError
 from dicore_registry import code_paths, default, nearest
 from dicore_registry.plugin_filter import is_on
 from dicore_registry.public_names import public_name
@@ -55,10 +54,10 @@ _ABSENT = object()
 _MOST_HINTS = 1000
 
 
-def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry has these names
+def compile_config(  # noqa: PLR0913 - sources are many
     main: Any = None,
-    create: Any = None,
-    *by_position: Any,
+    create: Mapping[str, Any] | None = None,
+    *parts: Any,
     preset: str | Callable[[Any, Any], str | None] | None = None,
     overrides: Overrides | None = None,
     seed: int | None = None,
@@ -69,12 +68,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
     saved: bool = False,
     locked: bool = False,
     loaded: Callable[[dict[str, Any]], Any] | None = None,
-    auto: bool = True,
-    create_cfg: Mapping[str, Any] | None = None,
-    save_cfg: bool = False,
-    save_path: str | Path | None = None,
-    renew_dir: bool = True,
-    **classes: Any,
+    **more: Any,
 ) -> Compiled:
     """Compiles a config.
 
@@ -83,8 +77,8 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
             of `pipeline.system`), `{"cpanel": …, "gen_params": …}`, the path of a file or of a run
             folder, a hand-made or a compiled config; None for names and defaults alone. Of a run
             folder only `config.json` is read.
-        create: A create_config; or the first of the classes below.
-        *by_position: Classes in the order of DI-engine's `compile_config`, from `env_manager` on.
+        create: A create_config.
+        *parts: Classes of parts, in another framework's order (deprecated).
         preset: Name of a preset, below `main`; or a function that returns it for env and policy
             (None for one of which `main` has more than the name).
         overrides: `"policy.learn.batch_size=128"`, a list of these, or a dict; above `main`.
@@ -98,46 +92,22 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
         locked: Fail if a component differs from the one recorded in `main`, which is a run folder
             or its `config.json`; else such differences are warnings.
         loaded: Called with the merged tree of all sources, before a component is looked up.
-        auto: Take types from `create_cfg` for parts without a class.
-        create_cfg: DI-engine's name of `create`.
-        save_cfg: Write the compiled config, see `write_config`.
-        save_path: Folder for it; None for `exp_name`. A name ending in `.py` stands for its folder.
-        renew_dir: If the folder has a config already, write to a numbered sibling; else over it.
-        **classes: `env_manager= policy= learner= collector= evaluator= buffer= env= model= …`:
-            component or config classes.
+        **more: Classes of parts by name, and other arguments of that framework (deprecated).
 
     Raises:
         ConfigError: all mistakes, sorted by path.
         RegistryError: the only mistake is a known component that cannot be loaded.
     """
-    if not isinstance(create, Mapping) and (by_position or create is not None):
-        create, by_position = None, (create, *by_position)
+    if parts or more or not isinstance(create, Mapping | None):
+        more |= {"preset": preset, "overrides": overrides, "seed": seed, "registry": registry}
+        more |= {"strict": strict, "names_only": names_only, "cpanel": cpanel, "saved": saved}
+        more |= {"locked": locked, "loaded": loaded}
+        adapter = public_name("compile_config_of_di_engine", "compile_config with classes")
+        return cast(Compiled, adapter(main, create, *parts, **more))
     registry = registry if registry is not None else default()
-    if create is not None and create_cfg is not None:
-        raise UsageError("compile_config: create_cfg is another name of create; pass one of them")
-    tree = create if create is not None else create_cfg if auto else None
-    positional = dict(zip(POSITIONS.split(), by_position, strict=False))
-    if len(positional) < len(by_position) or positional.keys() & classes.keys():
-        raise UsageError("compile_config: pass each part once, and seed and what follows by name")
-    tree = lay_classes_over(tree, {**positional, **classes}, registry)
-    sources = Sources(main, tree, preset, overrides, seed, cpanel, saved=saved)
+    sources = Sources(main, create, preset, overrides, seed, cpanel, saved=saved)
     names_only = is_on(os.environ, "DICORE_NAMES_ONLY") or names_only
-    compiled = _compile(
-        sources, registry, strict=strict, names_only=names_only, locked=locked, loaded=loaded
-    )
-    return save_compiled(compiled, save_path, renew=renew_dir) if save_cfg else compiled
-
-
-def _compile(
-    sources: Sources,
-    registry: RegistryView,
-    *,
-    strict: bool,
-    names_only: bool | None,
-    locked: bool,
-    loaded: Callable[[dict[str, Any]], Any] | None,
-) -> Compiled:
-    problems, main = Problems(), sources.main
+    problems = Problems()
     if isinstance(main, Compiled):
         tree, saved = saved_tree(main, redact=False), main.saved
         sources = evolved(sources, main=tree, name="compiled config", saved=saved)

@@ -8,7 +8,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from dicore.config.layers import (
-    CREATE_PATHS,
     PRESET,
     Layer,
     Overrides,
@@ -17,15 +16,12 @@ from dicore.config.layers import (
     override_tree,
 )
 from dicore.config.paths import combine, plain
-from dicore.config.resolver import RegistryView, type_of
+from dicore.config.resolver import RegistryView
 from dicore.config.schema import Section
-from dicore.errors import ConfigError, RegistryError, UsageError
+from dicore.errors import ConfigError, RegistryError
 
 if TYPE_CHECKING:
     from dicore.config.reader import ConfigFile
-
-POSITIONS = "env_manager policy learner collector evaluator buffer env reward_model world_model"
-"""Order of the classes that DI-engine's `compile_config` takes by position."""
 
 _DICTS = ("main_config", "create_config", "system_config")
 
@@ -149,23 +145,3 @@ def _system_tree(system: dict[str, Any]) -> dict[str, Any]:
     from dicore_registry.public_names import public_name
 
     return {"pipeline": {"system": public_name("system_of_di_engine", "system_config")(system)}}
-
-
-def lay_classes_over(
-    create: Mapping[str, Any] | None, classes: Mapping[str, Any], registry: RegistryView
-) -> dict[str, Any]:
-    """Returns a create_config with the types of classes that were passed as arguments."""
-    tree: dict[str, Any] = plain(create or {})
-    for part, wanted in classes.items():
-        if part not in CREATE_PATHS:
-            parts = ", ".join(CREATE_PATHS)
-            raise UsageError(f"compile_config: no part '{part}'", hint=f"one of {parts}")
-        if wanted is None:
-            continue
-        names = [name for name, path in CREATE_PATHS.items() if path == CREATE_PATHS[part]]
-        old: Any = next((tree.pop(name) for name in names if name in tree), None)
-        kind = "buffer" if part == "replay_buffer" else part
-        name = type_of(kind, wanted, registry) if isinstance(wanted, type) else wanted
-        same = isinstance(old, dict) and old.get("type", name) == name
-        tree[part] = {**(old if same else {}), "type": name or wanted}
-    return tree

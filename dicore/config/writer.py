@@ -9,12 +9,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
-
-import attrs
 
 from dicore.config.paths import Keys, dotted, leaves, plain, to_dict
 from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, redacted
@@ -75,22 +71,6 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
         finally:
             unfinished.unlink(missing_ok=True)
     return target / JSON
-
-
-def save_compiled(compiled: Compiled, save_path: str | Path | None, *, renew: bool) -> Compiled:
-    """Writes a config where `compile_config` says; returns it with the name of its folder."""
-    run = Path(compiled.exp_name or ".")
-    folder = run if save_path is None else Path(save_path)
-    if folder.suffix == ".py":  # a bare `NAME.py` stands for the folder of the run
-        folder = run if folder.parent == Path() else folder.parent
-    if renew and folder.name and (folder / JSON).exists():
-        siblings = (folder.with_name(f"{folder.name}-{number}") for number in count(1))
-        new = next(sibling for sibling in siblings if not sibling.exists())
-        if folder == run:
-            compiled = replace(compiled, cfg=attrs.evolve(compiled.cfg, exp_name=str(new)))
-        folder = new
-    write_config(compiled, folder)
-    return compiled
 
 
 def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:

@@ -17,14 +17,12 @@ from dicore.config.redact import REDACTED, is_secret, redact_text, redacted
 from dicore.errors import MissingPackageError
 from dicore.run.atomic import read_json, write_file
 from dicore.run.folder import process_info
+from dicore_registry.metadata import FIRST_PARTY
 from dicore_registry.public_names import public_name
 
 __all__ = ["RunMetadata", "RunResult", "saved_member"]
 
-_PACKAGES: Final = (
-    *("dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs"),
-    *("torch", "numpy", "gymnasium"),
-)
+_PACKAGES: Final = (*sorted(FIRST_PARTY), "torch", "numpy", "gymnasium")
 
 
 @dataclass

@@ -22,6 +22,7 @@ _FOLDERS = {
     "dicore_registry": "registry/",
     "dicore_plugins": "plugins/",
     "dicore_tools": "plugins/tools/",
+    "dicore_compat": "plugins/compat/",
     "dicore_contrib_envs": "contrib_envs/",
 }
 

@@ -19,7 +19,10 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, ModuleType
 from typing import Any
 
-PACKAGES = ("dicore", "dicore_registry", "dicore_plugins", "dicore_contrib_envs", "dicore_tools")
+PACKAGES = (
+    *("dicore", "dicore_registry", "dicore_plugins"),
+    *("dicore_compat", "dicore_contrib_envs", "dicore_tools"),
+)
 LEARNING_RATE = 0.000123
 COMMAND = ["train", "-q", "-e", "cartpole", "-p", "dqn", "-s", "0"]
 NO_WARM_UP = ["policy.collect.random_collect_size=0", "policy.learn.batch_size=8"]

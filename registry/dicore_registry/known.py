@@ -99,6 +99,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "config_format": "cpanel py toml yaml yml",
     },
+    "dicore-compat": {
+        "api": "compile_config_of_di_engine",
+    },
     "dicore-contrib-envs": {
         "env": (
             "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "

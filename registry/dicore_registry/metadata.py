@@ -18,7 +18,9 @@ from dicore_registry.requirements import Requirement, dist_name
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-FIRST_PARTY = frozenset({"dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs"})
+FIRST_PARTY = frozenset(
+    {"dicore", "dicore-plugins", "dicore-tools", "dicore-compat", "dicore-contrib-envs"}
+)
 
 
 _ENDINGS: Final = (".dist-info", ".egg-info")

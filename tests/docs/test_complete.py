@@ -97,7 +97,14 @@ def test_every_hook_across_packages_has_a_page_and_a_test(name: str) -> None:
 
 def test_the_architecture_names_every_folder() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    packages = ["dicore/*", "registry/*", "plugins/*", "plugins/tools/*", "contrib_envs/*"]
+    packages = [
+        "dicore/*",
+        "registry/*",
+        "plugins/*",
+        "plugins/tools/*",
+        "plugins/compat/*",
+        "contrib_envs/*",
+    ]
     inside = [path.parent for name in packages for path in ROOT.glob(f"{name}/__init__.py")]
     beside = [ROOT / name for name in ("tests", "examples", "benchmarks", "docs")]
     folders = [f"{path.relative_to(ROOT)}/" for path in inside + beside]

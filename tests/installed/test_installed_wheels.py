@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dicore_registry.known import known
+from dicore_registry.metadata import FIRST_PARTY
 from tests.installed.conftest import GENERATED, InstalledWheels, Shell
 from tests.installed.wheels import BACKENDS
 
@@ -158,7 +159,7 @@ class TestResolve:
     def test_no_plugins_leaves_ours(self, everything: Shell) -> None:
         done = everything.dicore("list", "--no-plugins", "--status", "ok", "--json")
         dists = {row["dist"] for row in json.loads(done.stdout)}
-        assert dists == {"dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs"}
+        assert dists == FIRST_PARTY
 
 
 COMPILE = """

@@ -191,7 +191,8 @@ def dicore_doctor(registry):
 '''
 
 OWN = (
-    *(ROOT, ROOT / "plugins", ROOT / "plugins" / "tools", ROOT / "contrib_envs"),
+    *(ROOT, ROOT / "plugins", ROOT / "plugins" / "tools"),
+    *(ROOT / "plugins" / "compat", ROOT / "contrib_envs"),
     ROOT / "examples" / "dicore-hello",
 )
 TABULAR = Path(__file__).parent / "tabular-rl"

@@ -32,6 +32,7 @@ from dicore.config.signature import SignatureConfig
 from dicore.errors import DicoreError
 from dicore_plugins.agents import AgentConfig, TeamConfig
 from dicore_registry.errors import RetiredWarning
+from dicore_registry.metadata import FIRST_PARTY
 
 contrib = pytest.importorskip("dicore_contrib_envs")
 
@@ -237,7 +238,7 @@ def components() -> list[tuple[Any, type[ComponentConfig]]]:
     """Returns target and config class of every component of our packages."""
     found, registry = [], dicore_registry.default()
     for entry in registry.entries():
-        ours = entry.dist in ("dicore-plugins", "dicore-tools", "dicore-contrib-envs")
+        ours = entry.dist in FIRST_PARTY
         if entry.kind in ("command", "preset", "plugin") or not ours:
             continue
         try:

@@ -15,9 +15,9 @@ from tests.registry.environment import MAIN, ROOT, environ, hermetic
 
 __all__ = ["MAIN", "ROOT", "VERSION", "World"]
 
-SOURCES = ("", "registry", "plugins", "plugins/tools", "contrib_envs")
+SOURCES = ("", "registry", "plugins", "plugins/tools", "plugins/compat", "contrib_envs")
 PROJECTS = tuple(
-    f"{folder}pyproject.toml" for folder in ("", "plugins/", "plugins/tools/", "contrib_envs/")
+    f"{folder}/pyproject.toml".removeprefix("/") for folder in SOURCES if folder != "registry"
 )
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dicore.config import compile_config
+from dicore.config import compile_config, write_config
 from dicore.errors import ConfigError
 from dicore.testing import isolated_registry
 
@@ -48,7 +48,7 @@ def test_a_changed_hook_is_not_what_was_locked(tmp_path: Path) -> None:
     hook = [{"type": f"{file}:Cheer"}]
     config = {**CONFIG, "policy": {"type": "dqn", "learn": {"learner": {"hook": hook}}}}
     file.write_text(HOOK.format(says="Hooray."))
-    compile_config(config, save_cfg=True, save_path=tmp_path / "x")
+    write_config(compile_config(config), tmp_path / "x")
     compile_config(str(tmp_path / "x/config.json"), locked=True, names_only=False)
     file.write_text(HOOK.format(says="Something else altogether."))
     with pytest.raises(ConfigError, match=r"policy\.learn\.learner\.hook\[0\].*source"):

@@ -260,12 +260,14 @@ def test_settings_that_an_optimizer_cannot_follow(overrides: list[str], problem:
 
 def test_the_learn_section_gives_rate_norm_and_options() -> None:
     preset = ["policy.learn.optimizer=adamw", "policy.learn.max_grad_norm=3.0"]
-    learn = compile_config(env="cartpole", policy="ppo", overrides=preset).policy.learn
+    learn = compile_config({"env": "cartpole", "policy": "ppo"}, overrides=preset).policy.learn
     made = optimizer_of(learn, Flat(net()), weight_decay=0.25)
     assert made.learning_rate == made.configured_rate == learn.learning_rate
     assert made.max_grad_norm == 3.0
     assert made.param_groups[0]["weight_decay"] == 0.25
-    plain = compile_config(env="cartpole", policy="random").policy.learn  # has no max_grad_norm
+    plain = compile_config(
+        {"env": "cartpole", "policy": "random"}
+    ).policy.learn  # has no max_grad_norm
     assert optimizer_of(plain, Flat(net())).max_grad_norm is None
 
 

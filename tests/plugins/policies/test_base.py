@@ -254,7 +254,7 @@ def test_the_device_of_the_run_is_obeyed() -> None:
     assert policy.get_attribute("device") == "meta"
     assert {each.device.type for each in model.parameters()} == {"meta"}
     spaces = gymnasium.spaces.Box(-1, 1, (4,)), gymnasium.spaces.Discrete(2)
-    cfg = bind(compile_config(env="cartpole", policy="dqn"), EnvSpec(*spaces)).cfg.policy
+    cfg = bind(compile_config({"env": "cartpole", "policy": "dqn"}), EnvSpec(*spaces)).cfg.policy
     built = cfg.build(BuildContext(EnvSpec(*spaces), device="meta"), enable_field=["eval"])
     assert built.get_attribute("device") == "meta"
 

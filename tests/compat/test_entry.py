@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dicore.config import compile_config as compile_sources
 from dicore.config import default_config, frozen, read_config
 from dicore.config.sections import PolicyConfig
-from dicore.errors import ConfigError, UsageError
-from dicore_registry import using
+from dicore.deprecation import DicoreDeprecationWarning
+from dicore.errors import ConfigError, MissingPackageError, UsageError
+from dicore_compat.entry import compile_config
+from dicore_registry import Registry, using
 from tests.core.config import toy_parts as toy
-from tests.core.config.conftest import problems_of
+from tests.core.config.conftest import problems_of, registry
+from tests.registry.world import World
+
+__all__ = ["registry"]
 
 MAIN = {
     "env": {"stop_value": 475, "n_evaluator_episode": 10, "manager": {"workers": 3}},
@@ -35,6 +43,33 @@ CLASSES = {
     "evaluator": toy.EvaluatorConfig,
     "buffer": toy.HeapConfig,
 }
+
+
+@pytest.fixture
+def build(registry: Registry) -> Any:
+    return partial(compile_config, registry=registry)
+
+
+def test_the_old_place_takes_the_same_calls_and_warns(registry: Registry) -> None:
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((), CLASSES),
+        ((toy.WorkersManager, toy.ToyPolicy), {"env": toy.PoleEnvConfig, "buffer": "heap"}),
+        ((), {"create_cfg": CREATE}),
+    ]
+    for args, kwargs in calls:
+        with pytest.warns(DicoreDeprecationWarning, match=r"dicore_compat\.entry") as told:
+            old = compile_sources(MAIN, *args, seed=3, registry=registry, **kwargs)
+        assert [each.filename for each in told] == [__file__]
+        assert old == compile_config(MAIN, *args, seed=3, registry=registry, **kwargs)
+        assert old.seed == 3
+
+
+def test_without_this_package_the_old_place_names_it(tmp_path: Path) -> None:
+    world = World(tmp_path / "site", tmp_path / "house")
+    world.own("dicore")
+    text = "'compile_config with classes' comes with dicore-compat: pip install dicore-compat"
+    with using(world.registry()), pytest.raises(MissingPackageError, match=text):
+        compile_sources({"env": "cartpole"}, policy="dqn")
 
 
 def test_hand_and_auto_give_the_same(build: Any) -> None:

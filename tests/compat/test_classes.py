@@ -11,9 +11,10 @@ pytest.importorskip("torch")
 pytest.importorskip("dicore_contrib_envs")
 
 from dicore import build, evaluate, get
-from dicore.config import compile_config, default_config
+from dicore.config import default_config
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
 from dicore.run.launch import launch
+from dicore_compat.entry import compile_config
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.env_managers.base.manager import BaseEnvManager

@@ -1,0 +1,1 @@
+"""Receives programs written for DI-engine and Digideep."""
