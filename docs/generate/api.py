@@ -26,6 +26,7 @@ _PACKAGES = {
     "testing": ("dicore.testing", "Conformance suites and test doubles."),
     "functional": ("dicore_plugins.functional", "Returns, targets, losses, exploration."),
     "components": ("dicore_plugins", "What own components derive from and are made of."),
+    "compat": ("dicore_compat", "What receives programs of DI-engine and Digideep."),
     "plugins": ("dicore.hookspecs", "Plugin hooks (pluggy)."),
     "envs": ("dicore_contrib_envs", "Presets as dicts."),
     "cli": ("dicore.cli", "The command line as a function."),
@@ -96,7 +97,7 @@ def _modules(package: str) -> list[str]:
     root = import_module(package)
     found = (each.name for each in pkgutil.iter_modules(getattr(root, "__path__", ())))
     below = [name for name in found if name not in _INTERNAL]
-    if package in ("dicore.interfaces", "dicore_plugins"):
+    if package in ("dicore.interfaces", "dicore_plugins", "dicore_compat"):
         return [f"{package}.{name}" for name in below]
     if package == "dicore.testing":
         return [package, *(f"{package}.{name}" for name in below)]

@@ -9,6 +9,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dicore_registry.errors import MissingPackageError
+
 if TYPE_CHECKING:
     from dicore.run.env_factory import BuildContext
 
@@ -17,7 +19,8 @@ def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns `__getattr__` and `__dir__` (PEP 562) of a package, by the imports of its stub.
 
     The public names of a package stand in `__init__.pyi` alone, which is read when the first one
-    is asked for.
+    is asked for. A name that the stub imports from another distribution has moved there: it works
+    with a warning, and is not listed.
 
     Args:
         package: `__name__` of the package.
@@ -29,14 +32,39 @@ def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
         found = [node for node in body if isinstance(node, ast.ImportFrom)]
         return {name.name: node.module or "" for node in found for name in node.names}
 
+    root = f"{package.partition('.')[0]}."
+
+    def own() -> list[str]:
+        return sorted(name for name, home in homes().items() if home.startswith(root))
+
     def load(name: str) -> Any:
         if name == "__all__":
-            return sorted(homes())
+            return own()
         if name.startswith("__") or name not in homes():
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return getattr(import_module(homes()[name]), name)
+        home = homes()[name]
+        if home.startswith(root):
+            return getattr(import_module(home), name)
+        return _moved(f"{package}.{name}", home)
 
-    return load, lambda: sorted(homes())
+    return load, own
+
+
+def _moved(path: str, home: str) -> Any:
+    """Imports a name, with a warning, from the distribution that it has moved to."""
+    from dicore.deprecation import deprecated
+
+    name, root = path.rpartition(".")[2], home.partition(".")[0]
+    try:
+        found = getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name != root:
+            raise
+        dist = root.replace("_", "-")
+        text = f"'{name}' comes with {dist}: pip install {dist}"
+        raise MissingPackageError(text) from None
+    deprecated(path, instead=f"{home}.{name}", since="0.1", stacklevel=3)
+    return found
 
 
 def builds(path: str, takes: str = "device") -> Callable[..., Any]:

@@ -78,11 +78,6 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "sqil_sac sql sqn td3 td3_bc tqc"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
-        "sampler": (
-            "check_nan check_shape check_stats compute_advantages flatten_first_two "
-            "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "
-            "print_line truncate_datalists wrap_ff wrap_rn"
-        ),
         "transport": "http",
         "world_model": "ensemble",
     },
@@ -101,6 +96,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-compat": {
         "api": "compile_config_of_di_engine",
+        "sampler": (
+            "check_nan check_shape check_stats compute_advantages flatten_first_two "
+            "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "
+            "print_line truncate_datalists wrap_ff wrap_rn"
+        ),
     },
     "dicore-contrib-envs": {
         "env": (

@@ -30,7 +30,7 @@ from dicore.config import (
 from dicore.config.schema import fields_of
 from dicore.config.signature import SignatureConfig
 from dicore.errors import DicoreError
-from dicore_plugins.agents import AgentConfig, TeamConfig
+from dicore_compat.agents import AgentConfig, TeamConfig
 from dicore_registry.errors import RetiredWarning
 from dicore_registry.metadata import FIRST_PARTY
 

@@ -1,4 +1,4 @@
-"""Agents after Digideep: policies that learn from batches of a sampler, one or several per env."""
+"""Moved to `dicore_compat.agents`."""
 
 from dicore_plugins.lazy import lazy
 

@@ -1,4 +1,4 @@
-"""Memories of trajectories and samplers that make training batches of them, after Digideep."""
+"""Moved to `dicore_compat.samplers`."""
 
 from dicore_plugins.lazy import lazy
 

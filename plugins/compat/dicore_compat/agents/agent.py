@@ -22,15 +22,15 @@ from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import torch_stream
-from dicore_plugins.agents.config import AgentConfig
-from dicore_plugins.agents.trajectories import RunningEpisodes, TrajectoryMemory
+from dicore_compat.agents.config import AgentConfig
+from dicore_compat.agents.trajectories import RunningEpisodes, TrajectoryMemory
+from dicore_compat.samplers.trajectory import nested_keys, trajectory_of
+from dicore_compat.samplers.units import Compose
 from dicore_plugins.functional.samples import rows_after
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import Policy
 from dicore_plugins.policies.unit_actions import UnitActions
-from dicore_plugins.samplers.trajectory import nested_keys, trajectory_of
-from dicore_plugins.samplers.units import Compose
 
 __all__ = ["AgentBase"]
 
@@ -149,7 +149,7 @@ class AgentBase(Policy):
 
     @property
     def memory(self) -> Any:
-        """The trajectories; see `dicore_plugins.samplers.Memory`."""
+        """The trajectories; see `dicore_compat.samplers.Memory`."""
         return self._store.memory
 
     def join(self, name: str, store: TrajectoryMemory) -> None:

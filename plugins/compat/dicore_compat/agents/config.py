@@ -84,7 +84,7 @@ class AgentConfig(PolicyConfig):
     learn: AgentLearnConfig = section(AgentLearnConfig)
     collect: AgentCollectConfig = section(AgentCollectConfig)
 
-    build = builds("dicore_plugins.agents.agent:AgentBase", takes="context")
+    build = builds("dicore_compat.agents.agent:AgentBase", takes="context")
 
     def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives the shapes of the network and the bounds of actions from the spaces.
@@ -153,7 +153,7 @@ class TeamConfig(AgentConfig):
         named=True,
     )
 
-    build = builds("dicore_plugins.agents.team:Team", takes="context")
+    build = builds("dicore_compat.agents.team:Team", takes="context")
 
     def bind(self, spec: EnvSpec) -> dict[str, Any]:
         """Derives what each agent needs from the observations and its part of the action.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from dicore.run.env_factory import BuildContext
-from dicore_plugins.agents.agent import AgentBase
-from dicore_plugins.agents.config import TeamConfig
+from dicore_compat.agents.agent import AgentBase
+from dicore_compat.agents.config import TeamConfig
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict

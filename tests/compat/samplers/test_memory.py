@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dicore.data import Batch
 from dicore.errors import ReplayCapacityError, ReplayUnderflowError, SchemaError, UsageError
 from dicore.interfaces.policy import Tail
-from dicore_plugins.samplers import Memory, flat_keys, nested_keys, trajectory_of
+from dicore_compat.samplers import Memory, flat_keys, nested_keys, trajectory_of
 
 # ---- the trajectory tree
 

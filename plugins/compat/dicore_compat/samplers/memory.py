@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
+from dicore_compat.samplers.trajectory import blank
 from dicore_plugins.buffers.memory import check_kind, check_range
 from dicore_plugins.buffers.ring import Ring
-from dicore_plugins.samplers.trajectory import blank
 
 __all__ = ["Memory", "MemoryBuffer", "MemoryColumn"]
 

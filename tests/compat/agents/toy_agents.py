@@ -11,7 +11,7 @@ import torch
 
 from dicore.config import frozen, option
 from dicore.run import stream
-from dicore_plugins.agents import AgentBase, AgentConfig, TeamConfig
+from dicore_compat.agents import AgentBase, AgentConfig, TeamConfig
 from dicore_plugins.functional import log_prob_entropy
 from dicore_plugins.model_wrappers import model_wrap
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from dicore.testing.suite import failures
-from dicore_plugins.samplers.contract import SamplerContract
-
-from .faults import Fault, catches
+from dicore_compat.samplers.contract import SamplerContract
+from tests.core.testing.faults import Fault, catches
 
 
 class Rows:

@@ -16,15 +16,15 @@ from dicore.errors import ConfigError, ReplayUnderflowError, UsageError
 from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext
 from dicore.run.launch import launch
-from dicore_plugins.agents import TrajectoryMemory
+from dicore_compat.agents import TrajectoryMemory
+from dicore_compat.samplers import Compose, compute_advantages, get_last_chunk, get_memory_params
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.export.policy import export_policy
 from dicore_plugins.functional import gae
-from dicore_plugins.samplers import Compose, compute_advantages, get_last_chunk, get_memory_params
 from tests.plugins.collectors.toy_envs import Journal
 from tests.plugins.env_managers.toy_envs import manager_of
 
-HERE = "tests.plugins.agents.toy_agents"
+HERE = "tests.compat.agents.toy_agents"
 OBS = spaces.Box(-np.inf, np.inf, (2,), np.float32)
 REPLAY = ["get_memory_params", "get_sample_memory"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dicore.errors import NonFiniteError
-from dicore_plugins.samplers.interface import Info
+from dicore_compat.samplers.interface import Info
 
 __all__ = ["check_nan", "check_shape", "check_stats", "print_line"]
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
+from dicore_compat.samplers.interface import Chunk, Info
+from dicore_compat.samplers.memory import Memory, MemoryBuffer
 from dicore_plugins.functional.advantage import gae
-from dicore_plugins.samplers.interface import Chunk, Info
-from dicore_plugins.samplers.memory import Memory, MemoryBuffer
 
 __all__ = [
     "Compose", "compute_advantages", "flatten_first_two", "flatten_memory_to_train_key",

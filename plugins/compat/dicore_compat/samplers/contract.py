@@ -9,8 +9,8 @@ import numpy as np
 
 from dicore.testing.compare import copied, difference
 from dicore.testing.suite import Suite, expect
-from dicore_plugins.samplers.memory import Memory
-from dicore_plugins.samplers.units import Compose, get_last_chunk, get_memory_params
+from dicore_compat.samplers.memory import Memory
+from dicore_compat.samplers.units import Compose, get_last_chunk, get_memory_params
 
 if TYPE_CHECKING:
     from dicore.data import Tree

@@ -22,8 +22,8 @@ Info = MutableMapping[str, Any]
 KIND = Kind(
     name="sampler",
     summary="does one step from a memory of trajectories to training batches",
-    contract="dicore_plugins.samplers.interface:ISampler",
-    suite="dicore_plugins.samplers.contract:SamplerContract",
+    contract="dicore_compat.samplers.interface:ISampler",
+    suite="dicore_compat.samplers.contract:SamplerContract",
 )
 
 

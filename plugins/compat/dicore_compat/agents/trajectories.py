@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from dicore.data import Batch, State, StateDict
 from dicore.errors import UsageError
-from dicore_plugins.samplers.memory import Memory
-from dicore_plugins.samplers.trajectory import flat_keys, nested_keys
+from dicore_compat.samplers.memory import Memory
+from dicore_compat.samplers.trajectory import flat_keys, nested_keys
 
 __all__ = ["RunningEpisodes", "TrajectoryMemory"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dicore.errors import NonFiniteError, ReplayUnderflowError, SchemaError, UsageError
-from dicore_plugins.samplers import (
+from dicore_compat.samplers import (
     Compose,
     Memory,
     check_nan,
@@ -29,7 +29,7 @@ from dicore_plugins.samplers import (
     wrap_ff,
     wrap_rn,
 )
-from tests.plugins.samplers.test_memory import chunk
+from tests.compat.samplers.test_memory import chunk
 
 VALUES = "/agents/agent/artifacts/values"
 
