@@ -10,11 +10,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "episode_to_transitions episode_to_transitions_filter export_policy import_weights "
             "profiled suggested_table"
         ),
-        "buffer": "advanced deque elastic episode file naive sequence",
-        "buffer_middleware": (
-            "clone_object group_sample padding priority sample_range_view staleness_check "
-            "use_time_check"
-        ),
+        "buffer": "advanced elastic episode file naive sequence",
         "collector": "episode episode_1v1 sample sample_1v1",
         "comm_collector": "flask_fs ray",
         "comm_learner": "flask_fs ray",
@@ -96,6 +92,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-compat": {
         "api": "compile_config_of_di_engine",
+        "buffer": "deque",
+        "buffer_middleware": (
+            "clone_object group_sample padding priority sample_range_view staleness_check "
+            "use_time_check"
+        ),
         "sampler": (
             "check_nan check_shape check_stats compute_advantages flatten_first_two "
             "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import dicore
+import dicore_compat
 import dicore_plugins
 import dicore_registry
 from dicore.config import (
@@ -38,7 +39,7 @@ contrib = pytest.importorskip("dicore_contrib_envs")
 
 FILES = sorted(
     file
-    for package in (dicore, dicore_plugins, contrib)
+    for package in (dicore, dicore_plugins, dicore_compat, contrib)
     for file in Path(str(package.__file__)).parent.rglob("*.py")
 )
 HOLDS_A_CONFIG = {"cfg", "_cfg"}

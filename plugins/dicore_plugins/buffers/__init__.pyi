@@ -1,20 +1,20 @@
+from dicore_compat.deque.buffer import Buffer as Buffer
+from dicore_compat.deque.buffer import DequeBuffer as DequeBuffer
+from dicore_compat.deque.config import DequeConfig as DequeConfig
+from dicore_compat.deque.middleware import clone_object as clone_object
+from dicore_compat.deque.middleware import group_sample as group_sample
+from dicore_compat.deque.middleware import padding as padding
+from dicore_compat.deque.middleware import sample_range_view as sample_range_view
+from dicore_compat.deque.middleware import staleness_check as staleness_check
+from dicore_compat.deque.middleware import use_time_check as use_time_check
+from dicore_compat.deque.priority import (
+    PriorityExperienceReplay as PriorityExperienceReplay,
+)
+from dicore_compat.deque.replay import DequeReplayBuffer as DequeReplayBuffer
+from dicore_compat.deque.store import BufferedData as BufferedData
 from dicore_plugins.buffers.advanced.buffer import AdvancedBuffer as AdvancedBuffer
 from dicore_plugins.buffers.advanced.buffer import AdvancedReplayBuffer as AdvancedReplayBuffer
 from dicore_plugins.buffers.advanced.config import AdvancedConfig as AdvancedConfig
-from dicore_plugins.buffers.deque.buffer import Buffer as Buffer
-from dicore_plugins.buffers.deque.buffer import DequeBuffer as DequeBuffer
-from dicore_plugins.buffers.deque.config import DequeConfig as DequeConfig
-from dicore_plugins.buffers.deque.middleware import clone_object as clone_object
-from dicore_plugins.buffers.deque.middleware import group_sample as group_sample
-from dicore_plugins.buffers.deque.middleware import padding as padding
-from dicore_plugins.buffers.deque.middleware import sample_range_view as sample_range_view
-from dicore_plugins.buffers.deque.middleware import staleness_check as staleness_check
-from dicore_plugins.buffers.deque.middleware import use_time_check as use_time_check
-from dicore_plugins.buffers.deque.priority import (
-    PriorityExperienceReplay as PriorityExperienceReplay,
-)
-from dicore_plugins.buffers.deque.replay import DequeReplayBuffer as DequeReplayBuffer
-from dicore_plugins.buffers.deque.store import BufferedData as BufferedData
 from dicore_plugins.buffers.device import DeviceStorage as DeviceStorage
 from dicore_plugins.buffers.device import PinnedStorage as PinnedStorage
 from dicore_plugins.buffers.elastic.buffer import ElasticReplayBuffer as ElasticReplayBuffer

@@ -42,7 +42,7 @@ def data_pusher(
 
     Args:
         cfg: The whole compiled config.
-        buffer_: Replay buffer (`IBuffer`), or a `DequeBuffer`.
+        buffer_: Replay buffer (`IBuffer`), or what makes itself one (`as_replay()`).
         group_by_env: True: one push per trajectory segment, cut at `ctx.trajectory_end_idx`; False
             or None: one push for all samples.
 
@@ -84,12 +84,9 @@ def data_pusher(
 
 
 def _replay(buffer_: Any) -> Any:
-    """Returns a replay buffer as it is, and a `DequeBuffer` as one."""
-    if hasattr(buffer_, "sample_batch") or not hasattr(buffer_, "export_data"):
-        return buffer_
-    from dicore_plugins.buffers.deque.samples import DequeSamples
-
-    return DequeSamples(buffer_)
+    """Returns a replay buffer as it is, and another one as the replay that it makes of itself."""
+    as_replay = getattr(buffer_, "as_replay", None)
+    return buffer_ if as_replay is None else as_replay()
 
 
 def _replays(source: Source) -> Source:

@@ -20,8 +20,9 @@ from typing import Any
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from dicore_plugins.buffers import DequeBuffer
-from tests.plugins.buffers import test_advanced, test_deque, test_episode, test_file, test_sequence
+from dicore_compat.deque import DequeBuffer
+from tests.compat.deque import test_deque
+from tests.plugins.buffers import test_advanced, test_episode, test_file, test_sequence
 
 MODULES = (test_advanced, test_deque, test_episode, test_file, test_sequence)
 COUNTED = ("push", "sample", "sample_batch", "update")

@@ -14,7 +14,8 @@ from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.interfaces.policy import LearnMode
 from dicore.task import OfflineRLContext, OnlineRLContext, StepInterrupted, Task, TaskState
-from dicore_plugins.buffers import DequeBuffer, NaiveReplayBuffer
+from dicore_compat.deque import DequeBuffer
+from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.middleware import (
     OffPolicyLearner,

@@ -14,7 +14,8 @@ from dicore.errors import ActionError, ConfigError, SchemaError, UsageError
 from dicore.interfaces.env import EnvSpec
 from dicore.run.random import seed_everything
 from dicore.task import OnlineRLContext
-from dicore_plugins.buffers import DequeBuffer, NaiveReplayBuffer
+from dicore_compat.deque import DequeBuffer
+from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.middleware import OffPolicyLearner, data_pusher, offpolicy_data_fetcher, trainer
 from dicore_plugins.models import DQN, QAC, VAC
 from dicore_plugins.policies import create_policy

@@ -17,11 +17,12 @@ import numpy as np
 from dicore.errors import ReplayCapacityError, ReplayUnderflowError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
-from dicore_plugins.buffers.deque.store import BufferedData, Store
+from dicore_compat.deque.store import BufferedData, Store
 from dicore_plugins.buffers.memory import check_kind
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict, Tree
+    from dicore_compat.deque.samples import DequeSamples
 
 
 __all__ = ["Buffer", "BufferMiddleware", "DequeBuffer"]
@@ -103,6 +104,12 @@ class DequeBuffer(Buffer):
     def store(self) -> Store:
         """The items, which all views share."""
         return self._store
+
+    def as_replay(self) -> DequeSamples:
+        """Returns this buffer as middleware of a task takes replay buffers."""
+        from dicore_compat.deque.samples import DequeSamples
+
+        return DequeSamples(self)
 
     # ---- actions
 

@@ -44,6 +44,6 @@ class DequeConfig(ComponentConfig):
 
     def build(self, ctx: BuildContext | None, **parts: Any) -> IBuffer:
         """Creates the buffer."""
-        from dicore_plugins.buffers.deque.replay import DequeReplayBuffer
+        from dicore_compat.deque.replay import DequeReplayBuffer
 
         return DequeReplayBuffer(self, **parts)

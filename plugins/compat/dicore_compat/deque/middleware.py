@@ -11,8 +11,8 @@ import numpy as np
 
 from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.run.random import stream
-from dicore_plugins.buffers.deque.buffer import BufferMiddleware, DequeBuffer
-from dicore_plugins.buffers.deque.store import BufferedData
+from dicore_compat.deque.buffer import BufferMiddleware, DequeBuffer
+from dicore_compat.deque.store import BufferedData
 
 if TYPE_CHECKING:
     from dicore.data import Tree

@@ -14,13 +14,13 @@ import numpy as np
 from dicore.data import Batch, State, StateDict
 from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.interfaces.buffer import Refused
+from dicore_compat.deque.buffer import DequeBuffer
+from dicore_compat.deque.config import DequeConfig
+from dicore_compat.deque.middleware import staleness_check, use_time_check
+from dicore_compat.deque.priority import PriorityExperienceReplay
+from dicore_compat.deque.store import BufferedData
 from dicore_plugins.buffers.advanced.priorities import checked_stamps
 from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored, too_few_left
-from dicore_plugins.buffers.deque.buffer import DequeBuffer
-from dicore_plugins.buffers.deque.config import DequeConfig
-from dicore_plugins.buffers.deque.middleware import staleness_check, use_time_check
-from dicore_plugins.buffers.deque.priority import PriorityExperienceReplay
-from dicore_plugins.buffers.deque.store import BufferedData
 from dicore_plugins.buffers.naive.buffer import samples_of
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
 from dicore_plugins.buffers.ring import Ring

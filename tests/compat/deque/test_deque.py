@@ -23,13 +23,11 @@ from dicore.errors import (
     UsageError,
 )
 from dicore.testing.buffer import numbered_rows
-from dicore_plugins.buffers import (
-    AdvancedReplayBuffer,
+from dicore_compat.deque import (
     Buffer,
     BufferedData,
     DequeBuffer,
     DequeReplayBuffer,
-    FileReplayBuffer,
     PriorityExperienceReplay,
     clone_object,
     group_sample,
@@ -38,6 +36,7 @@ from dicore_plugins.buffers import (
     staleness_check,
     use_time_check,
 )
+from dicore_plugins.buffers import AdvancedReplayBuffer, FileReplayBuffer
 
 
 def filled(count: int, size: int = 100, **options: Any) -> DequeBuffer:

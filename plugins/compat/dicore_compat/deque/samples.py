@@ -11,7 +11,7 @@ from dicore.data import Batch
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
 
 if TYPE_CHECKING:
-    from dicore_plugins.buffers.deque.buffer import DequeBuffer
+    from dicore_compat.deque.buffer import DequeBuffer
 
 __all__ = ["DequeSamples"]
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dicore_plugins.buffers.deque.buffer import DequeBuffer
-from dicore_plugins.buffers.deque.contract import BufferMiddlewareContract
-
-from .faults import Fault, catches
+from dicore_compat.deque.buffer import DequeBuffer
+from dicore_compat.deque.contract import BufferMiddlewareContract
+from tests.core.testing.faults import Fault, catches
 
 
 class InTurn:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dicore.errors import UsageError
+from dicore_compat.deque.buffer import DequeBuffer
+from dicore_compat.deque.store import BufferedData
 from dicore_plugins.buffers.base import check_draw
-from dicore_plugins.buffers.deque.buffer import DequeBuffer
-from dicore_plugins.buffers.deque.store import BufferedData
 from dicore_plugins.buffers.memory import check_memory
 from dicore_plugins.buffers.priority_tree import (
     PriorityTree,

@@ -9,7 +9,7 @@ import numpy as np
 from dicore.errors import UsageError
 from dicore.testing.compare import difference
 from dicore.testing.suite import Suite, expect
-from dicore_plugins.buffers.deque.buffer import DequeBuffer
+from dicore_compat.deque.buffer import DequeBuffer
 
 __all__ = ["BufferMiddlewareContract"]
 

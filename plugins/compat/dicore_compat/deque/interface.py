@@ -12,8 +12,8 @@ __all__ = ["KIND", "IBufferMiddleware"]
 KIND = Kind(
     name="buffer_middleware",
     summary="changes what a deque buffer does: limits, priorities, copies, groups",
-    contract="dicore_plugins.buffers.deque.interface:IBufferMiddleware",
-    suite="dicore_plugins.buffers.deque.contract:BufferMiddlewareContract",
+    contract="dicore_compat.deque.interface:IBufferMiddleware",
+    suite="dicore_compat.deque.contract:BufferMiddlewareContract",
 )
 
 
