@@ -271,8 +271,8 @@ class DiscreteSACModelConfig(ActorQModelConfig):
 
 
 @frozen(kw_only=True)
-class PADDPGModelConfig(ActorQModelConfig):
-    """Scores and arguments of all actions, and Q networks (Hausknecht and Stone 2016)."""
+class HybridModelConfig(ActorQModelConfig):
+    """Networks for discrete actions with continuous arguments."""
 
     action_shape: int | None = option(
         None, "number of discrete actions; None: read from the env", ge=1
@@ -280,12 +280,24 @@ class PADDPGModelConfig(ActorQModelConfig):
     args_shape: int | None = option(
         None, "number of continuous arguments; None: read from the env", ge=1
     )
-    num_critics: int = option(1, "number of Q networks, of which targets take the minimum", ge=1)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support."""
         yield from super().check()
         yield from mask_problems(self)
+
+    def shapes(self) -> dict[str, Any]:
+        """Returns the arguments that these networks share."""
+        return {
+            "action_shape": self.action_shape, "args_shape": self.args_shape, **self._shared(),
+        }  # fmt: skip
+
+
+@frozen(kw_only=True)
+class PADDPGModelConfig(HybridModelConfig):
+    """Scores and arguments of all actions, and Q networks (Hausknecht and Stone 2016)."""
+
+    num_critics: int = option(1, "number of Q networks, of which targets take the minimum", ge=1)
 
     def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.
@@ -295,24 +307,13 @@ class PADDPGModelConfig(ActorQModelConfig):
         """
         from dicore_plugins.models.qac.hybrid import PADDPG
 
-        return PADDPG(
-            action_shape=self.action_shape,
-            args_shape=self.args_shape,
-            num_critics=self.num_critics,
-            **self._shared(),
-        )
+        return PADDPG(num_critics=self.num_critics, **self.shapes())
 
 
 @frozen(kw_only=True)
-class PDQNModelConfig(ActorQModelConfig):
+class PDQNModelConfig(HybridModelConfig):
     """Arguments of all actions, and Q values of the actions with them (Xiong et al. 2018)."""
 
-    action_shape: int | None = option(
-        None, "number of discrete actions; None: read from the env", ge=1
-    )
-    args_shape: int | None = option(
-        None, "number of continuous arguments; None: read from the env", ge=1
-    )
     args_mask: tuple[tuple[int, ...], ...] | None = option(
         None,
         "which arguments each action has, a row of 0 and 1 per action; the Q value of an action"
@@ -324,7 +325,6 @@ class PDQNModelConfig(ActorQModelConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support."""
         yield from super().check()
-        yield from mask_problems(self)
         if problem := args_mask_problem(self.args_mask, self.action_shape, self.args_shape):
             yield "args_mask", problem
 
@@ -336,12 +336,7 @@ class PDQNModelConfig(ActorQModelConfig):
         """
         from dicore_plugins.models.qac.hybrid import PDQN
 
-        return PDQN(
-            action_shape=self.action_shape,
-            args_shape=self.args_shape,
-            args_mask=self.args_mask,
-            **self._shared(),
-        )
+        return PDQN(args_mask=self.args_mask, **self.shapes())
 
 
 def args_mask_problem(mask: Any, actions: int | None, args: int | None) -> str | None:
