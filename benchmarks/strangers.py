@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.measure import compare, emit
-from dicore_plugins.comm import TcpQueue
+from dicore_compat.comm import TcpQueue
 from dicore_plugins.comm.http import HttpTransport
 
 TOKEN = "a token of the benchmark"  # noqa: S105 - of no use elsewhere

@@ -21,9 +21,6 @@ COLLECTOR_KIND = Kind("comm_collector",
 COMMANDER_KIND = Kind("commander",
     summary="assigns tasks to collectors and learners",
     contract=f"{_HERE}:ICommander", suite=_SUITE)  # fmt: skip
-MESSAGE_QUEUE_KIND = Kind("message_queue",
-    summary="publishes and receives messages by topic, between processes",
-    contract=f"{_HERE}:IMessageQueue", suite=_SUITE)  # fmt: skip
 TRANSPORT_KIND = Kind("transport",
     summary="sends requests and responses between processes",
     contract=f"{_HERE}:ITransport", suite=_SUITE)  # fmt: skip
@@ -94,29 +91,6 @@ class ICommander(Contract, Protocol):
 
     def update_learner_info(self, task_id: str, info: Mapping[str, Any]) -> None:
         """Accepts the progress of a learner."""
-
-
-@runtime_checkable
-class IMessageQueue(Contract, Protocol):
-    """Sends and receives bytes, without unpickling them."""
-
-    def listen(self) -> None:
-        """Starts to receive."""
-
-    def publish(self, topic: str, data: bytes) -> None:
-        """Sends to all subscribers of a topic."""
-
-    def subscribe(self, topic: str) -> None:
-        """Starts to receive the messages of a topic."""
-
-    def unsubscribe(self, topic: str) -> None:
-        """Stops to receive the messages of a topic."""
-
-    def recv(self) -> tuple[str, bytes]:
-        """Blocks until a message arrives; returns topic and message."""
-
-    def stop(self) -> None:
-        """Stops; later calls do nothing."""
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "collector": "episode episode_1v1 sample sample_1v1",
         "comm_collector": "flask_fs ray",
         "comm_learner": "flask_fs ray",
-        "command": "dist ditask",
+        "command": "dist",
         "commander": "naive one_vs_one solo",
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
@@ -35,18 +35,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "learner": "base",
         "learner_hook": "load_ckpt log_reduce log_show monitor save_ckpt",
         "logger": "alert comet console csv mlflow tensorboard usage wandb",
-        "message_queue": "tcp",
         "middleware": (
-            "barrier buffer_saver ckpt_saver context_exchanger data_pusher demo_loader "
-            "device_prefetcher episode_collector epoch_timer eps_greedy_handler eps_greedy_masker "
-            "final_ctx_saver gae_estimator her_data_enhancer her_learner inferencer "
-            "interaction_evaluator lag_logger metric_evaluator model_exchanger "
-            "montecarlo_return_estimator multistep_trainer nstep_reward_enhancer "
+            "buffer_saver ckpt_saver data_pusher demo_loader device_prefetcher episode_collector "
+            "epoch_timer eps_greedy_handler eps_greedy_masker final_ctx_saver gae_estimator "
+            "her_data_enhancer her_learner inferencer interaction_evaluator lag_logger "
+            "metric_evaluator montecarlo_return_estimator multistep_trainer nstep_reward_enhancer "
             "offline_data_fetcher offline_data_saver offline_logger offpolicy_data_fetcher "
-            "offpolicy_learner online_logger periodical_model_exchanger ppof_adv_estimator "
-            "ppof_step_collector pretrainer priority_calculator reward_estimator "
-            "reward_model_trainer rolloutor settings_handler sqil_data_pusher step_collector "
-            "termination_checker trainer world_model_learner"
+            "offpolicy_learner online_logger ppof_adv_estimator ppof_step_collector pretrainer "
+            "priority_calculator reward_estimator reward_model_trainer rolloutor settings_handler "
+            "sqil_data_pusher step_collector termination_checker trainer world_model_learner"
         ),
         "model": (
             "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn dt ebm fqf iql "
@@ -97,6 +94,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "clone_object group_sample padding priority sample_range_view staleness_check "
             "use_time_check"
         ),
+        "command": "ditask",
+        "message_queue": "tcp",
+        "middleware": "barrier context_exchanger model_exchanger periodical_model_exchanger",
         "sampler": (
             "check_nan check_shape check_stats compute_advantages flatten_first_two "
             "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "

@@ -41,7 +41,7 @@ IMPORTERS = {
     "plugins/dicore_plugins/buffers/priority_tree.py": "its own modules",
     "plugins/dicore_plugins/env_wrappers/gym_adapter.py": "modules of gym, by a constant",
     "plugins/dicore_plugins/comm/dist.py": "a file that a person named",
-    "plugins/dicore_plugins/comm/ditask.py": "a function that a person named",
+    "plugins/compat/dicore_compat/comm/ditask.py": "a function that a person named",
     "plugins/tools/dicore_tools/import_probe.py": "what packages declare",
     "plugins/tools/dicore_tools/migrate/read_config.py": "a file that a person named, locked in",
     "plugins/tools/dicore_tools/config_formats/python_file.py": "a file that a person named",

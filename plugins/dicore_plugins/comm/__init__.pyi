@@ -1,4 +1,14 @@
-from dicore_plugins.comm.bus import TcpQueue as TcpQueue
+from dicore_compat.comm.bus import TcpQueue as TcpQueue
+from dicore_compat.comm.exchangers import Barrier as Barrier
+from dicore_compat.comm.exchangers import ContextExchanger as ContextExchanger
+from dicore_compat.comm.exchangers import ModelExchanger as ModelExchanger
+from dicore_compat.comm.exchangers import PeriodicalModelExchanger as PeriodicalModelExchanger
+from dicore_compat.comm.parallel import Parallel as Parallel
+from dicore_compat.comm.router import EventRouter as EventRouter
+from dicore_compat.comm.stores import FileModelLoader as FileModelLoader
+from dicore_compat.comm.stores import FileStorageLoader as FileStorageLoader
+from dicore_compat.comm.stores import SharedMemoryLoader as SharedMemoryLoader
+from dicore_compat.comm.stores import StorageLoader as StorageLoader
 from dicore_plugins.comm.collector import BaseCommCollector as BaseCommCollector
 from dicore_plugins.comm.collector import CollectorSlave as CollectorSlave
 from dicore_plugins.comm.collector import FlaskFileSystemCollector as FlaskFileSystemCollector
@@ -11,10 +21,6 @@ from dicore_plugins.comm.errors import FrameError as FrameError
 from dicore_plugins.comm.errors import PeerError as PeerError
 from dicore_plugins.comm.errors import RemoteTaskError as RemoteTaskError
 from dicore_plugins.comm.errors import WorkerError as WorkerError
-from dicore_plugins.comm.exchangers import Barrier as Barrier
-from dicore_plugins.comm.exchangers import ContextExchanger as ContextExchanger
-from dicore_plugins.comm.exchangers import ModelExchanger as ModelExchanger
-from dicore_plugins.comm.exchangers import PeriodicalModelExchanger as PeriodicalModelExchanger
 from dicore_plugins.comm.http import HttpTransport as HttpTransport
 from dicore_plugins.comm.learner import BaseCommLearner as BaseCommLearner
 from dicore_plugins.comm.learner import FlaskFileSystemLearner as FlaskFileSystemLearner
@@ -25,9 +31,3 @@ from dicore_plugins.comm.master import Slave as Slave
 from dicore_plugins.comm.master import Task as Task
 from dicore_plugins.comm.master import TaskStatus as TaskStatus
 from dicore_plugins.comm.operator import OperatorServer as OperatorServer
-from dicore_plugins.comm.parallel import Parallel as Parallel
-from dicore_plugins.comm.router import EventRouter as EventRouter
-from dicore_plugins.comm.stores import FileModelLoader as FileModelLoader
-from dicore_plugins.comm.stores import FileStorageLoader as FileStorageLoader
-from dicore_plugins.comm.stores import SharedMemoryLoader as SharedMemoryLoader
-from dicore_plugins.comm.stores import StorageLoader as StorageLoader

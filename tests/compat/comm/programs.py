@@ -11,7 +11,7 @@ from typing import Any
 from dicore.config import bind, compile_config
 from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore.task import Context, OnlineRLContext, task
-from dicore_plugins.comm import Barrier, ContextExchanger, ModelExchanger
+from dicore_compat.comm import Barrier, ContextExchanger, ModelExchanger
 from dicore_plugins.middleware import (
     OffPolicyLearner,
     StepCollector,

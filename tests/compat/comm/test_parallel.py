@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from dicore.errors import UsageError
-from dicore_plugins.comm import Parallel, TcpQueue
+from dicore_compat.comm import Parallel, TcpQueue
+from dicore_compat.comm.parallel import _check_peers, _Node, _token
 from dicore_plugins.comm.errors import WorkerError
-from dicore_plugins.comm.parallel import _check_peers, _Node, _token
 from dicore_plugins.comm.slurm import hosts_of
 from dicore_plugins.comm.supervisor import Job, Supervisor
-from tests.plugins.comm import programs
+from tests.compat.comm import programs
 
 
 @pytest.fixture(autouse=True)
@@ -110,11 +110,11 @@ def test_two_commands_make_one_job(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     program = tmp_path / "job.py"
     program.write_text(
-        "from tests.plugins.comm.programs import greet\n"
+        "from tests.compat.comm.programs import greet\n"
         f"def main():\n    greet({str(tmp_path / 'out')!r}, 2)\n"
     )
     env = {**os.environ, "DICORE_TOKEN": "shared", "PYTHONPATH": str(root)}
-    base = [sys.executable, "-m", "dicore_plugins.comm.ditask", "--package", str(tmp_path)]
+    base = [sys.executable, "-m", "dicore_compat.comm.ditask", "--package", str(tmp_path)]
     base += ["--main", "job.main", "--topology", "star"]
     first = subprocess.Popen([*base, "--ports", str(port)], env=env)
     attach = ["--node-ids", "1", "--attach-to", f"tcp://127.0.0.1:{port}"]
@@ -140,7 +140,7 @@ def test_a_process_with_the_number_of_another_one_is_refused() -> None:
 def test_a_process_that_nobody_answers_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("dicore_plugins.comm.parallel._CONNECT_S", 0.1)
+    monkeypatch.setattr("dicore_compat.comm.parallel._CONNECT_S", 0.1)
     bus = TcpQueue("", ["tcp://127.0.0.1:9"], "shared")
     bus.listen()
     _check_peers(bus, _Node(0, "", ("tcp://127.0.0.1:9",), "shared", (), "tcp"))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dicore.errors import ClosedError, UsageError
-from dicore_plugins.comm import TcpQueue
+from dicore_compat.comm import TcpQueue
 from dicore_plugins.comm import channel as channels
 from dicore_plugins.comm.channel import Channel, connect
 from dicore_plugins.comm.errors import AuthenticationError, FrameError, PeerError

@@ -16,9 +16,9 @@ from typing import Any
 from dicore.console import say
 from dicore.errors import UsageError
 from dicore.task import task
-from dicore_plugins.comm.bus import TcpQueue
+from dicore_compat.comm.bus import TcpQueue
+from dicore_compat.comm.router import EventRouter
 from dicore_plugins.comm.channel import TOKEN_VARIABLE, address_of, listen, parsed, token_of
-from dicore_plugins.comm.router import EventRouter
 from dicore_plugins.comm.supervisor import Job, Supervisor
 
 __all__ = ["Parallel"]

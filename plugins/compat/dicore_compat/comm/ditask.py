@@ -60,7 +60,7 @@ Two terminals, one job:
               help="Time between the starts of two processes.  [default: 0]")  # fmt: skip
 def command(package: str, main_: str, platform: str, **given: Any) -> None:
     """Runs a main function in several processes whose tasks exchange events."""
-    from dicore_plugins.comm.parallel import Parallel
+    from dicore_compat.comm.parallel import Parallel
 
     own_process()
     folder = str(Path(package).resolve())
@@ -78,7 +78,7 @@ def command(package: str, main_: str, platform: str, **given: Any) -> None:
         **given,
     }
     if platform == "slurm":
-        from dicore_plugins.comm.slurm import ditask_options
+        from dicore_compat.comm.slurm import ditask_options
 
         _check_alone(options)
         topology = str(options["topology"])

@@ -18,7 +18,7 @@ from dicore.cli import main
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, task
-from dicore_plugins.comm import (
+from dicore_compat.comm import (
     ContextExchanger,
     EventRouter,
     FileModelLoader,
@@ -161,7 +161,7 @@ def test_wrong_options_of_a_periodical_exchanger_are_refused(options: dict[str, 
 def _read_elsewhere(handle: Mapping[str, Any]) -> bytes:
     """Reads a block of shared memory in an independent process; returns its complaints."""
     code = (
-        f"from dicore_plugins.comm import SharedMemoryLoader; SharedMemoryLoader().load({handle!r})"
+        f"from dicore_compat.comm import SharedMemoryLoader; SharedMemoryLoader().load({handle!r})"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stderr
 

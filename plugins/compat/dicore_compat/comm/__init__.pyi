@@ -1,0 +1,11 @@
+from dicore_compat.comm.bus import TcpQueue as TcpQueue
+from dicore_compat.comm.exchangers import Barrier as Barrier
+from dicore_compat.comm.exchangers import ContextExchanger as ContextExchanger
+from dicore_compat.comm.exchangers import ModelExchanger as ModelExchanger
+from dicore_compat.comm.exchangers import PeriodicalModelExchanger as PeriodicalModelExchanger
+from dicore_compat.comm.parallel import Parallel as Parallel
+from dicore_compat.comm.router import EventRouter as EventRouter
+from dicore_compat.comm.stores import FileModelLoader as FileModelLoader
+from dicore_compat.comm.stores import FileStorageLoader as FileStorageLoader
+from dicore_compat.comm.stores import SharedMemoryLoader as SharedMemoryLoader
+from dicore_compat.comm.stores import StorageLoader as StorageLoader
