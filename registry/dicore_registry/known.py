@@ -77,24 +77,26 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-tools": {
         "api": (
             "Agent build check_request code_state collect_demo_data collect_episodic_demo_data "
-            "config_of_di_engine draw eval evaluate find_policy get load_demo_data meant_option "
-            "probe_imports record_env requeue requeued run_series system_of_di_engine train_seeds "
-            "without_missing"
+            "draw eval evaluate find_policy get load_demo_data meant_option probe_imports "
+            "record_env requeue requeued run_series train_seeds without_missing"
         ),
         "command": (
             "benchmark catalogue check collect completion config doctor enjoy eval export "
-            "import_weights migrate new plot report selftest session status tune verify watch"
+            "import_weights new plot report selftest session status tune verify watch"
         ),
         "config_format": "cpanel py toml yaml yml",
     },
     "dicore-compat": {
-        "api": "compile_config_of_di_engine",
+        "api": (
+            "compile_config_of_di_engine config_of_di_engine read_config_of_di_engine "
+            "system_of_di_engine"
+        ),
         "buffer": "deque",
         "buffer_middleware": (
             "clone_object group_sample padding priority sample_range_view staleness_check "
             "use_time_check"
         ),
-        "command": "ditask",
+        "command": "ditask migrate",
         "message_queue": "tcp",
         "middleware": "barrier context_exchanger model_exchanger periodical_model_exchanger",
         "sampler": (

@@ -30,7 +30,7 @@ ALLOWED = {
     "dicore": {"dicore_registry"},
     "dicore_plugins": {"dicore", "dicore_registry", "torch", "tensorboardX"},
     "dicore_tools": {"dicore", "dicore_registry"},
-    "dicore_compat": {"dicore", "dicore_registry", "dicore_plugins", "torch"},
+    "dicore_compat": {"dicore", "dicore_registry", "dicore_plugins", "dicore_tools", "torch"},
     "dicore_contrib_envs": {"dicore", "dicore_registry"},
 }
 WATCHED = {*PACKAGES, "torch", "tensorboardX"}
@@ -43,7 +43,7 @@ IMPORTERS = {
     "plugins/dicore_plugins/comm/dist.py": "a file that a person named",
     "plugins/compat/dicore_compat/comm/ditask.py": "a function that a person named",
     "plugins/tools/dicore_tools/import_probe.py": "what packages declare",
-    "plugins/tools/dicore_tools/migrate/read_config.py": "a file that a person named, locked in",
+    "plugins/compat/dicore_compat/migrate/read_config.py": "a file that a person named, locked in",
     "plugins/tools/dicore_tools/config_formats/python_file.py": "a file that a person named",
     "contrib_envs/dicore_contrib_envs/gymnasium_env.py": "packages of ids, by a constant",
 }

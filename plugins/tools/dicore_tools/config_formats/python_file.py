@@ -14,7 +14,6 @@ import importlib.util
 import re
 import runpy
 import traceback
-import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,8 +21,9 @@ from typing import Any
 
 from dicore.config.layers import Lines
 from dicore.config.reader import ConfigFile, not_utf8
-from dicore.errors import ConfigError, ConfigWarning
+from dicore.errors import ConfigError
 from dicore_registry.explain import brief
+from dicore_registry.public_names import public_name
 from dicore_tools.config_formats.control_panel import apply_overrides, gen_params
 from dicore_tools.config_formats.python_form import WHOLE
 from dicore_tools.config_formats.python_lines import python_lines
@@ -53,7 +53,10 @@ class PythonFormat:
         """
         if not module and (absent := absent_imports(_text(file))):
             apply_overrides(None, cpanel, str(file))
-            return _of_di_engine(file, label, absent)
+            what = f"{label}: a config of DI-engine ({', '.join(absent)} not installed)"
+            read = public_name("read_config_of_di_engine", f"reading {label}, of DI-engine")
+            config: ConfigFile = read(file, label, what)
+            return config
         run = partial(runpy.run_module, module) if module else partial(runpy.run_path, str(file))
         names = _run(file, lambda: run(run_name="dicore_config_file"))
         maker = names.get("gen_params")
@@ -94,52 +97,6 @@ def absent_imports(text: str) -> list[str]:
     here = "^(from|import) {0}\\b|[\"']{0}\\."
     names = [name for name in _DI_ENGINE if re.search(here.format(name), text, re.MULTILINE)]
     return [name for name in names if importlib.util.find_spec(name) is None]
-
-
-def _of_di_engine(file: Path, label: str, absent: list[str]) -> ConfigFile:
-    """Reads a config of DI-engine, without its packages, if dicore can do all that it says.
-
-    Raises:
-        ConfigError: some of it would be lost.
-    """
-    from dicore_tools.migrate.process import config_dicts, entry, pair
-
-    what = f"{label}: a config of DI-engine ({', '.join(absent)} not installed)"
-    hint = f"to leave these out: dicore migrate {label} -o config.yaml"
-    tree = config_of_di_engine(*pair(file, config_dicts(file)), entry(file), what, hint)
-    return ConfigFile(tree, {}, Lines({}), None)
-
-
-def config_of_di_engine(
-    main: Mapping[str, Any],
-    create: Mapping[str, Any],
-    entry: str = "",
-    what: str = "a config of DI-engine",
-    hint: str = "leave these options out",
-) -> dict[str, Any]:
-    """Converts a main and a create config of DI-engine; warns of what differs.
-
-    Args:
-        main: DI-engine's main config.
-        create: Its create config.
-        entry: Entry function that is called with them: `serial_pipeline_sqil`.
-        what: Name of the config in messages.
-        hint: What to do if something would be lost.
-
-    Raises:
-        ConfigError: some of it would be lost.
-    """
-    from dicore_tools.migrate.di_engine import convert
-
-    tree, changes = convert(main, create, entry)
-    lost = [f"{each.path}: {each.text}" for each in changes if each.verdict == "lost"]
-    if lost:
-        raise ConfigError([what, *lost], hint=hint)
-    other = [f"  {each.path}: {each.text}" for each in changes if each.verdict != "moved"]
-    if other:
-        text = "\n".join([f"{what}, read as", *other])
-        warnings.warn(text, ConfigWarning, stacklevel=2)
-    return tree
 
 
 def _text(file: Path) -> str:

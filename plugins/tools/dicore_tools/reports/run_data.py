@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -163,20 +163,19 @@ def _may_be_alive(record: Mapping[str, Any]) -> bool:
 
 def differing(runs: Sequence[RunData]) -> dict[str, list[str]]:
     """Returns the options that differ between runs: the value of each run, as text, by path."""
-    flat = [dict(_leaves(run.config)) for run in runs]
+    flat = [{path: str(value) for path, value in leaves(run.config)} for run in runs]
     paths = dict.fromkeys(path for each in flat for path in each)
     found = {path: [each.get(path, NONE) for each in flat] for path in paths}
     return {path: values for path, values in found.items() if len(set(values)) > 1}
 
 
-def _leaves(tree: Mapping[str, Any], path: str = "") -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+def leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the path and value of every leaf of nested dicts."""
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:
-            found += _leaves(value, f"{path}{key}.")
+            yield from leaves(value, f"{path}{key}.")
         else:
-            found.append((f"{path}{key}", str(value)))
-    return found
+            yield f"{path}{key}", value
 
 
 def _json(folder: RunFolder, name: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dicore.errors import ConfigError, MissingDependencyError, RunLockedError, U
 from dicore.run.atomic import read_regular
 from dicore.run.folder import RunLock
 from dicore.run.launch import TrainRequest, compile_request, described, launch
-from dicore_tools.migrate.changes import leaves
+from dicore_tools.reports.run_data import leaves
 from dicore_tools.tuning.space import Dimension, combinations, space_problems
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from dicore.cli import main
 from dicore.config import compile_config
 from dicore.errors import ConfigError, UsageError
-from dicore_tools.migrate.convert import Migrated, migrate
+from dicore_compat.migrate.convert import Migrated, migrate
 
 PPO = """
 default:

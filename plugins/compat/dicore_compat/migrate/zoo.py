@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dicore.errors import ConfigError, UsageError
+from dicore_compat.migrate.changes import Change, Tree
+from dicore_compat.migrate.sb3_defaults import DEFAULTS, ENVS, OFF_POLICY, ON_POLICY
 from dicore_registry.explain import nearest
-from dicore_tools.migrate.changes import Change, Tree
-from dicore_tools.migrate.sb3_defaults import DEFAULTS, ENVS, OFF_POLICY, ON_POLICY
 
 __all__ = ["convert_entry", "entries"]
 

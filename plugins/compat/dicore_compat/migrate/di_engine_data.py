@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dicore_tools.migrate.changes import Tree
+from dicore_compat.migrate.changes import Tree
 
 __all__ = ["offline"]
 

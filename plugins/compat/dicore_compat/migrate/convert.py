@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from dicore.config import compile_config
 from dicore.data.json_codec import dumps
 from dicore.errors import ConfigError, DicoreError, UsageError
+from dicore_compat.migrate.changes import Change, Tree
+from dicore_compat.migrate.di_engine import convert
+from dicore_compat.migrate.process import config_dicts, entry, pair
+from dicore_compat.migrate.zoo import convert_entry
 from dicore_tools.config_formats.python_form import python_source
 from dicore_tools.config_formats.yaml_form import yaml_source
-from dicore_tools.migrate.changes import Change, Tree
-from dicore_tools.migrate.di_engine import convert
-from dicore_tools.migrate.process import config_dicts, entry, pair
-from dicore_tools.migrate.zoo import convert_entry
 
 __all__ = ["Migrated", "migrate", "migrated_text"]
 

@@ -13,7 +13,7 @@ from dicore.console import plural, say, verbosity, write_table
 from dicore.errors import ConfigError, DicoreError, UsageError
 
 if TYPE_CHECKING:
-    from dicore_tools.migrate.convert import Migrated
+    from dicore_compat.migrate.convert import Migrated
 
 __all__ = ["command"]
 
@@ -53,7 +53,7 @@ def command(
 
     Exit code 2 if the file cannot become a config that can be trained, 1 if one of a folder cannot.
     """
-    from dicore_tools.migrate.convert import migrate
+    from dicore_compat.migrate.convert import migrate
 
     if Path(source).is_dir():
         if env_id is not None or algorithm is not None:
@@ -92,7 +92,7 @@ def _cannot_train(file: Path) -> str:
 
 def _folder(source: Path, out: Path | None, *, force: bool) -> int:
     """Converts all configs below a folder, and prints a table; returns the exit code."""
-    from dicore_tools.migrate.convert import migrate
+    from dicore_compat.migrate.convert import migrate
 
     found = [*_configs(source)]
     if not found:
@@ -123,8 +123,8 @@ def _folder(source: Path, out: Path | None, *, force: bool) -> int:
 
 def _configs(source: Path) -> Iterator[tuple[Path, str | None]]:
     """Yields the configs below a folder: Python files, and YAML files with each entry."""
-    from dicore_tools.migrate.sb3_defaults import DEFAULTS
-    from dicore_tools.migrate.zoo import entries
+    from dicore_compat.migrate.sb3_defaults import DEFAULTS
+    from dicore_compat.migrate.zoo import entries
 
     for file in sorted(source.rglob("*.py")):
         if _is_config(file):
@@ -141,7 +141,7 @@ def _is_config(file: Path) -> bool:
 
 
 def _write(file: Path, made: Migrated, *, force: bool) -> None:
-    from dicore_tools.migrate.convert import migrated_text
+    from dicore_compat.migrate.convert import migrated_text
 
     if file.exists() and not force:
         raise UsageError(f"{file} exists", hint="name another file, or add --force")

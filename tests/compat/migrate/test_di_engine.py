@@ -14,13 +14,14 @@ from click.testing import CliRunner
 
 from dicore.cli import main
 from dicore.config import compile_config
-from dicore.errors import ConfigError, ConfigWarning, UsageError
-from dicore_registry import default
-from dicore_tools.commands.migrate import command
-from dicore_tools.migrate.convert import Migrated, migrate
-from dicore_tools.migrate.di_engine import convert
-from dicore_tools.migrate.di_engine_names import DROPPED, LOST
-from dicore_tools.migrate.process import config_dicts
+from dicore.errors import ConfigError, ConfigWarning, MissingPackageError, UsageError
+from dicore_compat.migrate.command import command
+from dicore_compat.migrate.convert import Migrated, migrate
+from dicore_compat.migrate.di_engine import convert
+from dicore_compat.migrate.di_engine_names import DROPPED, LOST
+from dicore_compat.migrate.process import config_dicts
+from dicore_registry import default, using
+from tests.registry.world import World
 
 _HEAD = """
 from copy import deepcopy
@@ -444,3 +445,13 @@ def test_an_uneven_range_of_noise_is_told() -> None:
     (found,) = [each for each in changes if each.path == "policy.learn.noise_range"]
     assert found.verdict == "lost"
     assert "min was -0.2" in found.text
+
+
+def test_without_this_package_its_name_is_told(tmp_path: Path) -> None:
+    world = World(tmp_path / "site", tmp_path / "house")
+    world.own("dicore", "dicore-tools")
+    file = tmp_path / "pole.py"
+    file.write_text("from easydict import EasyDict\n")
+    text = "pole.py, of DI-engine' comes with dicore-compat: pip install dicore-compat"
+    with using(world.registry()), pytest.raises(MissingPackageError, match=text):
+        compile_config(str(file))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dicore.config.layers import CREATE_PATHS
-from dicore_tools.migrate.changes import Change, Tree, leaves
-from dicore_tools.migrate.di_engine_data import offline
-from dicore_tools.migrate.di_engine_defaults import defaults
-from dicore_tools.migrate.di_engine_forms import check_forms
-from dicore_tools.migrate.di_engine_names import (
+from dicore_compat.migrate.changes import Change, Tree, leaves
+from dicore_compat.migrate.di_engine_data import offline
+from dicore_compat.migrate.di_engine_defaults import defaults
+from dicore_compat.migrate.di_engine_forms import check_forms
+from dicore_compat.migrate.di_engine_names import (
     DROPPED,
     ENTRIES,
     ENV_IDS,
@@ -21,7 +21,7 @@ from dicore_tools.migrate.di_engine_names import (
     POLICIES,
     RENAMED,
 )
-from dicore_tools.migrate.read_config import ABSENT
+from dicore_compat.migrate.read_config import ABSENT
 
 __all__ = ["convert"]
 

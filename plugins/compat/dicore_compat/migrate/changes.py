@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from dicore_tools.migrate.read_config import ABSENT
+from dicore_compat.migrate.read_config import ABSENT
 
 __all__ = ["Change", "Tree", "leaves"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dicore.errors import ConfigError
-from dicore_tools.migrate.changes import Tree
+from dicore_compat.migrate.changes import Tree
 
 __all__ = ["check_forms"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dicore.errors import ConfigError
+from dicore_compat.migrate import read_config
 from dicore_tools.import_probe import MARK, kill_group
-from dicore_tools.migrate import read_config
 
 __all__ = ["TIME_LIMIT", "config_dicts", "entry", "pair"]
 
