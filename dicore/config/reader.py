@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -149,9 +150,16 @@ def control_panel(label: str) -> Any:
 
 def read_text(file: Path, parse: Any, cpanel: Mapping[str, Any] | None) -> ConfigFile:
     """Reads a file with one tree."""
-    try:
-        tree, lines = parse(_text_of(file))
+    with reading(file):
+        tree, lines = parse(text_of(file))
         return tree_config(tree, lines, file, cpanel)
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Makes each error of a text file a ConfigError that names it."""
+    try:
+        yield
     except RecursionError:
         raise ConfigError(f"{file}: nested too deeply") from None
     except TextError as error:
@@ -162,7 +170,8 @@ def read_text(file: Path, parse: Any, cpanel: Mapping[str, Any] | None) -> Confi
         raise ConfigError(f"{file}: {error}") from error
 
 
-def _text_of(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """Returns the content of a text file that is not too large for a config."""
     if file.stat().st_size > _MAX_BYTES:  # a tree of Python objects takes a hundredfold
         raise TextError(f"over {_MAX_BYTES >> 20} MiB, which is too large for a config")
     return file.read_text(encoding="utf-8")

@@ -61,7 +61,7 @@ def decode(tree: Any) -> Any:
     """Restores what `encode` was given; raises `ValueError` if a tag has the wrong content."""
     try:
         return _decode(tree, None, 0)
-    except (AttributeError, TypeError) as error:
+    except (ArithmeticError, AttributeError, SyntaxError, TypeError) as error:
         raise ValueError(f"a tag has the wrong content: {error}") from error
 
 

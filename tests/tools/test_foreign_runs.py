@@ -7,7 +7,7 @@ import json
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +33,9 @@ from dicore_plugins.pipelines.training import Parts
 from dicore_registry import CodePathError, code_paths, default
 from dicore_tools.agent import Agent
 from dicore_tools.sessions import Session
-from tests.tools.conftest import SMALL
+from tests.tools.conftest import PATHS, SMALL, Plant, plants
 
-PATHS = (
-    "trap_package.trap:Trap",
-    "./trap_file.py:Trap",
-    "trap_package.trap:Trap-v0",
-    "trap_package.trap",
-    "trap_file",
-    "gymnasium:trap_file:Trap-v0",
-    "trap_file:Trap",
-    "trap_file:Trap-v0",
-    "pettingzoo:trap_file",
-)
-CODE = """import sys
-sys.sprung.append(__name__)
-def Trap(*args, **kwargs): sys.sprung.append('Trap')
-"""
 SPAWN = {"distutils.spawn:spawn": {"ext_args": {"cmd": [sys.executable, "-c", "open('out', 'w')"]}}}
-
-Plant = tuple[tuple[Any, ...], Any]
 
 KNOWN: tuple[Plant, ...] = (
     (("policy", "learn", "learner", "hook"), SPAWN),
@@ -66,42 +49,6 @@ KNOWN: tuple[Plant, ...] = (
     (("pipeline",), {"type": "dist", "system": {"comm_learner": PATHS[1]}}),
     (("pipeline",), {"type": "dist", "system": {"comm_collector": PATHS[0]}}),
 )
-
-
-@pytest.fixture
-def sprung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Returns what was imported or called of the traps in the working directory."""
-    (tmp_path / "trap_package").mkdir()
-    (tmp_path / "trap_package" / "__init__.py").touch()
-    for name in ("trap_package/trap.py", "trap_file.py"):
-        (tmp_path / name).write_text(CODE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "sprung", [], raising=False)
-    for name in ("trap_package", "trap_package.trap", "trap_file"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return sys.sprung  # type: ignore[attr-defined, no-any-return]
-
-
-def plants(node: Any, at: tuple[Any, ...] = ()) -> Iterator[Plant]:
-    """Yields all places of a config with what a stranger writes there."""
-    for path in PATHS:
-        for value in (path, [path], {path: {}}, {"type": path}, {"type": path, "ext_args": {}}):
-            yield at, value
-        if isinstance(node, Mapping):
-            yield at, {**node, path: {}}
-            yield at, {**node, "import_names": [path]}
-            for key in node:
-                yield at, {path if each == key else each: node[each] for each in node}
-        elif isinstance(node, list):
-            yield from ((at, [*node, value]) for value in (path, {"type": path}))
-    below = node.items() if isinstance(node, Mapping) else enumerate(node) if _is_list(node) else ()
-    for key, item in below:
-        yield from plants(item, (*at, key))
-
-
-def _is_list(node: Any) -> bool:
-    return isinstance(node, list)
 
 
 def planted(run: Path, plant: Plant, name: str = "config.json") -> None:

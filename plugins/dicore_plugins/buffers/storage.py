@@ -25,6 +25,7 @@ from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.folder import RunLock
 from dicore_plugins.buffers import memory
 from dicore_plugins.buffers.memory import check_bytes
+from dicore_registry.explain import brief
 
 if TYPE_CHECKING:
     from dicore.data import State, Tree
@@ -269,10 +270,13 @@ def read_kept(folder: Path) -> Any:
 
     def opened(value: Tree) -> Any:
         if isinstance(value, dict) and value.keys() == {"file", "rows"}:
+            file = folder / Path(str(value["file"])).name  # of this folder, whatever it says
+            if file.is_symlink() or not file.is_file():
+                raise ReplayError(f"{file}: not a file of a buffer")
             try:
-                return np.load(folder / value["file"], mmap_mode="r")[: value["rows"]]
-            except (OSError, ValueError) as error:
-                raise ReplayError(f"{folder / value['file']}: {error}") from error
+                return np.lib.format.open_memmap(file, mode="r")[: value["rows"]]
+            except Exception as error:
+                raise ReplayError(f"{file}: {brief(error)}") from error
         if isinstance(value, dict):
             return {key: opened(each) for key, each in value.items()}
         return [opened(each) for each in value] if isinstance(value, list) else value

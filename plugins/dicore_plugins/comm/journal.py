@@ -109,7 +109,7 @@ class Journal:
         if not found or any(entry["event"] == "finished" for entry in found):
             return False
         for entry in found:
-            with suppress(KeyError, TypeError, ValueError):  # a line that was damaged
+            with suppress(ArithmeticError, LookupError, TypeError, ValueError):  # a damaged line
                 self._apply(entry)
         return True
 

@@ -60,9 +60,9 @@ def test_from_the_command_line_to_the_best_config(capfd: pytest.CaptureFixture[s
     assert "trial 1:" in said
     assert "dicore train study/best.yaml" in said
     rows = found(load(Path("study")))
-    assert [len(list(Path(row.folder).iterdir())) for row in rows] == [2, 2]
+    assert [len(list(Path(f"study/trial_{row.number:04d}").iterdir())) for row in rows] == [2, 2]
     for row in rows:
-        returns = [last_return(run) for run in Path(row.folder).iterdir()]
+        returns = [last_return(run) for run in Path(f"study/trial_{row.number:04d}").iterdir()]
         assert row.score == pytest.approx(sum(returns) / 2)
     assert rows[0].score >= rows[1].score
     best = compile_config("study/best.yaml")

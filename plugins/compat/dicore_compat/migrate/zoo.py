@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dicore.errors import ConfigError, UsageError
+from dicore.errors import ConfigError, DicoreError, UsageError
 from dicore_compat.migrate.changes import Change, Tree
 from dicore_compat.migrate.sb3_defaults import DEFAULTS, ENVS, OFF_POLICY, ON_POLICY
-from dicore_registry.explain import nearest
+from dicore_registry.explain import brief, nearest
+from dicore_tools.config_formats.text_files import read_yaml
 
 __all__ = ["convert_entry", "entries"]
 
@@ -76,12 +77,7 @@ def entries(file: Path) -> dict[str, dict[str, Any]]:
     Raises:
         ConfigError: the file is no YAML of that form.
     """
-    import yaml
-
-    try:
-        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{file}: {error}") from error
+    tree = read_yaml(file)
     if not isinstance(tree, Mapping) or not all(isinstance(e, Mapping) for e in tree.values()):
         raise ConfigError(
             f"{file}: not a file of hyper-parameters",
@@ -122,7 +118,12 @@ def convert_entry(
     if wrong := [f"{file}: {env_id}.{problem}" for problem in _problems(entry, DEFAULTS[name])]:
         raise ConfigError(wrong)
     tree = Tree({"policy": {"type": "ppo" if name == "ppo_lstm" else name}})
-    _Entry(tree, name, entry).convert(env_id)
+    try:
+        _Entry(tree, name, entry).convert(env_id)
+    except DicoreError:
+        raise
+    except Exception as error:  # values of any type
+        raise ConfigError(f"{file}: {env_id}: not such an entry: {brief(error)}") from error
     return tree.values, tree.changes
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dicore.data.json_codec import decode_state, encode_state
-from dicore.errors import DicoreError, ReplayError
+from dicore.errors import ReplayError
+from dicore_registry.explain import brief
 
 __all__ = ["VERSION", "Place", "packed", "read_record", "scan", "write_head"]
 
@@ -103,12 +104,19 @@ def _body(payload: bytes, path: Path) -> dict[str, Any]:
         described = json.loads(payload[_LENGTH.size : start])
         blocks = {}
         for name, code, size in described["blocks"]:
-            blocks[name] = (code, bytearray(payload[start : start + size]))
+            blocks[name] = (code, bytearray(_part(payload, start, size, name)))
             start += size
-        body: dict[str, Any] = decode_state(described["body"], blocks)
-    except (DicoreError, LookupError, RecursionError, TypeError, ValueError, struct.error) as error:
-        raise ReplayError(f"{path}: a record does not describe its data: {error}") from error
+        body: dict[str, Any] = dict(decode_state(described["body"], blocks).items())
+    except Exception as error:  # a description can lie in many ways
+        raise ReplayError(f"{path}: a record does not describe its data: {brief(error)}") from error
     return body
+
+
+def _part(payload: bytes, start: int, size: int, name: str) -> bytes:
+    """Returns a block; lengths that go back and forth would copy a small file many times."""
+    if not 0 <= size <= len(payload) - start:
+        raise ValueError(f"block '{name}' has {size} bytes, {len(payload) - start} are left")
+    return payload[start : start + size]
 
 
 def scan(path: Path, number: int) -> Iterator[tuple[int, Place]]:

@@ -72,12 +72,9 @@ def command(
 
 
 def _read_table(path: Path) -> dict[str, str]:
-    import yaml
+    from dicore_tools.config_formats.text_files import read_yaml
 
-    try:
-        rows = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from None
+    rows = read_yaml(path)
     if not isinstance(rows, dict) or not all(isinstance(key, str) for key in rows):
         raise UsageError(f"{path}: expected rows 'name here: name in the file'")
     return {key: "" if value is None else str(value) for key, value in rows.items()}

@@ -164,16 +164,18 @@ def _plan(words: tuple[str, ...], spaces: tuple[str, ...], out: str | None, give
 
 def _results(study: Any, folder: Path) -> None:
     from dicore_tools.tuning.results import draw, found, importances, table, write_best
+    from dicore_tools.tuning.study import reading
 
-    rows = found(study)
+    with reading(folder / "study.log"):
+        rows = found(study)
+        header, cells = table(rows, 10)
+        shares = importances(study)
     if not rows:
         say("no trial has ended", result=True)
         return
-    header, cells = table(rows, 10)
     write_table(header, cells, numbers=range(len(header) - 1))
     if len(rows) > len(cells):
         say(f"the best {len(cells)} of {plural(len(rows), 'trial')}")
-    shares = importances(study)
     if shares:
         text = ", ".join(f"{name.rpartition('.')[2]} {share:.0%}" for name, share in shares.items())
         say(f"share in the differences of the score: {text}")

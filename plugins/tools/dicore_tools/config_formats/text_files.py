@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dicore.config.paths import join
-from dicore.config.reader import ConfigFile, TextError, read_text
+from dicore.config.reader import ConfigFile, TextError, read_text, reading, text_of
+from dicore_registry.explain import brief
 
-__all__ = ["TOML", "YAML", "TextFormat", "node_lines"]
+__all__ = ["TOML", "YAML", "TextFormat", "node_lines", "read_yaml"]
 
 _MAX_NODES = 100_000
 """Values that a YAML file may have once its aliases are expanded."""
@@ -69,8 +70,20 @@ def _yaml(text: str) -> tuple[Any, dict[str, int]]:
         raise TextError(f"{mark.line + 1}: {message}" if mark else message) from error
     except yaml.YAMLError as error:
         raise TextError(" ".join(str(error).split())) from error
+    except (AttributeError, LookupError, TypeError) as error:  # PyYAML's, of `!!bool x`
+        raise TextError(f"a value is not of the type of its tag: {brief(error)}") from error
     finally:
         loader.dispose()
+
+
+def read_yaml(file: Path) -> Any:
+    """Returns the content of a YAML file that is no config, in plain data.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    with reading(file):
+        return _yaml(text_of(file))[0]
 
 
 def node_lines(root: Any, max_nodes: int = _MAX_NODES) -> dict[str, int]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+from dicore.config.convert import convert
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json, read_regular, write_file
 from dicore.run.folder import RunFolder
 from dicore.run.log import read_metrics
+from dicore_registry.explain import brief
 from dicore_tools.evaluation.evaluate import evaluate
 from dicore_tools.reports.curves import TAG
 
@@ -53,7 +56,7 @@ class Record:
     env_step: int
     train_iter: int
     wall_s: float
-    returns: tuple[float, ...] = ()
+    returns: tuple[float, ...]
     last_returns: tuple[float, ...] = ()
     cpu_s: float = 0.0
     curve: tuple[tuple[int, float], ...] = ()
@@ -68,8 +71,8 @@ class Record:
 
     @property
     def mean_return(self) -> float:
-        """Mean of `returns`."""
-        return sum(self.returns) / len(self.returns)
+        """Mean of `returns`; NaN without any."""
+        return sum(self.returns) / len(self.returns) if self.returns else math.nan
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -104,14 +107,12 @@ class RecordFile:
 
     def _parsed(self, line: str, number: int) -> Record:
         try:
-            values = json.loads(line)
-            for name in ("returns", "last_returns"):
-                values[name] = tuple(map(float, values.get(name, ())))
-            values["curve"] = tuple((int(step), float(mean)) for step, mean in values["curve"])
+            hints = get_type_hints(Record)
+            values = {name: convert(v, hints[name], name) for name, v in json.loads(line).items()}
             return Record(**values)
-        except (LookupError, RecursionError, TypeError, ValueError) as error:
+        except Exception as error:  # a line can lie in many ways
             raise UsageError(
-                f"{self.path}:{number}: not a record of results: {error}",
+                f"{self.path}:{number}: not a record of results: {brief(error)}",
                 hint="remove the line; its run is then measured again",
             ) from error
 

@@ -32,7 +32,6 @@ class Found(NamedTuple):
         values: The options that it set.
         env_step: Env steps of its last training.
         seconds: Time of all its trainings.
-        folder: Their folder.
         error: Why it failed; "" without an error.
     """
 
@@ -42,7 +41,6 @@ class Found(NamedTuple):
     values: dict[str, Any]
     env_step: int
     seconds: float
-    folder: str
     error: str
 
 
@@ -64,8 +62,7 @@ def found(study: Any) -> list[Found]:
             Found(
                 trial.number, float(facts.get("score", float("-inf"))),
                 trial.state.name == "COMPLETE", values, int(facts.get("env_step", 0)),
-                float(facts.get("seconds", 0.0)), str(facts.get("folder", "")),
-                str(facts.get("error", "")),
+                float(facts.get("seconds", 0.0)), str(facts.get("error", "")),
             )
         )  # fmt: skip
     return sorted(rows, key=lambda row: (bool(row.error), not row.complete, -row.score))
@@ -118,7 +115,10 @@ def write_best(rows: Sequence[Found], file: Path) -> None:
     best = rows[0] if rows and rows[0].complete else None
     if best is None:
         raise UsageError("no trial was completed")
-    run = min(Path(best.folder).iterdir())
+    folder = file.parent / f"trial_{best.number:04d}"
+    run = min(folder.glob("seed_*"), default=None)
+    if run is None:
+        raise UsageError(f"{folder}: the runs of the best trial are not there")
     with contextlib.redirect_stdout(None):
         view = view_config(str(run), TrainRequest(argv=()))
     tree = {name: value for name, value in view.tree.items() if name != "exp_name"}

@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from dicore.config.writer import saved_tree
 from dicore.console import plural, say
-from dicore.errors import ConfigError, MissingDependencyError, RunLockedError, UsageError
+from dicore.errors import (
+    ConfigError,
+    DicoreError,
+    MissingDependencyError,
+    RunLockedError,
+    UsageError,
+)
 from dicore.run.atomic import read_regular
 from dicore.run.folder import RunLock
 from dicore.run.launch import TrainRequest, compile_request, described, launch
+from dicore_registry.explain import brief
 from dicore_tools.reports.run_data import leaves
 from dicore_tools.tuning.space import Dimension, combinations, space_problems
 
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
     from dicore.run.run import Run
 
 
-__all__ = ["OBJECTIVES", "PRUNERS", "SAMPLERS", "Plan", "load", "tune"]
+__all__ = ["OBJECTIVES", "PRUNERS", "SAMPLERS", "Plan", "load", "reading", "tune"]
 
 OBJECTIVES = ("final", "best", "area")
 SAMPLERS = ("tpe", "random", "gp", "cmaes", "qmc")
@@ -104,7 +111,23 @@ def load(folder: Path) -> Any:
     file = folder / "study.log"
     if not file.is_file():
         raise UsageError(f"{folder}: no study", hint="dicore tune PRESET --space … -o FOLDER")
-    return optuna().load_study(study_name="dicore", storage=_storage(file))
+    package = optuna()
+    with reading(file):
+        return package.load_study(study_name="dicore", storage=_storage(file))
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Makes any error of what the log of a study holds a UsageError: it may be a stranger's."""
+    try:
+        yield
+    except DicoreError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{file}: not the log of a study of dicore: {brief(error)}",
+            hint="name another folder: -o FOLDER",
+        ) from error
 
 
 def tune(plan: Plan) -> Any:
@@ -124,9 +147,10 @@ def tune(plan: Plan) -> Any:
             study_name="dicore", storage=_storage(plan.folder / "study.log"), direction="maximize",
             load_if_exists=True,
         )  # fmt: skip
-        _agree(study, plan)
-        _again(study)
-        begun = sum(each.state.name != "WAITING" for each in study.get_trials(deepcopy=False))
+        with reading(plan.folder / "study.log"):
+            _agree(study, plan)
+            _again(study)
+            begun = sum(each.state.name != "WAITING" for each in study.get_trials(deepcopy=False))
         if plan.jobs == 1:
             _work(plan, 0, begun)
         else:
@@ -169,12 +193,10 @@ def _storage(file: Path) -> Any:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    try:  # the folder may be a stranger's
+    with reading(file):
         if os.path.lexists(file):
             read_regular(file)
         return JournalStorage(JournalFileBackend(str(file)))
-    except Exception as error:  # a log can lie in many ways
-        raise UsageError(f"{file}: not the log of a study: {error}") from error
 
 
 def _sampler(plan: Plan, worker: int, begun: int) -> Any:
@@ -356,7 +378,6 @@ class _Trial:
         seconds = time.monotonic() - begun
         for name, value in (
             ("env_step", outcome.run.result.env_step), ("seconds", seconds), ("score", score),
-            ("folder", str(self._folder)),
         ):  # fmt: skip
             self._trial.set_user_attr(name, value)
         complete = state is TrialState.COMPLETE
