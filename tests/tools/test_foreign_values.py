@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import random
 import shutil
 import struct
@@ -29,8 +31,11 @@ from dicore.errors import DicoreError, ReplayError, UsageError
 from dicore.run.checkpoint_io import read_state, write_state
 from dicore_plugins.buffers.file.records import packed, read_record, scan, write_head
 from dicore_plugins.buffers.storage import read_kept
+from dicore_plugins.comm.exchange import FileStore
 from dicore_plugins.comm.journal import Journal
 from dicore_plugins.datasets import CollectedDataset, NpzDataset
+from dicore_plugins.datasets.spaces import space_from
+from dicore_plugins.distributed.status import read_wishes
 from dicore_tools.commands.import_weights import _read_table
 from dicore_tools.commands.tune import _results
 from dicore_tools.config_formats.text_files import read_yaml
@@ -303,6 +308,34 @@ def test_blocks_of_a_record_lie_in_it(tmp_path: Path) -> None:
 def test_an_array_that_its_type_cannot_hold_is_a_wrong_value(tree: Any) -> None:
     with pytest.raises(ValueError, match="wrong content"):
         decode({"__array__": tree})
+
+
+@pytest.mark.parametrize("dtype", ["S1000000000", "(1000,1000,200)f8", "O"])
+def test_a_space_has_numbers(dtype: str) -> None:
+    space = {"type": "Box", "low": 0, "high": 1, "shape": [4], "dtype": dtype}
+    with pytest.raises(ValueError, match="not a space"):
+        space_from(json.dumps(space))
+
+
+def test_counts_and_names_of_a_journal_are_plausible(tmp_path: Path) -> None:
+    make_journal(tmp_path)
+    good = Journal(tmp_path / "journal.jsonl")
+    good.close()
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        for facts in ({"count": 1 << 40}, {"count": -1}, {"env_step": -8}, {"env_step": math.inf}):
+            line = {"event": "block", "file_path": "x", "count": 8, "env_step": 8, **facts}
+            file.write(json.dumps(line) + "\n")
+    again = Journal(tmp_path / "journal.jsonl")
+    again.close()
+    assert (again.blocks, again.env_step) == (good.blocks, good.env_step)
+    for name in ("..", "", "\x00", "../x", "/x"):
+        with pytest.raises(UsageError, match="not the name of a file"):
+            FileStore(tmp_path).remove(name)
+
+
+def test_a_wish_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "wishes.json")
+    assert read_wishes(tmp_path) == {}
 
 
 def test_a_study_that_was_moved_still_writes_its_best_config(

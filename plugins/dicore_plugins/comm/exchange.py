@@ -72,7 +72,7 @@ class FileStore:
                 file.unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
-        if Path(name).name != name:  # it comes from another process
+        if Path(name).name != name or name in ("", "..") or "\0" in name:  # of another process
             raise UsageError(f"not the name of a file: {name!r}")
         return self.folder / name
 

@@ -18,6 +18,8 @@ from dicore_plugins.comm.private import opener, private_folder
 __all__ = ["Journal", "is_finished"]
 
 _END_BYTES: Final = 4096
+_MOST_ROWS: Final = 1 << 24
+"""Of a block: the coordinator numbers them in memory."""
 _MODES: Final = {True: os.O_APPEND, False: os.O_TRUNC}
 
 
@@ -121,15 +123,22 @@ class Journal:
                 self.job_id, self.epoch = job_id, epoch
         elif event == "task":
             kind = str(entry["kind"])
-            self.tasks[kind] = max(self.tasks[kind], int(entry["number"]))
+            self.tasks[kind] = max(self.tasks[kind], _whole(entry["number"]))
         elif event == "block":
-            block = {**entry, "file_path": str(entry["file_path"]), "count": int(entry["count"])}
-            self.env_step += int(entry["env_step"])
-            self.blocks.append(block)
+            count = _whole(entry["count"], _MOST_ROWS)
+            self.env_step += _whole(entry["env_step"])
+            self.blocks.append({**entry, "file_path": str(entry["file_path"]), "count": count})
         elif event == "steps":
-            self.env_step += int(entry["env_step"])
+            self.env_step += _whole(entry["env_step"])
         elif event == "updates":
-            self.train_iter = max(self.train_iter, int(entry["train_iter"]))
+            self.train_iter = max(self.train_iter, _whole(entry["train_iter"]))
+
+
+def _whole(value: Any, most: int = 1 << 62) -> int:
+    """Returns a count; raises ValueError if it cannot be one."""
+    if not 0 <= int(value) <= most:
+        raise ValueError(f"{value} is no count")
+    return int(value)
 
 
 def is_finished(path: Path) -> bool:

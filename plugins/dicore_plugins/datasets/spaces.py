@@ -86,6 +86,8 @@ def _bound(values: Tree) -> Any:
 
 def _box(data: dict[str, Any]) -> spaces.Space[Any]:
     dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
+    if dtype.kind not in "biuf":  # a text or an array of any size
+        raise TypeError(f"a box of {dtype}")
     low, high = (np.broadcast_to(np.array(data[k], dtype), shape) for k in ("low", "high"))
     return spaces.Box(low.copy(), high.copy(), shape, dtype.type)
 

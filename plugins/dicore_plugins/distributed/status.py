@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dicore.run.atomic import read_json
 from dicore.task import OnlineRLContext, middleware
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _state(worker: Any, ready: bool) -> str:
 def read_wishes(folder: Path) -> dict[str, int]:
     """Returns the wishes of `log/wishes.json`; none if there are none, or not a valid file."""
     try:
-        found = json.loads((folder / "wishes.json").read_text(encoding="utf-8"))
+        found = read_json(folder / "wishes.json")
     except (OSError, ValueError):
         return {}
     count = found.get("collector_num") if isinstance(found, dict) else None

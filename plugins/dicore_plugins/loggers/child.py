@@ -23,6 +23,7 @@ from typing import IO, Any, ClassVar, Final, Literal, Protocol
 
 from dicore.errors import DicoreError
 from dicore.interfaces.logger import LogTarget
+from dicore.run.atomic import read_json
 
 __all__ = ["Axis", "ChildLogger", "IWriter", "serve", "settings_of"]
 
@@ -250,7 +251,7 @@ def settings_of(folder: Path) -> dict[str, Any]:
         folder: The run's `log` folder.
     """
     try:
-        document = json.loads((folder.parent / "config.json").read_text(encoding="utf-8"))
+        document = read_json(folder.parent / "config.json")
     except (OSError, ValueError):
         return {}
     config = document.get("config", document) if isinstance(document, dict) else {}
