@@ -29,6 +29,7 @@ from dicore.data import Batch
 from dicore.data.json_codec import decode
 from dicore.errors import DicoreError, ReplayError, UsageError
 from dicore.run.checkpoint_io import read_state, write_state
+from dicore_compat.migrate.zoo import convert_entry
 from dicore_plugins.buffers.file.records import packed, read_record, scan, write_head
 from dicore_plugins.buffers.storage import read_kept
 from dicore_plugins.comm.exchange import FileStore
@@ -39,7 +40,6 @@ from dicore_plugins.distributed.status import read_wishes
 from dicore_tools.commands.import_weights import _read_table
 from dicore_tools.commands.tune import _results
 from dicore_tools.config_formats.text_files import read_yaml
-from dicore_tools.migrate.zoo import convert_entry
 from dicore_tools.results.page import collect_results, write_page
 from dicore_tools.results.plan import read_plan
 from dicore_tools.results.records import Record, RecordFile
