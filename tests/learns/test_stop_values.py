@@ -122,8 +122,8 @@ CASES = [
 ]
 
 UNTRAINED = {
-    "ant_sac", "bipedalwalker_ppo", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "car_racing_ppo",
-    "dm_control_sac",
+    "ant_sac", "bipedalwalker_ppo", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn",
+    "car_racing_ppo", "dm_control_sac",
     "halfcheetah_sac", "hopper_sac", "humanoid_sac",
     "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
     "hopper_ppo", "halfcheetah_ppo", "walker2d_ppo", "ant_ppo", "swimmer_ppo",
