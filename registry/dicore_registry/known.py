@@ -36,14 +36,12 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "learner_hook": "load_ckpt log_reduce log_show monitor save_ckpt",
         "logger": "alert comet console csv mlflow tensorboard usage wandb",
         "middleware": (
-            "buffer_saver ckpt_saver data_pusher demo_loader device_prefetcher episode_collector "
-            "epoch_timer eps_greedy_handler eps_greedy_masker final_ctx_saver gae_estimator "
-            "her_data_enhancer her_learner inferencer interaction_evaluator lag_logger "
-            "metric_evaluator montecarlo_return_estimator multistep_trainer nstep_reward_enhancer "
-            "offline_data_fetcher offline_data_saver offline_logger offpolicy_data_fetcher "
-            "offpolicy_learner online_logger ppof_adv_estimator ppof_step_collector pretrainer "
-            "priority_calculator reward_estimator reward_model_trainer rolloutor settings_handler "
-            "sqil_data_pusher step_collector termination_checker trainer world_model_learner"
+            "ckpt_saver data_pusher demo_loader device_prefetcher episode_collector "
+            "eps_greedy_handler eps_greedy_masker her_data_enhancer her_learner inferencer "
+            "interaction_evaluator lag_logger metric_evaluator multistep_trainer "
+            "offline_data_fetcher offpolicy_data_fetcher offpolicy_learner pretrainer "
+            "reward_model_trainer rolloutor settings_handler step_collector termination_checker "
+            "trainer world_model_learner"
         ),
         "model": (
             "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn dt ebm fqf iql "
@@ -98,7 +96,12 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "command": "ditask migrate",
         "message_queue": "tcp",
-        "middleware": "barrier context_exchanger model_exchanger periodical_model_exchanger",
+        "middleware": (
+            "barrier buffer_saver context_exchanger epoch_timer final_ctx_saver gae_estimator "
+            "model_exchanger montecarlo_return_estimator nstep_reward_enhancer offline_data_saver "
+            "offline_logger online_logger periodical_model_exchanger ppof_adv_estimator "
+            "ppof_step_collector priority_calculator reward_estimator sqil_data_pusher"
+        ),
         "sampler": (
             "check_nan check_shape check_stats compute_advantages flatten_first_two "
             "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "

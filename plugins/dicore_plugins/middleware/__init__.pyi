@@ -1,3 +1,19 @@
+from dicore_compat.middleware.collectors import PPOFStepCollector as PPOFStepCollector
+from dicore_compat.middleware.demonstrations import sqil_data_pusher as sqil_data_pusher
+from dicore_compat.middleware.estimators import gae_estimator as gae_estimator
+from dicore_compat.middleware.estimators import (
+    montecarlo_return_estimator as montecarlo_return_estimator,
+)
+from dicore_compat.middleware.estimators import nstep_reward_enhancer as nstep_reward_enhancer
+from dicore_compat.middleware.estimators import ppof_adv_estimator as ppof_adv_estimator
+from dicore_compat.middleware.estimators import priority_calculator as priority_calculator
+from dicore_compat.middleware.estimators import reward_estimator as reward_estimator
+from dicore_compat.middleware.recorders import buffer_saver as buffer_saver
+from dicore_compat.middleware.recorders import epoch_timer as epoch_timer
+from dicore_compat.middleware.recorders import final_ctx_saver as final_ctx_saver
+from dicore_compat.middleware.recorders import offline_data_saver as offline_data_saver
+from dicore_compat.middleware.recorders import offline_logger as offline_logger
+from dicore_compat.middleware.recorders import online_logger as online_logger
 from dicore_plugins.middleware.callbacks import CkptSaver as CkptSaver
 from dicore_plugins.middleware.callbacks import interaction_evaluator as interaction_evaluator
 from dicore_plugins.middleware.callbacks import metric_evaluator as metric_evaluator
@@ -9,20 +25,10 @@ from dicore_plugins.middleware.collect import inferencer as inferencer
 from dicore_plugins.middleware.collect import rolloutor as rolloutor
 from dicore_plugins.middleware.collect import settings_handler as settings_handler
 from dicore_plugins.middleware.collectors import EpisodeCollector as EpisodeCollector
-from dicore_plugins.middleware.collectors import PPOFStepCollector as PPOFStepCollector
 from dicore_plugins.middleware.collectors import eps_greedy_masker as eps_greedy_masker
 from dicore_plugins.middleware.demonstrations import demo_loader as demo_loader
 from dicore_plugins.middleware.demonstrations import pretrainer as pretrainer
-from dicore_plugins.middleware.demonstrations import sqil_data_pusher as sqil_data_pusher
 from dicore_plugins.middleware.devices import device_prefetcher as device_prefetcher
-from dicore_plugins.middleware.estimators import gae_estimator as gae_estimator
-from dicore_plugins.middleware.estimators import (
-    montecarlo_return_estimator as montecarlo_return_estimator,
-)
-from dicore_plugins.middleware.estimators import nstep_reward_enhancer as nstep_reward_enhancer
-from dicore_plugins.middleware.estimators import ppof_adv_estimator as ppof_adv_estimator
-from dicore_plugins.middleware.estimators import priority_calculator as priority_calculator
-from dicore_plugins.middleware.estimators import reward_estimator as reward_estimator
 from dicore_plugins.middleware.hindsight import HERLearner as HERLearner
 from dicore_plugins.middleware.hindsight import her_data_enhancer as her_data_enhancer
 from dicore_plugins.middleware.keep_time import KeepTime as KeepTime
@@ -35,10 +41,4 @@ from dicore_plugins.middleware.learn import trainer as trainer
 from dicore_plugins.middleware.offline import offline_data_fetcher as offline_data_fetcher
 from dicore_plugins.middleware.profiler import StepTimer as StepTimer
 from dicore_plugins.middleware.profiler import keeping_time as keeping_time
-from dicore_plugins.middleware.recorders import buffer_saver as buffer_saver
-from dicore_plugins.middleware.recorders import epoch_timer as epoch_timer
-from dicore_plugins.middleware.recorders import final_ctx_saver as final_ctx_saver
-from dicore_plugins.middleware.recorders import offline_data_saver as offline_data_saver
-from dicore_plugins.middleware.recorders import offline_logger as offline_logger
-from dicore_plugins.middleware.recorders import online_logger as online_logger
 from dicore_plugins.middleware.world_models import WorldModelLearner as WorldModelLearner

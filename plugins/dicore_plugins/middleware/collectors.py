@@ -1,4 +1,4 @@
-"""Further middleware that collects: whole episodes, PPOF's form, no exploration."""
+"""Further middleware that collects: whole episodes, no exploration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, middleware
 from dicore.task.middleware import Role
 from dicore_plugins import collectors
@@ -65,35 +64,6 @@ class EpisodeCollector(StepCollector):
         ctx.episodes = list(cut_at(data, np.flatnonzero(data["end"]).tolist()))
         ctx.env_step = self.collector.envstep
         ctx.env_episode = self.collector.total_episode_count
-
-
-def PPOFStepCollector(  # noqa: N802 - DI-engine's name
-    seed: int | None, policy: CollectMode, env: Any, n_sample: int, unroll_len: int = 1
-) -> StepCollector:
-    """Collects a number of samples per step, without a config (DI-engine's PPOF).
-
-    Args:
-        seed: Seed for the environments, set before their launch; None: no seed is set.
-        policy: Collect mode of the policy.
-        env: Env manager; it is launched if it is not running yet.
-        n_sample: Samples per step.
-        unroll_len: 1; longer sequences are an option of the policy.
-
-    Returns:
-        A middleware, see `StepCollector`.
-
-    Raises:
-        UsageError: `unroll_len` is not 1.
-    """
-    if unroll_len != 1:
-        raise UsageError(
-            f"PPOFStepCollector collects single steps, got unroll_len {unroll_len}",
-            hint="set policy.collect.unroll_len and use StepCollector(cfg, policy, env)",
-        )
-    if seed is not None and env.closed:
-        env.seed(seed)
-    made = collectors.SampleCollector({"n_sample": n_sample}, env, policy)
-    return StepCollector(None, policy, env, collector=made)
 
 
 def eps_greedy_masker() -> Callable[[OnlineRLContext], Generator[None, None, None]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dicore.run import Run
 
 
-__all__ = ["demo_loader", "pretrainer", "sqil_data_pusher"]
+__all__ = ["demo_loader", "pretrainer"]
 
 _LOG = logging.getLogger("dicore.data")
 
@@ -99,48 +99,3 @@ def pretrainer(
         ctx.train_iter = learner.train_iter
 
     return pretrain
-
-
-def sqil_data_pusher(
-    cfg: Any, buffer_: IBuffer, expert: bool = False
-) -> Callable[[OnlineRLContext], None]:
-    """Pushes collected single steps with the rewards of SQIL: 1 of an expert, else 0.
-
-    For tasks with a collector of its own for the expert (DI-engine); of any rewards of the
-    environment. Policies such as `sqil` do this themselves.
-
-    Args:
-        cfg: The whole compiled config.
-        buffer_: Replay buffer (`IBuffer`).
-        expert: The steps are those of an expert.
-
-    Returns:
-        A middleware that pushes `ctx.trajectories` and sets it to None.
-
-    Raises:
-        UsageError: when it is run: samples bridge several steps.
-    """
-    push, reward = data_pusher(cfg, buffer_), float(expert)
-
-    @middleware(either=["trajectories"], optional=["trajectories", "env_step"])
-    def push_with_reward(ctx: OnlineRLContext) -> None:
-        data = ctx.trajectories
-        if data is None:
-            return
-        if len(data) and "value_gamma" in (data if isinstance(data, Batch) else data[0]):
-            raise UsageError(
-                "sqil_data_pusher sets the rewards of single steps; these samples bridge several",
-                hint="set policy.nstep=1",
-            )
-        if isinstance(data, Batch):
-            columns = dict(data.columns)
-            columns["reward"] = np.full_like(columns["reward"], reward)
-            changed: Any = Batch(columns, len(data), data.schema)
-        else:
-            changed = [
-                {**row, "reward": np.full_like(np.asarray(row["reward"]), reward)} for row in data
-            ]
-        push(OnlineRLContext(trajectories=changed, env_step=ctx.env_step))
-        ctx.trajectories = None
-
-    return push_with_reward

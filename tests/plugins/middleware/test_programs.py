@@ -10,26 +10,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dicore.errors import TaskError, UsageError
+from dicore.errors import TaskError
 from dicore.task import OnlineRLContext, task
+from dicore_compat.middleware import (
+    gae_estimator,
+    offline_data_saver,
+    priority_calculator,
+    reward_estimator,
+)
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.middleware import (
     CkptSaver,
     EpisodeCollector,
     OffPolicyLearner,
-    PPOFStepCollector,
     StepCollector,
     data_pusher,
     eps_greedy_handler,
     eps_greedy_masker,
-    gae_estimator,
     inferencer,
     interaction_evaluator,
     multistep_trainer,
-    offline_data_saver,
     offpolicy_data_fetcher,
-    priority_calculator,
-    reward_estimator,
     rolloutor,
     trainer,
 )
@@ -153,19 +154,6 @@ def test_random_episodes_come_first(make: Any, running: Any) -> None:
     running.run(max_step=2)
     assert seen[0] >= 50
     assert running.ctx.env_episode >= 6
-
-
-def test_ppof_collects_without_a_config(make: Any, running: Any) -> None:
-    cfg, env, _ = make(*PPO)
-    policy = PPOPolicy(cfg.policy)
-    running.use(PPOFStepCollector(7, policy.collect_mode, env, 24))
-    seen: list[Any] = []
-    running.use(lambda ctx: seen.append(ctx.trajectories))
-    running.run(max_step=2)
-    assert [len(each) for each in seen] == [24, 24]
-    assert "advantage" in seen[0]
-    with pytest.raises(UsageError, match="unroll_len 2"):
-        PPOFStepCollector(7, policy.collect_mode, env, 24, 2)
 
 
 def test_nothing_is_explored_with_the_mask(running: Any) -> None:

@@ -13,18 +13,17 @@ import pytest
 
 from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, Task, middleware, task
-from dicore_plugins.buffers import NaiveReplayBuffer
-from dicore_plugins.datasets import NpzDataset
-from dicore_plugins.middleware import (
-    StepCollector,
+from dicore_compat.middleware import (
     buffer_saver,
-    data_pusher,
     epoch_timer,
     final_ctx_saver,
     offline_data_saver,
     offline_logger,
     online_logger,
 )
+from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.datasets import NpzDataset
+from dicore_plugins.middleware import StepCollector, data_pusher
 from dicore_plugins.policies import DQNPolicy
 
 
@@ -84,7 +83,7 @@ def test_the_duration_of_steps_is_logged(
     caplog.set_level(logging.INFO, "dicore.task")
     measure, times = epoch_timer(2), iter((100.0, 101.0, 104.0))
     clock = SimpleNamespace(perf_counter=lambda: next(times))
-    monkeypatch.setattr("dicore_plugins.middleware.recorders.time", clock)
+    monkeypatch.setattr("dicore_compat.middleware.recorders.time", clock)
     with task.start(ctx=OnlineRLContext()):
         task.use(measure).use(count).run(max_step=5)
     lines = [each.message for each in caplog.records if "ms per step" in each.message]

@@ -11,17 +11,15 @@ import pytest
 from dicore.data import Batch
 from dicore.errors import SchemaError
 from dicore.task import OnlineRLContext, task
-from dicore_plugins.middleware import (
+from dicore_compat.middleware import (
     gae_estimator,
-    inferencer,
     montecarlo_return_estimator,
-    multistep_trainer,
     nstep_reward_enhancer,
     ppof_adv_estimator,
     priority_calculator,
     reward_estimator,
-    rolloutor,
 )
+from dicore_plugins.middleware import inferencer, multistep_trainer, rolloutor
 from dicore_plugins.policies import PPOPolicy
 
 PPO = ("policy.type=ppo", "policy.learn.epoch_per_collect=1", "policy.learn.update_per_collect=1")

@@ -1,0 +1,16 @@
+from dicore_compat.middleware.collectors import PPOFStepCollector as PPOFStepCollector
+from dicore_compat.middleware.demonstrations import sqil_data_pusher as sqil_data_pusher
+from dicore_compat.middleware.estimators import gae_estimator as gae_estimator
+from dicore_compat.middleware.estimators import (
+    montecarlo_return_estimator as montecarlo_return_estimator,
+)
+from dicore_compat.middleware.estimators import nstep_reward_enhancer as nstep_reward_enhancer
+from dicore_compat.middleware.estimators import ppof_adv_estimator as ppof_adv_estimator
+from dicore_compat.middleware.estimators import priority_calculator as priority_calculator
+from dicore_compat.middleware.estimators import reward_estimator as reward_estimator
+from dicore_compat.middleware.recorders import buffer_saver as buffer_saver
+from dicore_compat.middleware.recorders import epoch_timer as epoch_timer
+from dicore_compat.middleware.recorders import final_ctx_saver as final_ctx_saver
+from dicore_compat.middleware.recorders import offline_data_saver as offline_data_saver
+from dicore_compat.middleware.recorders import offline_logger as offline_logger
+from dicore_compat.middleware.recorders import online_logger as online_logger
