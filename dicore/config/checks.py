@@ -20,6 +20,7 @@ from dicore.config.schema import (
     Field,
     Section,
     fields_of,
+    label_of,
     range_problem,
     required_by,
 )
@@ -248,4 +249,4 @@ def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
 def _unmet(section: Section, required: Mapping[str, tuple[Any, str]]) -> Iterator[tuple[str, str]]:
     for path, (wanted, why) in required.items():
         if lookup(section, path, wanted) != wanted:
-            yield path, f"{section.get('type') or 'this section'} {why}"
+            yield path, f"{section.get('type') or label_of(type(section))} {why}"

@@ -242,7 +242,8 @@ class Section:
     A config class may list in `one_of` which options exclude each other (exactly one of each group
     has to be given), in `implies` the defaults below it that follow from a true option, in
     `requires` by path the only value that an option may have and why (`{"nstep": (1, "learns from
-    single steps; set it to 1")}`; None lifts what a base requires), and in `formerly` the values of
+    single steps; set it to 1")}`; None, or another default, lifts what a base requires), and in
+    `formerly` the values of
     options that runs lack which are older than these options. It may offer
     `check(self)`, which yields `(path below it, what is wrong)` for values that do not fit
     together, and `mentions(self)`, which yields `(path below it, kind, name)` of components that
@@ -373,7 +374,19 @@ def _read_required(cls: Any) -> Mapping[str, tuple[Any, str]]:
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         found |= vars(base).get("requires", {})
-    return {path: rule for path, rule in found.items() if rule is not None}
+    rules = {path: rule for path, rule in found.items() if rule is not None}
+    return {path: rule for path, rule in rules.items() if _default_at(cls, path, rule) == rule[0]}
+
+
+def _default_at(cls: type[Section], path: str, rule: tuple[Any, str]) -> Any:
+    """Returns the default at a path; of what a slot holds, the required value."""
+    *above, name = path.split(".")
+    for key in above:
+        field = fields_of(cls).get(key)
+        if field is None or "section" not in field.metadata:
+            return rule[0]
+        cls = field.metadata["section"]
+    return fields_of(cls)[name].default() if name in fields_of(cls) else rule[0]
 
 
 def label_of(cls: type) -> str:

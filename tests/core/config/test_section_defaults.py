@@ -51,9 +51,11 @@ class Quiet(Section):
 
 @frozen(kw_only=True)
 class Loud(Quiet):
-    """Lifts one rule."""
+    """Lifts two rules: one by name, one by another default."""
 
     requires: ClassVar[Any] = {"first": None}
+
+    other: Exploring = section(Exploring, eps={"decay": 7})
 
 
 def test_values_replace_defaults_at_any_depth_and_leave_the_class_as_it_was() -> None:
@@ -103,11 +105,11 @@ def test_what_is_required_is_told_and_a_subclass_may_lift_it() -> None:
     assert told(Quiet()) == []
     other = Exploring(eps=Eps(decay=11))
     assert told(Quiet(first=2, other=other)) == [
-        "other.eps.decay: this section counts to ten; set it to 10",
-        "first: this section begins with one",
+        "other.eps.decay: Quiet counts to ten; set it to 10",
+        "first: Quiet begins with one",
     ]
     assert told(Loud(first=2)) == []
-    assert required_by(Loud).keys() == {"other.eps.decay", "absent.below"}
+    assert required_by(Loud).keys() == {"absent.below"}
 
 
 def test_a_slot_may_be_overridden_by_a_component() -> None:

@@ -113,9 +113,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["policy.nstep=3"], "policy.nstep: a world model simulates single steps"),
-        (["policy.priority=true"], "policy.priority: simulated samples are drawn uniformly"),
-        (["policy.model.gsde=true"], "policy.model.gsde: its noise is kept per environment"),
+        (["policy.nstep=3"], "policy.nstep: mbpo simulates single steps"),
+        (["policy.priority=true"], "policy.priority: mbpo draws simulated samples uniformly"),
+        (["policy.model.gsde=true"], "policy.model.gsde: mbpo keeps no noise per environment"),
         (["policy.world_model.elite_size=9"], "elite_size: must be <= ensemble_size"),
     ],
 )

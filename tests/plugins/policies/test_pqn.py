@@ -74,7 +74,7 @@ def test_it_makes_passes_in_minibatches_and_explores() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"collect": {"n_episode": 2, "n_sample": None}}, "pqn collects samples"),
+        ({"collect": {"n_episode": 2, "n_sample": None}}, "PQNConfig collects samples"),
         ({"on_policy": False}, "trains on samples of the current policy"),
         ({"nstep": 3}, "nstep: .*uses longer returns"),
     ],

@@ -283,7 +283,11 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cls", "options", "problem"),
     [
-        (R2D2Policy, {"traj_len_inf": True}, "traj_len_inf: r2d2 learns from pieces of episodes"),
+        (
+            R2D2Policy,
+            {"traj_len_inf": True},
+            "traj_len_inf: R2D2Config learns from pieces",
+        ),
         (R2D2Policy, {"collect": {"n_episode": 1, "n_sample": None}}, "collects samples"),
         (DQNPolicy, {"model": {"type": "drqn"}}, "model: dqn keeps no recurrent state"),
     ],

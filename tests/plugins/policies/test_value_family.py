@@ -558,10 +558,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 @pytest.mark.parametrize(
     ("cls", "options", "problem"),
     [
-        (MDQNPolicy, {"nstep": 3}, "nstep: mdqn adds the log policy to each single reward"),
-        (MDQNPolicy, {"learn": {"double": True}}, "learn.double: mdqn has no greedy action"),
-        (SQLPolicy, {"learn": {"double": True}}, "learn.double: sql has no greedy action"),
-        (SQNPolicy, {"learn": {"double": True}}, "learn.double: sqn has no greedy action"),
+        (MDQNPolicy, {"nstep": 3}, "nstep: MDQNConfig adds the log policy to each single reward"),
+        (MDQNPolicy, {"learn": {"double": True}}, "learn.double: MDQNConfig has no greedy action"),
+        (SQLPolicy, {"learn": {"double": True}}, "learn.double: SQLConfig has no greedy action"),
+        (SQNPolicy, {"learn": {"double": True}}, "learn.double: SQNConfig has no greedy action"),
         (BDQPolicy, {"model": {"dueling": False}}, "dueling: the heads of bdq share"),
         (C51Policy, {"model": {"v_min": 3.0, "v_max": 3.0}}, "v_min: must be < v_max = 3.0"),
     ],
