@@ -16,9 +16,9 @@ from dicore.errors import (
     SchemaError,
     UsageError,
 )
+from dicore_compat.deque import DequeReplayBuffer
 from dicore_plugins.buffers import (
     AdvancedReplayBuffer,
-    DequeReplayBuffer,
     ElasticReplayBuffer,
     EpisodeReplayBuffer,
     FileReplayBuffer,

@@ -14,8 +14,8 @@ from dicore.errors import UsageError
 from dicore.run.launch import launch
 from dicore.run.run import Run
 from dicore.testing.buffer import numbered_rows
+from dicore_compat.deque import DequeReplayBuffer
 from dicore_plugins.buffers import (
-    DequeReplayBuffer,
     EpisodeReplayBuffer,
     FileReplayBuffer,
     NaiveReplayBuffer,

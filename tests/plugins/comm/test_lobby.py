@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dicore_plugins.comm import TcpQueue, http
+from dicore_compat.comm import TcpQueue
+from dicore_plugins.comm import http
 from dicore_plugins.comm import lobby as module
 from dicore_plugins.comm.frames import pack
 from dicore_plugins.comm.http import HttpTransport
