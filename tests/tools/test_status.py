@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +84,36 @@ def test_a_status_that_cannot_be_shown(
         write(tmp_path, facts)
     assert main(["status", str(tmp_path)]) == 2
     assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("serial", [True, False], ids=["serial", "dist"])
+def test_a_run_whose_process_is_gone(
+    serial: bool, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    record = json.loads((run / "run.json").read_text())
+    if not serial:
+        write(run, FACTS)
+
+    def first_line(pid: int, written: float | None = None) -> list[str]:
+        (run / "run.json").write_text(json.dumps({**record, "status": "running", "pid": pid}))
+        if written is not None:
+            os.utime(run / "run.json", (written, written))
+        assert main(["status", str(run)]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    assert first_line(os.getpid())[0].startswith("running")
+    for pid, written in ((gone.pid, None), (os.getpid(), 1e9)):  # another process of this number
+        lines = first_line(pid, written)
+        assert lines[0].startswith("ended without a word (killed?)")
+        assert lines[-1] == f"go on: dicore train --resume {run}"
+    assert main(["status", str(run), "--every", "1"]) == 0  # and does not wait
+    assert main(["status", str(run), "--collectors", "2"]) == 2
+
+
+def test_a_run_in_one_process(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", str(run)]) == 0
+    assert capsys.readouterr().out == "used up the budget: 16 env steps, 128 updates\n"
+    assert main(["status", str(run), "--collectors", "2"]) == 2
+    assert "a run in one process" in capsys.readouterr().err

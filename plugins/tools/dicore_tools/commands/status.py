@@ -1,10 +1,11 @@
-"""`dicore status`: what the processes of a parallel run are doing."""
+"""`dicore status`: whether a run goes on, and what its processes are doing."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import click
 from dicore.console import say, verbosity
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json
+from dicore.run.folder import RunFolder
+from dicore_tools.reports.run_data import read_run, state_of
 
 __all__ = ["command", "read_status", "table"]
 
@@ -23,6 +26,7 @@ Examples:
   dicore status runs/cartpole_dqn_s0 --every 2       until Ctrl-C
   dicore status runs/cartpole_dqn_s0 --collectors 4  adds or removes collectors
 """
+_KILLED = "ended without a word (killed?)"
 _OLD = 10.0
 """Seconds after which a status is of a run that has stalled or was killed."""
 
@@ -39,7 +43,7 @@ _OLD = 10.0
 )
 @verbosity
 def command(run: str, *, every: float | None, as_json: bool, collectors: int | None) -> None:
-    """Shows roles, versions, rates and queues of a run of `-m parallel` or `-m dist`."""
+    """Shows whether a run goes on; of `-m parallel` and `-m dist` roles, rates and queues."""
     folder = Path(run) / "log"
     if collectors is not None:
         _wish(folder, collectors)
@@ -52,7 +56,9 @@ def command(run: str, *, every: float | None, as_json: bool, collectors: int | N
                 problem = f"{folder / 'status.json'}: cannot be read: {error!r}"
                 raise UsageError(problem, hint="the run writes it anew at its next step") from None
             say(text, result=True)
-            if every is None or facts["ended"]:
+            if facts["killed"]:
+                say(f"go on: dicore train --resume {run}")
+            if every is None or facts["ended"] or facts["killed"]:
                 return
             time.sleep(every)
             say("", result=True)
@@ -68,7 +74,9 @@ def _wish(folder: Path, collectors: int) -> None:
             f"{folder.parent}: collectors of -m dist come and go by their commands",
             hint="dicore -m dist --module collector --module-name collectorN; end one by SIGTERM",
         )
-    if known["ended"]:
+    if "state" in known:
+        raise UsageError(f"{folder.parent}: a run in one process has no collectors to add")
+    if known.get("ended") or known["killed"]:
         raise UsageError(
             f"{folder.parent} has ended",
             hint=f"dicore train --resume {folder.parent}"
@@ -93,6 +101,8 @@ def read_status(folder: Path) -> dict[str, Any]:
     try:
         found = read_json(file)
     except FileNotFoundError:
+        if (folder.parent / "run.json").is_file():
+            return _serial(folder.parent)
         what = "has no status" if folder.parent.is_dir() else "is not a folder"
         hint = "runs of -m parallel and -m dist have one, from their first step on"
         raise UsageError(f"{folder.parent} {what}", hint=hint) from None
@@ -101,13 +111,31 @@ def read_status(folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("format") != 1:
         raise UsageError(f"{file} is of another version of dicore", hint="use that version")
     age = datetime.now().timestamp() - file.stat().st_mtime
-    return {**found, "age": max(age, 0.0)}
+    killed = False
+    with suppress(UsageError):  # there may be no run.json
+        killed = not found.get("ended") and state_of(RunFolder(folder.parent)) == "killed"
+    return {**found, "age": max(age, 0.0), "killed": killed}
+
+
+def _serial(run: Path) -> dict[str, Any]:
+    """Returns state and counts of a run in one process, from `run.json` and its metrics."""
+    data = read_run(RunFolder(run))
+    env_step, train_iter, wall_s = data.progress
+    return {
+        "state": data.state, "env_step": env_step, "train_iter": train_iter, "wall_s": wall_s,
+        "ended": data.state != "running", "killed": data.state == "killed",
+    }  # fmt: skip
 
 
 def table(facts: Mapping[str, Any]) -> Iterator[str]:
     """Yields the lines of a table of all roles."""
+    if "state" in facts:
+        state = _KILLED if facts["killed"] else facts["state"]
+        yield f"{state}: {facts['env_step']} env steps, {facts['train_iter']} updates"
+        return
     learner, age = facts["learner"], facts["age"]
     state = "ended" if facts["ended"] else "running" if age < _OLD else "silent"
+    state = _KILLED if facts["killed"] else state
     yield f"{state}, as of {age:.0f} s ago: {learner['env_step']} env steps"
     rows = [("role", "pid", "state", "version", "lag", "per second", "queue", "restarts")]
     rate = f"{learner['updates_per_s']:.0f} updates, waits {learner['waited']:.0%}"

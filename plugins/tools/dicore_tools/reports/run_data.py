@@ -22,12 +22,14 @@ from dicore.run.folder import RunFolder
 from dicore_tools.reports.columns import read_columns
 from dicore_tools.reports.curves import TAG, Axis, Curve, along
 
-__all__ = ["NONE", "RunData", "differing", "read_run", "read_runs"]
+__all__ = ["NONE", "RunData", "differing", "read_run", "read_runs", "state_of"]
 
 Floats = npt.NDArray[np.float64]
 
 NONE: Final = "\u2013"
 """What a table shows where there is no value."""
+_CLOCK_S: Final = 60.0
+"""By how much the clocks of files and of processes may differ."""
 _TREES = ("limits", "versions")
 _NUMBERS = ("env_step", "train_iter", "wall_s", "best_return")
 
@@ -68,7 +70,9 @@ class RunData:
         status = str(self.record.get("status", "unknown"))
         if status == "done":
             return "reached the stop value" if self.result.get("stop") else "used up the budget"
-        if status == "running" and not _may_be_alive(self.record):
+        if status == "running" and not _may_be_alive(
+            self.record, self.folder.metadata.stat().st_mtime
+        ):
             return "killed"
         return {"error": "failed"}.get(status, status)
 
@@ -104,6 +108,15 @@ def read_run(folder: RunFolder) -> RunData:
         if not ours:
             raise UsageError(f"cannot read {file}: it is not one that dicore wrote")
     return RunData(folder, record, config, columns)
+
+
+def state_of(folder: RunFolder) -> str:
+    """Returns what became of a run, from its `run.json` alone; see `RunData.state`.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    return RunData(folder, _json(folder, "metadata"), {}, {}).state
 
 
 def _is_ours(record: Mapping[str, Any]) -> bool:
@@ -150,14 +163,23 @@ def read_runs(folders: Sequence[RunFolder]) -> tuple[list[RunData], list[str]]:
     return runs, problems
 
 
-def _may_be_alive(record: Mapping[str, Any]) -> bool:
-    """Returns whether the process of a run may still exist; False: it ended on this machine."""
+def _may_be_alive(record: Mapping[str, Any], written: float) -> bool:
+    """Returns whether the process of a run may still exist; False: it ended on this machine.
+
+    Args:
+        record: What it wrote to `run.json`.
+        written: When, in seconds since 1970: a later process of this number is another.
+    """
     pid = record.get("pid")
     if record.get("host") != platform.node() or not isinstance(pid, int) or pid < 1:
         return True
     try:
-        return psutil.pid_exists(pid)  # a signal 0 would interrupt it on Windows
-    except OverflowError:
+        process = psutil.Process(pid)
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return not is_zombie and process.create_time() < written + _CLOCK_S
+    except psutil.NoSuchProcess:
+        return False
+    except (psutil.Error, OverflowError):
         return True
 
 
