@@ -166,7 +166,7 @@ def flag_fault(flags: tuple[Any, Any]) -> tuple[tuple[bool, bool], Fault | None]
         try:
             legal = flag is None or float(np.asarray(flag).item()) in (0.0, 1.0)
             legal = legal and not isinstance(flag, str)
-        except (TypeError, ValueError, RuntimeError):
+        except (ArithmeticError, TypeError, ValueError, RuntimeError):
             legal = False
         if not legal:
             text = f"{name} is {flag!r}, which is neither True nor False"

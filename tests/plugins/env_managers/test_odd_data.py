@@ -29,6 +29,10 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
         "returned an invalid result|terminated is array",
     ),
     "flag 2": (lambda obs, reward, *_: (obs, reward, 2, False, {}), "terminated is 2"),
+    "flag huge": (
+        lambda obs, reward, *_: (obs, reward, 10**400, False, {}),
+        "neither True nor False",
+    ),
     "flag no": (lambda obs, reward, *_: (obs, reward, "no", False, {}), "terminated is 'no'"),
     "four results": (lambda *good: good[:4], "returned an invalid result: not enough values"),
     "no result": (lambda *_: None, "returned an invalid result: cannot unpack"),
