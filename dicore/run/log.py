@@ -19,7 +19,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from errno import EINVAL, ENOSPC
 from pathlib import Path
@@ -30,6 +30,7 @@ import numpy as np
 from dicore.errors import UsageError
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms, SupportsProgress
 from dicore.run.atomic import read_regular
+from dicore.run.random import undrawn
 
 __all__ = ["RESERVED", "LogHub", "MetricsFile", "read_metrics"]
 
@@ -48,6 +49,7 @@ class LogHub:
         self._metrics = MetricsFile(target.folder / "metrics.jsonl", self._warned)
         self._texts: dict[str, LineFile] = {}
         self._loggers: list[ILogger] = []
+        self._called: set[tuple[int, str]] = set()
         for each in loggers:
             self.add(each)
 
@@ -121,8 +123,11 @@ class LogHub:
             file.close()
 
     def _call(self, logger: ILogger, method: str, *args: Any, **kwargs: Any) -> None:
+        is_first = (call := (id(logger), method)) not in self._called  # it may import packages
+        self._called.add(call)
         try:  # no failure of a logger may end a training
-            getattr(logger, method)(*args, **kwargs)
+            with undrawn() if is_first else nullcontext():
+                getattr(logger, method)(*args, **kwargs)
         except (Exception, SystemExit) as error:
             if logger in self._loggers:
                 self._loggers.remove(logger)

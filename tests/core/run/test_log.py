@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+import random
 import resource
 import shutil
 import signal
@@ -167,6 +168,20 @@ def test_a_failing_logger_is_switched_off_once(
     assert f"Recorder is disabled: {error.__name__}: no route to host" in caplog.text
     assert len(good.calls) == 11
     assert len(lines(tmp_path)) == 3
+
+
+def test_what_a_logger_draws_at_its_first_call_is_given_back(tmp_path: Path) -> None:
+    """It imports its package there, and some draw when they are imported."""
+
+    class Drawing(Recorder):
+        def _note(self, method: str, value: Any = None) -> None:
+            random.random()
+
+    state = random.getstate()
+    hub = LogHub(LogTarget(tmp_path), [Drawing()])
+    hub.log_scalars({"x": 1.0}, env_step=1, train_iter=1)
+    hub.close()
+    assert random.getstate() == state
 
 
 def test_a_disk_that_refuses_the_metrics_stops_nothing(

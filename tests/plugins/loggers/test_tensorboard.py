@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -145,3 +147,42 @@ def test_files_that_are_removed_are_made_again(tmp_path: Path) -> None:
             logger.flush()
     logger.close()
     assert curve(tmp_path / "log", "a/x") == [(2, 1.0)]
+
+
+TWICE = """
+import random
+from pathlib import Path
+import gymnasium
+from dicore.run.launch import launch
+from dicore.run.log import read_metrics
+
+class Drawing(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.low, {}
+
+    def step(self, action):
+        return self.observation_space.low, random.random(), random.random() < 0.3, False, {}
+
+gymnasium.register("Drawing-v0", Drawing)
+for name in ("a", "b"):
+    launch(env="Drawing-v0", policy="dqn", exp_name=name, overrides=[
+        "env.collector_env_num=1", "env.evaluator_env_num=1", "env.n_evaluator_episode=2",
+        "policy.learn.batch_size=4", "policy.collect.n_sample=8", "pipeline.max_env_step=32",
+        "env.stop_value=1e9", "policy.eval.evaluator.eval_freq=8", "pipeline.logger=[tensorboard]",
+    ])
+found = [[{k: v for k, v in line.items() if "time" not in k and "per_s" not in k}
+          for line in read_metrics(Path(name) / "log" / "metrics.jsonl")] for name in ("a", "b")]
+assert any("evaluator/return_mean" in line for line in found[0])
+assert found[0] == found[1], found
+"""
+
+
+def test_its_packages_draw_nothing_from_the_training(tmp_path: Path) -> None:
+    """The first training of a process imports them, the second finds them."""
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
