@@ -308,6 +308,8 @@ class Compiler:
         if problem:
             hide = is_secret(path) and str(value) in problem.partition(", got ")[0]
             self.problems.add(path, "is not accepted" if hide else problem, layer)
+            if meaning := declared.metadata.get("help"):
+                self.problems.about = f"{declared.name}: {meaning} (default: {default!r})"
             return default
         return value
 

@@ -142,6 +142,7 @@ class Problems:
     causes: list[RegistryError] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     places: Mapping[str, str] = field(default_factory=dict)
+    about: str = ""
 
     def add(self, path: str, message: str, layer: Layer | None = None) -> None:
         """Adds one mistake, without the value of a secret."""
@@ -182,7 +183,7 @@ class Problems:
         ordered = sorted(lines, key=lambda line: (_order(lines[line]), line))
         hints = dict.fromkeys(
             hint for hint in [*self.hints, *(e.hint for e in self.causes)] if hint
-        )
+        ) or dict.fromkeys([self.about] * (len(self.found) == 1))
         if any(message.endswith(STRANGE) for _, message, _ in self.found):
             hints = {TRUST: None, **hints}
         error = ConfigError(ordered, hint="; ".join(hints))

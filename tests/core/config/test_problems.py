@@ -275,6 +275,14 @@ def test_a_misspelt_component_hides_no_mistake_of_its_options(build: Any) -> Non
     assert [line.partition(":")[0] for line in unlike] == ["policy.type"]
 
 
+def test_a_single_mistake_comes_with_the_meaning_of_its_option(build: Any) -> None:
+    for values, hinted in (({"batch_size": -1}, True), ({"batch_size": -1, "x": 1}, False)):
+        with pytest.raises(ConfigError) as told:
+            build(toy(learn=values))
+        assert told.value.hint.startswith("batch_size: ") is hinted
+        assert told.value.hint.endswith("(default: 64)") is hinted
+
+
 SECTIONS = ["env", "env.manager", "policy", "policy.learn", "policy.other.replay_buffer"]
 JUNK = st.recursive(
     st.none()
