@@ -1,4 +1,4 @@
-"""Moved to `dicore_compat.agents`."""
+"""Agents after Digideep stand in another distribution; the stub says where."""
 
 from dicore_plugins.lazy import lazy
 
