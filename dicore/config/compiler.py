@@ -99,10 +99,11 @@ def compile_config(  # noqa: PLR0913 - sources are many
         RegistryError: the only mistake is a known component that cannot be loaded.
     """
     if parts or more or not isinstance(create, Mapping | None):
+        asked = f"compile_config with {', '.join(more) or 'classes'}"
         more |= {"preset": preset, "overrides": overrides, "seed": seed, "registry": registry}
         more |= {"strict": strict, "names_only": names_only, "cpanel": cpanel, "saved": saved}
         more |= {"locked": locked, "loaded": loaded}
-        adapter = public_name("compile_config_of_di_engine", "compile_config with classes")
+        adapter = public_name("compile_config_of_di_engine", asked)
         return cast(Compiled, adapter(main, create, *parts, **more))
     registry = registry if registry is not None else default()
     sources = Sources(main, create, preset, overrides, seed, cpanel, saved=saved)

@@ -67,7 +67,7 @@ def test_the_old_place_takes_the_same_calls_and_warns(registry: Registry) -> Non
 def test_without_this_package_the_old_place_names_it(tmp_path: Path) -> None:
     world = World(tmp_path / "site", tmp_path / "house")
     world.own("dicore")
-    text = "'compile_config with classes' comes with dicore-compat: pip install dicore-compat"
+    text = "'compile_config with policy' comes with dicore-compat: pip install dicore-compat"
     with using(world.registry()), pytest.raises(MissingPackageError, match=text):
         compile_sources({"env": "cartpole"}, policy="dqn")
 
