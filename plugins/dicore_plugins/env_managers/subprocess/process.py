@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,6 +37,13 @@ _BOARD_BYTES = 16
 _NAME = "dicore-env-"
 _UNGUARDED = 77
 """Exit code of a worker that would start workers."""
+_SERVER_S = 60.0
+"""Time that a fork server has at least for its first answer, before which it imports packages."""
+_LATE = "raise env.manager.connect_timeout if nobody suspended it: its imports take time"
+_TOO_MANY = (
+    "have fewer processes: set env.manager.envs_per_worker; or raise the limit of processes"
+    " (ulimit -u, pids.max) or of memory"
+)
 _GUARD = (
     "the main script starts workers when it is imported, which each worker does",
     "put what the script does below the line: if __name__ == '__main__':",
@@ -91,7 +100,8 @@ class Worker(BaseWorker):
             self._busy[0] = -1
             given = theirs, "" if self._output is None else str(self._output)
             process = context.Process(target=work, args=given, name=f"{_NAME}{self.ids[0]}")
-            with _importable_main(), one_thread_each():
+            limit = max(self._limits.connect, _SERVER_S)
+            with _importable_main(), one_thread_each(), _answering(self._context, limit):
                 process.start()
             theirs.close()
             self._process, self._lifeline = process, lifeline
@@ -102,10 +112,10 @@ class Worker(BaseWorker):
             ours.close()
             theirs.close()
             if isinstance(error, OSError | EOFError):  # EOFError: the fork server could not
+                late = isinstance(error, TimeoutError)
                 raise RemoteError(
                     type(error).__name__, f"its process could not be started: {error}",
-                    hint="have fewer processes: set env.manager.envs_per_worker; or raise the limit"
-                    " of processes (ulimit -u, pids.max) or of memory",
+                    hint=_LATE if late else _TOO_MANY,
                 ) from error  # fmt: skip
             raise
         finally:
@@ -230,6 +240,38 @@ class Worker(BaseWorker):
         if self._process is not None:
             self._process.join(max(0.0, until - time.monotonic()))
             self.end()
+
+
+@contextlib.contextmanager
+def _answering(context: str, seconds: float) -> Iterator[None]:
+    """Ends a fork server that answers too late: Python would wait for a suspended one for ever.
+
+    Raises:
+        TimeoutError: it was ended; the next start begins another one.
+    """
+    ended: list[int] = []
+
+    def end() -> None:
+        server: Any = multiprocessing.forkserver._forkserver  # noqa: SLF001 - tells its id nowhere else
+        ended.append(server._forkserver_pid)  # noqa: SLF001 - as above
+        os.kill(ended[0], signal.SIGKILL)
+
+    if context != "forkserver" or seconds > threading.TIMEOUT_MAX:
+        yield
+        return
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, EOFError) as error:
+        if not ended:
+            raise
+        raise TimeoutError(
+            f"the fork server (process {ended[0]}) did not answer for {seconds:g} s and was ended"
+        ) from error
+    finally:
+        timer.cancel()
 
 
 def _check_guard() -> None:
