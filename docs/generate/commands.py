@@ -50,7 +50,8 @@ def command_of_group() -> click.Command:
 def _command(command: click.Command, spelling: str, depth: int) -> Iterator[str]:
     yield f"{'#' * depth} `{spelling}`"
     yield _help_of(command)
-    context = click.Context(command, info_name=spelling)
+    above = click.Context(command_of_group())  # whose settings hold: `-h` beside `--help`
+    context = click.Context(command, info_name=spelling, parent=above)
     usage = " ".join([spelling, *command.collect_usage_pieces(context)])
     yield f"```text\n{usage}\n```"
     records = [param.get_help_record(context) for param in command.get_params(context)]
