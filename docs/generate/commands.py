@@ -50,7 +50,8 @@ def command_of_group() -> click.Command:
 def _command(command: click.Command, spelling: str, depth: int) -> Iterator[str]:
     yield f"{'#' * depth} `{spelling}`"
     yield _help_of(command)
-    above = click.Context(command_of_group())  # whose settings hold: `-h` beside `--help`
+    group = command_of_group()  # whose settings hold: `-h` beside `--help`
+    above = click.Context(group, **group.context_settings)
     context = click.Context(command, info_name=spelling, parent=above)
     usage = " ".join([spelling, *command.collect_usage_pieces(context)])
     yield f"```text\n{usage}\n```"
