@@ -256,7 +256,8 @@ BIPEDALWALKER_PPO: dict[str, Any] = {
         "eval": {"evaluator": {"eval_freq": 10_240}},
     },
 }
-"""PPO on BipedalWalker with the settings of rl-zoo3, which trains for 5M env steps."""
+"""PPO on BipedalWalker with the settings of rl-zoo3, which trains for 5M env steps: 290 after 1.8M
+(one seed)."""
 
 CARTPOLE_A2C: dict[str, Any] = {
     "env": {"type": "cartpole", "collector_env_num": 8, "evaluator_env_num": 10},
