@@ -12,7 +12,6 @@ A page runs from top to bottom in one empty folder and one Python namespace:
 
 from __future__ import annotations
 
-import atexit
 import configparser
 import contextlib
 import io
@@ -24,16 +23,15 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import tomllib
 import types
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import yaml
+from filelock import FileLock
 from markdown_it import MarkdownIt
 
 from dicore.cli import main
@@ -50,6 +48,8 @@ _TO_THE_END = ["dicore", "train", "-e", "cartpole", "-p", "dqn", "-s", "0"]
 """The first command of several pages, which trains until the stop value; it is run once."""
 _RUN = "runs/cartpole_dqn_s0"
 """The run folder of this command."""
+SHARED: list[Path] = []
+"""A folder that all processes of the tests have, as a fixture says."""
 _SHOWN = {"make", "pip", "tensorboard"}
 """Programs that are not run; only their arguments are checked."""
 _PARSERS = {
@@ -162,7 +162,7 @@ class Page:
         """Returns exit code and output (both streams) of a command."""
         if words == _TO_THE_END and not (self.folder / "runs").exists():
             folder, said = trained_to_the_end()
-            shutil.copytree(folder, self.folder, dirs_exist_ok=True)
+            shutil.copytree(folder / "runs", self.folder / "runs")
             return 0, said
         if words[0] == "dicore":
             out = io.StringIO()
@@ -212,14 +212,21 @@ class Page:
                     del sys.modules[name]
 
 
-@cache
 def trained_to_the_end() -> tuple[Path, str]:
-    """Returns a folder with the run of `_TO_THE_END`, and what the command said."""
-    folder = Path(tempfile.mkdtemp(prefix="dicore-page-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    code, said = Page(Path("trained"), folder)._output([*_TO_THE_END, "--exp-name", _RUN])
-    assert code == 0, said
-    return folder, said
+    """Returns a folder with the run of `_TO_THE_END`, and what the command said.
+
+    It is run once for all processes of the tests, in the folder `SHARED`.
+    """
+    folder = SHARED[0] / "trained to the end"
+    said = folder / "said"
+    with FileLock(f"{folder}.lock"):
+        if not said.exists():
+            folder.mkdir()
+            page = Page(Path("trained"), folder)
+            code, text = page._output([*_TO_THE_END, "--exp-name", _RUN])
+            assert code == 0, text
+            said.write_text(text, encoding="utf-8")
+    return folder, said.read_text(encoding="utf-8")
 
 
 def _less(budget: re.Match[str]) -> str:

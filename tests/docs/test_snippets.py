@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from dicore.task import OnlineRLContext, task
-from tests.docs.snippets import Page, Snippet, snippets_of
+from tests.docs.snippets import SHARED, Page, Snippet, snippets_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -18,6 +19,13 @@ PAGES = sorted(
     if not {"_build", "generated", "decisions"} & set(path.relative_to(DOCS.parent).parts)
 )
 TRAINED = "runs/cartpole_dqn_s0"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Names the folder of what is trained once for all processes."""
+    base = tmp_path_factory.getbasetemp()
+    SHARED[:] = [base.parent if "PYTEST_XDIST_WORKER" in os.environ else base]
 
 
 @pytest.fixture(scope="session")
