@@ -17,12 +17,14 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache, partial, wraps
+from functools import cache, partial, reduce, wraps
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import attrs
 from attrs import frozen as frozen  # noqa: PLC0414 - exported
+
+from dicore.config.convert import Mismatch, convert
 
 _STRUCTURE = frozenset({"section", "component", "components"})
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
@@ -114,7 +116,7 @@ def section(
             replaces the help and the range as well.
 
     Raises:
-        TypeError: `cls` has no option of such a name.
+        TypeError: `cls` has no option of such a name, or of another type.
     """
     cls = with_defaults(cls, defaults) if defaults else cls
     return attrs.field(factory=cls, metadata={"help": help, "section": cls})
@@ -164,7 +166,8 @@ def with_defaults(cls: type[Section], defaults: Mapping[str, Any]) -> type[Secti
     if key not in _OVERRIDDEN:
         body = {name: _redeclared(cls, name, value) for name, value in defaults.items()}
         body["__annotations__"] = {name: fields_of(cls)[name].hint for name in defaults}
-        body["__reduce__"] = lambda self: (_remade, (cls, dict(defaults), dict(self)))
+        body["_made_from"] = *vars(cls).get("_made_from", [cls]), dict(defaults)
+        body["__reduce_ex__"] = _reduced
         named = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
         made = type(cls.__name__, (cls,), {**named, **body})
         _OVERRIDDEN[key] = frozen(kw_only=True)(made)
@@ -177,6 +180,8 @@ _Declared: Any = type(attrs.field())
 
 def _facts(value: Any) -> Any:
     """Returns what tells a default from others."""
+    if isinstance(value, dict):
+        return {name: _facts(below) for name, below in value.items()}
     return (value._default, value.metadata) if isinstance(value, _Declared) else value  # noqa: SLF001 - attrs has no name for it
 
 
@@ -192,12 +197,26 @@ def _redeclared(cls: type[Section], name: str, value: Any) -> Any:
         return section(facts["section"], facts["help"], **value)
     if facts.keys() & _STRUCTURE:
         return attrs.field(default=old.default, metadata={**facts, "component_default": value})
+    if value is not REQUIRED:
+        try:
+            value = convert(value, fields_of(cls)[name].hint, name)
+        except Mismatch as wrong:
+            told = ": ".join(wrong.findings[0])
+            raise TypeError(f"{cls.__name__} has no such default: {told}") from None
     value = attrs.Factory(partial(deepcopy, value)) if isinstance(value, list | dict) else value
-    return attrs.field(default=value, metadata=facts, validator=old.validator)
+    return attrs.field(default=value, metadata={**facts, "follows": None}, validator=old.validator)
 
 
-def _remade(cls: type[Section], defaults: dict[str, Any], values: dict[str, Any]) -> Section:
-    return with_defaults(cls, defaults)(**values)
+def _reduced(self: Section, protocol: Any) -> Any:
+    """Pickles by what its class was made from, which no module has; a subclass as others."""
+    made_from = vars(type(self)).get("_made_from")
+    return (
+        (_remade, (dict(self), *made_from)) if made_from else object.__reduce_ex__(self, protocol)
+    )
+
+
+def _remade(values: dict[str, Any], cls: type[Section], *defaults: dict[str, Any]) -> Section:
+    return reduce(with_defaults, defaults, cls)(**values)
 
 
 def range_problem(value: Any, metadata: Mapping[str, Any]) -> str | None:
@@ -372,10 +391,21 @@ def required_by(cls: type[Section]) -> Mapping[str, tuple[Any, str]]:
 @cache
 def _read_required(cls: Any) -> Mapping[str, tuple[Any, str]]:
     found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        found |= vars(base).get("requires", {})
-    rules = {path: rule for path, rule in found.items() if rule is not None}
-    return {path: rule for path, rule in rules.items() if _default_at(cls, path, rule) == rule[0]}
+    for at, base in reversed([*enumerate(cls.__mro__)]):
+        rules = vars(base).get("requires")
+        if isinstance(rules, Mapping):  # an option may have this name
+            found |= {path: (at, rule) for path, rule in rules.items()}
+    return {
+        path: rule
+        for path, (at, rule) in found.items()
+        if rule is not None and not _is_lifted(cls, path, rule, at)
+    }
+
+
+def _is_lifted(cls: Any, path: str, rule: tuple[Any, str], at: int) -> bool:
+    """Returns whether a class derived from the `at`-th, which requires, has another default."""
+    owner = _declaring_class(cls, path.partition(".")[0])
+    return cls.__mro__.index(owner) < at and bool(_default_at(cls, path, rule) != rule[0])
 
 
 def _default_at(cls: type[Section], path: str, rule: tuple[Any, str]) -> Any:

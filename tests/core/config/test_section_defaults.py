@@ -55,7 +55,14 @@ class Loud(Quiet):
 
     requires: ClassVar[Any] = {"first": None}
 
-    other: Exploring = section(Exploring, eps={"decay": 7})
+    other: Exploring = section(type(Quiet().other), eps={"decay": 7})
+
+
+@frozen(kw_only=True)
+class Stern(Loud):
+    """Requires another value than the default that it inherits."""
+
+    requires: ClassVar[Any] = {"first": (2, "begins with two")}
 
 
 def test_values_replace_defaults_at_any_depth_and_leave_the_class_as_it_was() -> None:
@@ -82,17 +89,28 @@ def test_help_ranges_and_slots_are_those_of_the_class_unless_an_option_says_more
     assert default_config(Quiet)["other"]["eps"]["start"] == 0.0
 
 
+@frozen(kw_only=True)
+class Further(type(Quiet().named)):  # type: ignore[misc] # a class of a value
+    """Derived from a class with other defaults."""
+
+    more: int = option(1, "an option of its own")
+
+
 @pytest.mark.parametrize("by", [pickle, cloudpickle])
 def test_a_copy_in_another_process_is_equal(by: Any) -> None:
     made = Quiet()
     again = by.loads(by.dumps(made))
     assert again == made
     assert type(again.named) is type(made.named)
+    assert by.loads(by.dumps(Loud())) == Loud(), "of defaults in place of defaults"
+    assert by.loads(by.dumps(Further(more=5))) == Further(more=5)
 
 
-def test_a_name_that_the_class_lacks_is_told() -> None:
+def test_a_name_that_the_class_lacks_and_a_default_of_another_type_are_told() -> None:
     with pytest.raises(TypeError, match="Eps has no option 'stop'"):
         section(Eps, stop=1)
+    with pytest.raises(TypeError, match="Eps has no such default: decay: expected int, got str"):
+        section(Quiet, other={"eps": {"decay": "many"}})
 
 
 def told(cfg: Section) -> list[str]:
@@ -110,6 +128,7 @@ def test_what_is_required_is_told_and_a_subclass_may_lift_it() -> None:
     ]
     assert told(Loud(first=2)) == []
     assert required_by(Loud).keys() == {"absent.below"}
+    assert told(Stern()) == ["first: Stern begins with two"]
 
 
 def test_a_slot_may_be_overridden_by_a_component() -> None:
