@@ -47,10 +47,12 @@ def absent(kind: str) -> str:
 
 
 def unknown_kind(kind: str, kinds: Iterable[str], where: str) -> UnknownComponentError:
-    """Returns the error for an unknown kind."""
+    """Returns the error for an unknown kind: its package, a near one, or all."""
     kinds = sorted(kinds)
     close = nearest(kind, kinds)
     hint = f"did you mean '{close}'?" if close else f"expected one of {', '.join(kinds)}"
+    if dists := sorted({*known(kind).values()}):
+        hint = f"it is provided by '{dists[0]}': pip install {dists[0]}"
     if not kinds:
         hint = "no installed package declares kinds: pip install dicore"
     return UnknownComponentError(at(where, f"unknown kind '{kind}'; {hint}"))

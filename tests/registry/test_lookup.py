@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dicore_registry import Registry
+from dicore_registry import Registry, explain
 from dicore_registry.errors import (
     MissingDependencyError,
     PluginConflictError,
@@ -168,6 +168,10 @@ class TestUnknown:
     def test_kind(self, world: World) -> None:
         assert str(failure(world.registry(), "polcy", "dqn", "")) == (
             "unknown kind 'polcy'; did you mean 'policy'?"
+        )
+        assert str(explain.unknown_kind("buffer_middleware", ["middleware"], "")) == (
+            "unknown kind 'buffer_middleware'; "
+            "it is provided by 'dicore-compat': pip install dicore-compat"
         )
 
     def test_where_dicore_itself_is_not_installed(self) -> None:
