@@ -15,6 +15,7 @@ from dicore.config.schema import ComponentConfig, Section, component, fields_of,
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
 from dicore_registry import canonical, code_paths, nearest
+from dicore_registry.known import known
 
 _NAMELESS = object()
 """Stands for the name of a class that has none."""
@@ -251,7 +252,8 @@ class ComponentResolver:
 
     def _meant(self, kind: str, wanted: str) -> tuple[Any, type[ComponentConfig]] | None:
         """Returns the component that a misspelt name probably means."""
-        judged = () if ":" in wanted else map(self.registry.judged, self.registry.entries(kind))
+        exists = ":" in wanted or canonical(wanted) in known(kind)  # in a package that is missing
+        judged = () if exists else map(self.registry.judged, self.registry.entries(kind))
         if not (close := nearest(wanted, (e.name for e in judged if e.status == "ok"))):
             return None
         try:

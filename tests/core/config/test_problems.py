@@ -323,3 +323,9 @@ def test_long_lists_are_sorted_by_number(build: Any) -> None:
     assert [line.partition(":")[0] for line in found] == [
         f"policy.learn.hidden[{index}]" for index in range(12)
     ]
+
+
+def test_a_component_of_a_package_that_is_missing_has_options_of_its_own(build: Any) -> None:
+    pipeline = {"type": "serial_dyna", "world_modl": {}}  # dicore-plugins has it; near: serial
+    (problem,) = problems_of(build, {**least(), "pipeline": pipeline})
+    assert problem.endswith("it is provided by 'dicore-plugins': pip install dicore-plugins")
