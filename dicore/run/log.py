@@ -15,11 +15,12 @@ import json
 import logging
 import math
 import os
+import random
 import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from errno import EINVAL, ENOSPC
 from pathlib import Path
@@ -30,11 +31,20 @@ import numpy as np
 from dicore.errors import UsageError
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms, SupportsProgress
 from dicore.run.atomic import read_regular
-from dicore.run.random import undrawn
 
 __all__ = ["RESERVED", "LogHub", "MetricsFile", "read_metrics"]
 
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def _undrawn() -> Iterator[None]:
+    """Gives Python's generator its state back: packages draw from it when they are imported."""
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 class LogHub:
@@ -126,7 +136,7 @@ class LogHub:
         is_first = (call := (id(logger), method)) not in self._called  # it may import packages
         self._called.add(call)
         try:  # no failure of a logger may end a training
-            with undrawn() if is_first else nullcontext():
+            with _undrawn() if is_first else nullcontext():
                 getattr(logger, method)(*args, **kwargs)
         except (Exception, SystemExit) as error:
             if logger in self._loggers:

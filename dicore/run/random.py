@@ -26,7 +26,7 @@ from dicore.data.tree import loaded_torch
 
 __all__ = [
     "Streams", "ambient_streams", "episode_seed", "hash_seed", "seed_everything", "seeded",
-    "stream", "torch_stream", "undrawn",
+    "stream", "torch_stream",
 ]  # fmt: skip
 
 
@@ -163,16 +163,6 @@ def seeded(seed: int) -> Iterator[Streams]:
         np.random.set_state(old_numpy)  # noqa: NPY002 - as above
         if saved is not None:
             _restore_torch(torch, saved)
-
-
-@contextmanager
-def undrawn() -> Iterator[None]:
-    """Gives Python's generator its state back: packages draw from it when they are imported."""
-    state = random.getstate()
-    try:
-        yield
-    finally:
-        random.setstate(state)
 
 
 def ambient_streams() -> Streams:

@@ -43,8 +43,11 @@ def _suites() -> list[type[Suite]]:
 
 def _planted() -> dict[type[Suite], list[str]]:
     planted: dict[type[Suite], list[str]] = {}
-    for file in sorted(Path(__file__).parent.glob("test_*.py")):
-        module = importlib.import_module(f"{__package__}.{file.stem}")
+    root = Path(__file__).parents[3]
+    suites = root.glob("tests/compat/*/test_suite.py")  # the kinds of another package
+    for file in sorted([*Path(__file__).parent.glob("test_*.py"), *suites]):
+        name = ".".join(file.relative_to(root).with_suffix("").parts)
+        module = importlib.import_module(name)
         for suite, checks in getattr(module, "PLANTED", {}).items():
             planted.setdefault(suite, []).extend(checks)
     return planted
