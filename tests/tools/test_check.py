@@ -305,6 +305,14 @@ def test_broken_entries_are_no_success(world: World) -> None:
     assert "typo-rl has broken entries: polcy/x: unknown kind 'dicore.polcy'" in done.stderr
 
 
+def test_a_kind_of_a_package_that_is_missing_is_no_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dicore_tools.commands.check.known", {"sorter": {"x": "acme"}}.get)
+    assert main(["check", "sorter/x"]) == 2
+    assert "unknown kind 'sorter'" in capsys.readouterr().err
+
+
 def test_required_options_that_follow_others_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "env/recorded", "-v"]) == 0
     assert "it has required options: path, format" in capsys.readouterr().out

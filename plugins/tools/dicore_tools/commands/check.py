@@ -21,6 +21,7 @@ import dicore_registry
 from dicore.console import plural
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
 from dicore_registry import LOCAL, dist_name
+from dicore_registry.known import known
 from dicore_registry.queries import provided
 from dicore_tools.slow_code import named_if_slow
 
@@ -109,7 +110,7 @@ def _find_checks(what: str) -> Sequence[Check | EnvCheck]:
     registry = dicore_registry.default()
     kind, slash, name = what.partition("/")
     is_package = dist_name(what) in registry.distributions or what == LOCAL
-    if ":" in what or (slash and kind not in registry.kinds()):
+    if ":" in what or (slash and kind not in registry.kinds() and not known(kind)):
         return checks_of_id(what)
     if not slash and not is_package:
         try:
