@@ -25,7 +25,7 @@ from dicore.config.checks import (
     report_missing,
     run_checks,
 )
-from dicore.config.convert import Mismatch, describe_value, resolve_value
+from dicore.config.convert import Mismatch, describe_value, resolve_value, shortened
 from dicore.config.layers import ALIASES, Layer, Overrides, Problems, expand_aliases
 from dicore.config.paths import dotted, join, lookup, merge, plain, sections
 from dicore.config.redact import is_secret, words_in
@@ -310,7 +310,7 @@ class Compiler:
             hide = is_secret(path) and str(value) in problem.partition(", got ")[0]
             self.problems.add(path, "is not accepted" if hide else problem, layer)
             if meaning := declared.metadata.get("help"):
-                self.problems.about = f"{declared.name}: {meaning} (default: {default!r})"
+                self.problems.about = f"{declared.name}: {meaning} (default: {shortened(default)})"
             return default
         return value
 

@@ -183,7 +183,7 @@ class Problems:
         ordered = sorted(lines, key=lambda line: (_order(lines[line]), line))
         hints = dict.fromkeys(
             hint for hint in [*self.hints, *(e.hint for e in self.causes)] if hint
-        ) or dict.fromkeys([self.about] * (len(self.found) == 1))
+        ) or dict.fromkeys([self.about] if self.about and len(self.found) == 1 else ())
         if any(message.endswith(STRANGE) for _, message, _ in self.found):
             hints = {TRUST: None, **hints}
         error = ConfigError(ordered, hint="; ".join(hints))

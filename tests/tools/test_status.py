@@ -108,6 +108,8 @@ def test_a_run_whose_process_is_gone(
         lines = first_line(pid, written)
         assert lines[0].startswith("ended without a word (killed?)")
         assert lines[-1] == f"go on: dicore train --resume {run}"
+    assert main(["status", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["killed"] is True  # nothing beside it
     assert main(["status", str(run), "--every", "1"]) == 0  # and does not wait
     assert main(["status", str(run), "--collectors", "2"]) == 2
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dicore.config import flatten, write_config
-from dicore.config.layers import ALIASES
+from dicore.config.layers import ALIASES, TRUST, Layer, Problems
 from dicore.errors import ConfigError, PluginLoadError
 from tests.core.config.conftest import least, problems_of
 from tests.core.config.toy_parts import BarePolicyConfig
@@ -329,3 +329,11 @@ def test_a_component_of_a_package_that_is_missing_has_options_of_its_own(build: 
     pipeline = {"type": "serial_dyna", "world_modl": {}}  # dicore-plugins has it; near: serial
     (problem,) = problems_of(build, {**least(), "pipeline": pipeline})
     assert problem.endswith("it is provided by 'dicore-plugins': pip install dicore-plugins")
+
+
+def test_a_single_code_path_has_a_single_hint() -> None:
+    problems = Problems()
+    problems.add_code_path("policy.type", "./file.py:Class", Layer("a.json", saved=True))
+    with pytest.raises(ConfigError) as told:
+        problems.raise_if_any()
+    assert told.value.hint == TRUST

@@ -56,7 +56,7 @@ def command(run: str, *, every: float | None, as_json: bool, collectors: int | N
                 problem = f"{folder / 'status.json'}: cannot be read: {error!r}"
                 raise UsageError(problem, hint="the run writes it anew at its next step") from None
             say(text, result=True)
-            if facts["killed"]:
+            if facts["killed"] and not as_json:
                 say(f"go on: dicore train --resume {run}")
             if every is None or facts["ended"] or facts["killed"]:
                 return
