@@ -182,6 +182,7 @@ def read_tensors(file: str | Path) -> Tensors:
             content = torch.load(  # noqa: TID251 - weights only: runs no code
                 _opened(path), map_location="cpu", weights_only=True
             )
+        tensors = dict(_leaves(content))
     except pickle.UnpicklingError as error:
         raise CheckpointUnsafeError(
             f"{path}: torch's weights-only loader refuses it: it is damaged, or reading it would"
@@ -197,9 +198,14 @@ def read_tensors(file: str | Path) -> Tensors:
             f"{path}: not a file of tensors: {type(error).__name__}: {error}",
             hint="expected safetensors, or what torch.save wrote",
         ) from error
-    tensors = dict(_leaves(content))
     if not tensors:
         raise UsageError(f"{path}: has no tensors")
+    for name, each in tensors.items():
+        if each.layout is not torch.strided or each.is_quantized or each.is_meta:
+            raise UsageError(
+                f"{path}: {name} is sparse, quantized or without values",
+                hint="save tensors in their plain form: to_dense(), dequantize()",
+            )
     return tensors
 
 

@@ -201,3 +201,15 @@ def test_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "cut.safetensors").write_bytes(b"abc")
     with pytest.raises(UsageError, match="not a file of tensors"):
         read_tensors(tmp_path / "cut.safetensors")
+
+
+def test_what_is_no_plain_tensor_is_refused(tmp_path: Path) -> None:
+    cycle: dict[str, Any] = {"a": torch.ones(2)}
+    cycle["b"] = cycle
+    matrix = torch.ones(2, 2)
+    told = ["RecursionError", *["a is sparse, quantized or without values"] * 2]
+    for content, text in zip([cycle, matrix.to_sparse(), matrix.to("meta")],
+                             told, strict=True):  # fmt: skip
+        torch.save({"a": content}, tmp_path / "x.pt")
+        with pytest.raises(UsageError, match=text):
+            read_tensors(tmp_path / "x.pt")
