@@ -37,6 +37,9 @@ _D4RL = {
     "truncated": "timeouts", "next_obs": "next_observations",
 }  # fmt: skip
 
+_DEEPEST = 32
+"""Groups around a column, each in the next."""
+
 
 class HDF5Dataset(TransitionDataset):
     """Samples of an HDF5 file."""
@@ -67,26 +70,29 @@ def check_contained(files: Iterable[Path]) -> None:
     """Raises an error if HDF5 files take data from elsewhere: any file of this machine.
 
     Raises:
-        SchemaError: one has links, external storage or virtual columns.
+        SchemaError: one has links, external storage, virtual columns or very many nested groups.
     """
     h5py = _h5py()
     for file in files:
         found: list[str] = []
 
-        def note(name: str, link: Any, found: list[str] = found) -> None:
+        def note(name: str, link: Any, found: list[str] = found) -> bool | None:
             if isinstance(link, h5py.SoftLink | h5py.ExternalLink):
                 found.append(f"'{name}' is a link")
+            elif name.count("/") > _DEEPEST:  # the time to visit a group grows with its depth
+                found.append(f"'{name}' lies too deep")
+            return True if found else None  # True ends the visit
 
         def visit(name: str, item: Any, found: list[str] = found) -> None:
             if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
                 found.append(f"'{name}' is stored elsewhere")
 
         with h5py.File(file, "r") as content:
-            content.visititems_links(note)
-            content.visititems(visit)
+            if not content.visititems_links(note):
+                content.visititems(visit)
         if found:
             raise SchemaError(
-                f"{file}: {found[0]}; its columns must lie in the file",
+                f"{file}: {found[0]}; its columns must lie in the file, in few groups",
                 hint="copy them into one file: h5repack, or a new h5py.File",
                 context={"file": str(file)},
             )

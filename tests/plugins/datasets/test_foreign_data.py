@@ -127,6 +127,10 @@ def relinked(file: Any, secret: Path) -> None:
     soft(file, secret)
 
 
+def deep(file: Any, secret: Path) -> None:
+    file.create_group("/".join("g" * 1_000))  # visited in a minute
+
+
 def columns(path: Path) -> Path:
     names = {"obs": "observations", "action": "actions", "reward": "rewards"}
     with h5py.File(path, "w") as file:
@@ -135,7 +139,7 @@ def columns(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("plant", [external, relinked, outside, virtual])
+@pytest.mark.parametrize("plant", [external, relinked, outside, virtual, deep])
 def test_columns_of_hdf5_lie_in_the_file(
     plant: Callable[[Any, Path], None], tmp_path: Path
 ) -> None:
