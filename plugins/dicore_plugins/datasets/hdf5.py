@@ -66,13 +66,16 @@ class HDF5Dataset(TransitionDataset):
         return recording, fingerprint_of([file])
 
 
-def check_contained(files: Iterable[Path]) -> None:
+def check_contained(files: Iterable[Path]) -> int:
     """Raises an error if HDF5 files take data from elsewhere: any file of this machine.
+
+    Returns:
+        The bytes that their columns say they have.
 
     Raises:
         SchemaError: one has links, external storage, virtual columns or very many nested groups.
     """
-    h5py = _h5py()
+    h5py, sizes = _h5py(), [0]
     for file in files:
         found: list[str] = []
 
@@ -84,8 +87,10 @@ def check_contained(files: Iterable[Path]) -> None:
             return True if found else None  # True ends the visit
 
         def visit(name: str, item: Any, found: list[str] = found) -> None:
-            if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
-                found.append(f"'{name}' is stored elsewhere")
+            if isinstance(item, h5py.Dataset):
+                sizes.append(_size(item))
+                if item.external or item.is_virtual:
+                    found.append(f"'{name}' is stored elsewhere")
 
         with h5py.File(file, "r") as content:
             if not content.visititems_links(note):
@@ -96,6 +101,12 @@ def check_contained(files: Iterable[Path]) -> None:
                 hint="copy them into one file: h5repack, or a new h5py.File",
                 context={"file": str(file)},
             )
+    return sum(sizes)
+
+
+def _size(item: Any) -> int:
+    """Returns the bytes that a column says it has; 0 of an empty one."""
+    return int(item.dtype.itemsize) * math.prod(item.shape or (0,))
 
 
 def _h5py() -> Any:
@@ -111,7 +122,7 @@ def _h5py() -> Any:
 def _stored(path: Path, item: Any) -> Stored:
     """Describes a column; whether it is contiguous is what its offset tells."""
     offset = item.id.get_offset()
-    load: Any = partial(_read_all, path, item.name, item.dtype.itemsize * math.prod(item.shape))
+    load: Any = partial(_read_all, path, item.name, _size(item))
     if offset is not None and item.dtype.kind in "biuf" and not item.external:
         load = partial(mapped, path, item.dtype, item.shape, offset)
     return Stored(item.shape, item.dtype, load)

@@ -14,7 +14,7 @@ from dicore.errors import MissingDependencyError, UsageError
 from dicore_plugins.buffers.memory import check_memory
 from dicore_plugins.datasets.config import MinariConfig
 from dicore_plugins.datasets.dataset import TransitionDataset
-from dicore_plugins.datasets.files import fingerprint_of, reading
+from dicore_plugins.datasets.files import check_fits, fingerprint_of, reading
 from dicore_plugins.datasets.hdf5 import check_contained
 from dicore_plugins.datasets.recording import Recording, fail
 
@@ -32,7 +32,8 @@ class MinariDataset(TransitionDataset):
         files = sorted(each for each in folder.rglob("*") if each.is_file())
         check_memory(2 * sum(each.stat().st_size for each in files), 1)
         with reading(path, "delete it and record it again"):
-            check_contained(each for each in files if each.suffix in (".hdf5", ".h5"))
+            in_hdf5 = (each for each in files if each.suffix in (".hdf5", ".h5"))
+            check_fits(path, 2 * check_contained(in_hdf5))  # a part of a few bytes may say much
             data = minari.MinariDataset(folder)
             spaces = data.observation_space, data.action_space
             recording = _recording(path, list(_episodes(path, data)), spaces)

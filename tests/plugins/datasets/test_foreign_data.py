@@ -17,8 +17,9 @@ import pytest
 
 from dicore.errors import SchemaError
 from dicore.run.checkpoint_io import write_state
-from dicore_plugins.datasets import CollectedDataset, HDF5Dataset, NpzDataset
+from dicore_plugins.datasets import CollectedDataset, HDF5Dataset, MinariDataset, NpzDataset
 from dicore_plugins.datasets.npz import write_npz
+from tests.plugins.datasets.recordings import EPISODES, write
 
 COLUMNS = {
     "obs": np.zeros((4, 3), np.float32),
@@ -159,6 +160,15 @@ def test_an_hdf5_file_that_claims_too_much(tmp_path: Path) -> None:
         file.create_dataset("huge", (2**40, 1024), "<f4", chunks=(1, 1024))
     with pytest.raises(SchemaError, match=r"compressed columns say that they have 4194304\.0 GiB"):
         HDF5Dataset({"path": str(path)})
+
+
+def test_an_episode_of_minari_that_claims_too_much(tmp_path: Path) -> None:
+    path = write("minari", tmp_path, EPISODES)
+    with h5py.File(Path(path) / "data/main_data.hdf5", "a") as file:
+        del file["episode_1"]["rewards"]
+        file["episode_1"].create_dataset("rewards", (2**49,), "<f4", chunks=(2**20,))
+    with pytest.raises(SchemaError, match=r"columns say that they have 4194304\.0 GiB"):
+        MinariDataset({"path": path})
 
 
 @pytest.mark.parametrize(
