@@ -1,3 +1,4 @@
+import dicore.config.sections as _sections
 from dicore_plugins.lazy import builds as builds
 from dicore_plugins.policies.a2c.config import A2CCollectConfig as A2CCollectConfig
 from dicore_plugins.policies.a2c.config import A2CConfig as A2CConfig
@@ -191,3 +192,31 @@ from dicore_plugins.policies.tqc.config import TQCConfig as TQCConfig
 from dicore_plugins.policies.tqc.config import TQCLearnConfig as TQCLearnConfig
 from dicore_plugins.policies.tqc.policy import TQCPolicy as TQCPolicy
 from dicore_plugins.policies.unit_actions import UnitActions as UnitActions
+
+# Deprecated, see former.py.
+A2CLearnConfig = ActorCriticLearnConfig
+BCOLearnConfig = CloningLearnConfig
+BCOOtherConfig = _sections.OtherConfig
+D4PGOtherConfig = _sections.OtherConfig
+DDPGLearnConfig = TD3LearnConfig
+DQfDOtherConfig = DQNOtherConfig
+DTCollectConfig = _sections.CollectConfig
+DiscreteSACLearnConfig = SACLearnConfig
+IMPALACollectConfig = ActorCriticCollectConfig
+IMPALAOtherConfig = _sections.OtherConfig
+MBPOLearnConfig = SACLearnConfig
+PDQNOtherConfig = DQNOtherConfig
+PPOOffPolicyCollectConfig = PPOCollectConfig
+PPOOffPolicyLearnConfig = ClippedLearnConfig
+PPOOffPolicyOtherConfig = _sections.OtherConfig
+PQNCollectConfig = ActorCriticCollectConfig
+PQNOtherConfig = DQNOtherConfig
+R2D2OtherConfig = DQNOtherConfig
+R2D3OtherConfig = DQNOtherConfig
+RainbowEpsConfig = EpsConfig
+RainbowOtherConfig = DQNOtherConfig
+SQILLearnConfig = SQNLearnConfig
+SQILOtherConfig = DQNOtherConfig
+SQILSACOtherConfig = _sections.OtherConfig
+SQNEpsConfig = EpsConfig
+SQNOtherConfig = DQNOtherConfig
