@@ -589,13 +589,23 @@ def test_what_is_handed_out_lasts_until_the_next_but_one_step() -> None:
         assert shown[2][0, 1] == 3, "closing takes no memory away that is in use"
 
 
+def interrupted(manager: Any) -> bool:
+    """Returns whether Ctrl-C came in a step; on a busy machine it may come after the step."""
+    timer, stepped = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)), False
+    try:
+        timer.start()
+        manager.step({0: action(faulty.slow), 1: 0, 2: 0, 3: 0})
+        stepped = True
+        time.sleep(60)
+    except KeyboardInterrupt:
+        timer.join()
+    return not stepped
+
+
 def test_ctrl_c_in_a_step_loses_no_data_silently(four: Any) -> None:
     four.reset()
-    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        four.step({0: action(faulty.slow), 1: 0, 2: 0, 3: 0})
-    timer.join()
+    while not interrupted(four):
+        four.reset()
     answer = four.step(dict.fromkeys(range(4), 0))
     assert all(answer[each].info["abnormal"] for each in range(4))
     assert [int(answer.value.obs[each][1]) for each in range(4)] == [0] * 4
