@@ -7,7 +7,6 @@ import copy
 import ctypes
 import gc
 import importlib
-import multiprocessing.forkserver
 import os
 import re
 import signal
@@ -361,26 +360,6 @@ def running(pid: int) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False
-
-
-def test_a_fork_server_that_is_suspended_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    options = {"connect_timeout": 1.0, "envs_per_worker": 1, "max_retry": 1, "restart_budget": 1}
-    with closing(SyncSubprocessManager([CountEnv] * 2, options)) as manager:
-        manager.launch()
-        monkeypatch.setattr("dicore_plugins.env_managers.subprocess.process._SERVER_S", 1.0)
-        server = multiprocessing.forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-        os.kill(server, signal.SIGSTOP)
-        os.kill(manager.worker_pids()[0], signal.SIGKILL)
-        told = rf"process {server}\) did not answer for 1 s and was ended"
-        steps = (manager.step(dict.fromkeys(manager.ready_obs, 0)) for _ in range(3))
-        with pytest.raises(EnvResetError, match=told) as raised:
-            list(steps)
-        assert "connect_timeout" in raised.value.hint
-        monkeypatch.undo()
-    with closing(SyncSubprocessManager([CountEnv])) as manager:
-        manager.launch()  # by another fork server
 
 
 def test_a_script_without_a_guard_is_told_once(tmp_path: Path) -> None:
