@@ -25,6 +25,7 @@ import attrs
 from attrs import frozen as frozen  # noqa: PLC0414 - exported
 
 from dicore.config.convert import Mismatch, convert
+from dicore.errors import UsageError
 
 _STRUCTURE = frozenset({"section", "component", "components"})
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
@@ -393,30 +394,39 @@ def _read_required(cls: Any) -> Mapping[str, tuple[Any, str]]:
     found: dict[str, Any] = {}
     for at, base in reversed([*enumerate(cls.__mro__)]):
         rules = vars(base).get("requires")
-        if isinstance(rules, Mapping):  # an option may have this name
-            found |= {path: (at, rule) for path, rule in rules.items()}
+        for path, rule in rules.items() if isinstance(rules, Mapping) else ():  # no option's value
+            if rule is not None and not (isinstance(rule, tuple) and len(rule) == 2):
+                told = f"expected a value and why, or None, got {rule!r}"
+                raise UsageError(f"{base.__name__}.requires['{path}']: {told}")
+            if not at and _field_at(cls, path) is None:
+                raise UsageError(f"{base.__name__}.requires: it has no option '{path}'")
+            found[path] = at, rule
     return {
         path: rule
         for path, (at, rule) in found.items()
-        if rule is not None and not _is_lifted(cls, path, rule, at)
+        if rule is not None and not _is_lifted(cls, path, rule[0], at)
     }
 
 
-def _is_lifted(cls: Any, path: str, rule: tuple[Any, str], at: int) -> bool:
+def _is_lifted(cls: Any, path: str, wanted: Any, at: int) -> bool:
     """Returns whether a class derived from the `at`-th, which requires, has another default."""
-    owner = _declaring_class(cls, path.partition(".")[0])
-    return cls.__mro__.index(owner) < at and bool(_default_at(cls, path, rule) != rule[0])
+    field, owner = _field_at(cls, path), _declaring_class(cls, path.partition(".")[0])
+    if field is None or path.rpartition(".")[2] != field.name:
+        return False
+    if field.metadata.keys() & _STRUCTURE or cls.__mro__.index(owner) >= at:
+        return False
+    return bool(field.default() != wanted)
 
 
-def _default_at(cls: type[Section], path: str, rule: tuple[Any, str]) -> Any:
-    """Returns the default at a path; of what a slot holds, the required value."""
-    *above, name = path.split(".")
-    for key in above:
+def _field_at(cls: type[Section], path: str) -> Field | None:
+    """Returns the option at a path, or the slot on the way to it; None: there is none."""
+    field = None
+    for key in path.split("."):
         field = fields_of(cls).get(key)
         if field is None or "section" not in field.metadata:
-            return rule[0]
+            break
         cls = field.metadata["section"]
-    return fields_of(cls)[name].default() if name in fields_of(cls) else rule[0]
+    return field
 
 
 def label_of(cls: type) -> str:

@@ -12,6 +12,7 @@ from dicore.config import OtherConfig, default_config, frozen, option, section
 from dicore.config.checks import run_checks
 from dicore.config.layers import Problems
 from dicore.config.schema import Section, component, fields_of, required_by
+from dicore.errors import UsageError
 
 
 @frozen(kw_only=True)
@@ -37,7 +38,6 @@ class Quiet(Section):
     requires: ClassVar[Any] = {
         "other.eps.decay": (10, "counts to ten; set it to 10"),
         "first": (1, "begins with one"),
-        "absent.below": (2, "has none"),
     }
 
     first: int = option(1, "a number")
@@ -127,7 +127,7 @@ def test_what_is_required_is_told_and_a_subclass_may_lift_it() -> None:
         "first: Quiet begins with one",
     ]
     assert told(Loud(first=2)) == []
-    assert required_by(Loud).keys() == {"absent.below"}
+    assert required_by(Loud) == {}
     assert told(Stern()) == ["first: Stern begins with two"]
 
 
@@ -135,3 +135,21 @@ def test_a_slot_may_be_overridden_by_a_component() -> None:
     made = section(Exploring, replay_buffer=component("buffer", default="ring", help="a ring"))
     facts = fields_of(made.metadata["section"])["replay_buffer"].metadata
     assert (facts["component_default"], facts["help"]) == ("ring", "a ring")
+
+
+@pytest.mark.parametrize(
+    ("rules", "problem"),
+    [
+        ({"first": 1}, r"Odd.requires\['first'\]: expected a value and why, or None, got 1"),
+        ({"other.epss.decay": (1, "has one")}, "Odd.requires: it has no option 'other.epss.decay'"),
+    ],
+)
+def test_a_rule_without_a_reason_or_an_option_is_told(rules: Any, problem: str) -> None:
+    @frozen(kw_only=True)
+    class Odd(Quiet):
+        """A wrong rule."""
+
+        requires: ClassVar[Any] = rules
+
+    with pytest.raises(UsageError, match=problem):
+        told(Odd())
