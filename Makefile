@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 
 install: $(STAMP)
 
-PROJECTS := pyproject.toml plugins/pyproject.toml plugins/tools/pyproject.toml plugins/compat/pyproject.toml contrib_envs/pyproject.toml
+PROJECTS := pyproject.toml plugins/pyproject.toml plugins/dist/pyproject.toml plugins/tools/pyproject.toml plugins/compat/pyproject.toml contrib_envs/pyproject.toml
 
 $(STAMP): $(PROJECTS) requirements.txt constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -23,7 +23,7 @@ from benchmarks.measure import at_most, emit
 
 PACKAGES = (
     *("dicore", "dicore_registry", "dicore_plugins"),
-    *("dicore_compat", "dicore_contrib_envs", "dicore_tools"),
+    *("dicore_compat", "dicore_dist", "dicore_contrib_envs", "dicore_tools"),
 )
 TRAIN = """
 import json, os, sys, threading

@@ -26,7 +26,7 @@ import numpy as np
 
 from dicore.config import bind, compile_config
 from dicore.run.env_factory import spec_of
-from dicore_plugins.distributed import ParallelParts, RayRuntime
+from dicore_dist import ParallelParts, RayRuntime
 from dicore_plugins.middleware.learn import without_origin
 from dicore_plugins.pipelines.training import Parts
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.measure import compare, emit
 from dicore_compat.comm import TcpQueue
-from dicore_plugins.comm.http import HttpTransport
+from dicore_dist.links.http import HttpTransport
 
 TOKEN = "a token of the benchmark"  # noqa: S105 - of no use elsewhere
 COUNT, AGAIN_S, DRIP_S = 64, 0.05, 0.1

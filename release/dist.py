@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 PROJECTS = (
     ROOT,
     ROOT / "plugins",
+    ROOT / "plugins/dist",
     ROOT / "plugins/tools",
     ROOT / "plugins/compat",
     ROOT / "contrib_envs",

@@ -40,7 +40,7 @@ _TOOLS = {"build", "dist", "htmlcov", "runs", "__pycache__"}
 @pytest.fixture(scope="session")
 def shared_ray() -> Iterator[Any]:
     """The Ray of all tests of this process that are marked `ray`: to start one takes seconds."""
-    from dicore_plugins.distributed import RayRuntime
+    from dicore_dist import RayRuntime
 
     runtime = RayRuntime(cores=11)
     RayRuntime.idle = {}

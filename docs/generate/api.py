@@ -26,6 +26,7 @@ _PACKAGES = {
     "testing": ("dicore.testing", "Conformance suites and test doubles."),
     "functional": ("dicore_plugins.functional", "Returns, targets, losses, exploration."),
     "components": ("dicore_plugins", "What own components derive from and are made of."),
+    "dist": ("dicore_dist", "Training in several processes."),
     "compat": ("dicore_compat", "What receives programs of DI-engine and Digideep."),
     "plugins": ("dicore.hookspecs", "Plugin hooks (pluggy)."),
     "envs": ("dicore_contrib_envs", "Presets as dicts."),

@@ -17,7 +17,10 @@ import dicore_registry
 __all__ = ["table", "write"]
 
 FILE: Final = Path(__file__).parents[2] / "registry" / "dicore_registry" / "known.py"
-_DISTRIBUTIONS: Final = ("dicore-plugins", "dicore-tools", "dicore-compat", "dicore-contrib-envs")
+_DISTRIBUTIONS: Final = (
+    *("dicore-plugins", "dicore-dist", "dicore-tools", "dicore-compat"),
+    "dicore-contrib-envs",
+)
 
 
 def table() -> str:

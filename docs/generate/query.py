@@ -12,7 +12,14 @@ from click.testing import CliRunner
 from dicore.cli.group import group
 from dicore_registry import Kind, Registry, default, using
 
-OWN = ("dicore", "dicore-plugins", "dicore-tools", "dicore-compat", "dicore-contrib-envs")
+OWN = (
+    "dicore",
+    "dicore-plugins",
+    "dicore-dist",
+    "dicore-tools",
+    "dicore-compat",
+    "dicore-contrib-envs",
+)
 """The distributions whose components have a page here."""
 
 

@@ -12,10 +12,6 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "buffer": "advanced elastic episode file naive sequence",
         "collector": "episode episode_1v1 sample sample_1v1",
-        "comm_collector": "flask_fs ray",
-        "comm_learner": "flask_fs ray",
-        "command": "dist",
-        "commander": "naive one_vs_one solo",
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
@@ -58,9 +54,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": (
-            "dist parallel serial serial_demos serial_dqfd serial_dyna serial_gail serial_ngu "
-            "serial_offline serial_onpolicy serial_reward_model serial_sqil serial_trex "
-            "serial_trex_onpolicy"
+            "serial serial_demos serial_dqfd serial_dyna serial_gail serial_ngu serial_offline "
+            "serial_onpolicy serial_reward_model serial_sqil serial_trex serial_trex_onpolicy"
         ),
         "policy": (
             "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
@@ -69,8 +64,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "sqil_sac sql sqn td3 td3_bc tqc"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
-        "transport": "http",
         "world_model": "ensemble",
+    },
+    "dicore-dist": {
+        "comm_collector": "flask_fs ray",
+        "comm_learner": "flask_fs ray",
+        "command": "dist",
+        "commander": "naive one_vs_one solo",
+        "pipeline": "dist parallel",
+        "transport": "http",
     },
     "dicore-tools": {
         "api": (

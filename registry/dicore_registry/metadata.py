@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 FIRST_PARTY = frozenset(
-    {"dicore", "dicore-plugins", "dicore-tools", "dicore-compat", "dicore-contrib-envs"}
+    {
+        *("dicore", "dicore-plugins", "dicore-dist"),
+        *("dicore-tools", "dicore-compat", "dicore-contrib-envs"),
+    }
 )
 
 

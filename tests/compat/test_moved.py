@@ -1,4 +1,4 @@
-"""The old places of what has moved to dicore-compat: they work, warn, and say what is missing."""
+"""The old places of what has moved to another package: they work, warn, and say what is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOVED = sorted(
     (f"dicore_plugins.{stub.parent.name}", name.name, str(node.module))
     for stub in Path(dicore_plugins.__path__[0]).glob("*/__init__.pyi")
     for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8")))
-    if isinstance(node, ast.ImportFrom) and str(node.module).startswith("dicore_compat.")
+    if isinstance(node, ast.ImportFrom) and not str(node.module).startswith("dicore_plugins.")
     for name in node.names
 )
 

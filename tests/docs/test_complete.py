@@ -102,6 +102,7 @@ def test_the_architecture_names_every_folder() -> None:
         "registry/*",
         "plugins/*",
         "plugins/tools/*",
+        "plugins/dist/*",
         "plugins/compat/*",
         "contrib_envs/*",
     ]

@@ -17,6 +17,7 @@ import pytest
 
 import dicore
 import dicore_compat
+import dicore_dist
 import dicore_plugins
 import dicore_registry
 from dicore.config import (
@@ -39,7 +40,7 @@ contrib = pytest.importorskip("dicore_contrib_envs")
 
 FILES = sorted(
     file
-    for package in (dicore, dicore_plugins, dicore_compat, contrib)
+    for package in (dicore, dicore_plugins, dicore_dist, dicore_compat, contrib)
     for file in Path(str(package.__file__)).parent.rglob("*.py")
 )
 HOLDS_A_CONFIG = {"cfg", "_cfg"}

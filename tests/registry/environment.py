@@ -101,8 +101,7 @@ def _link(folder: Path, only: set[str] | None) -> None:
     """Links everything installed (or `only` these) but dicore's packages and import hooks."""
     folder.mkdir()
     ours = {"dicore", "dicore_registry", "dicore_plugins", "dicore_contrib_envs", "dicore_tools"}
-    ours.add("dicore_compat")
-    ours.add("__pycache__")
+    ours |= {"dicore_compat", "dicore_dist", "__pycache__"}
     for dist in importlib.metadata.distributions():
         text = dist.read_text("entry_points.txt") or ""
         path = getattr(dist, "_path", None)

@@ -15,7 +15,15 @@ from tests.registry.environment import MAIN, ROOT, environ, hermetic
 
 __all__ = ["MAIN", "ROOT", "VERSION", "World"]
 
-SOURCES = ("", "registry", "plugins", "plugins/tools", "plugins/compat", "contrib_envs")
+SOURCES = (
+    "",
+    "registry",
+    "plugins",
+    "plugins/dist",
+    "plugins/tools",
+    "plugins/compat",
+    "contrib_envs",
+)
 PROJECTS = tuple(
     f"{folder}/pyproject.toml".removeprefix("/") for folder in SOURCES if folder != "registry"
 )

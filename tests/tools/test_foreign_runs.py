@@ -22,12 +22,12 @@ from dicore.errors import ConfigError, DicoreError
 from dicore.interfaces.logger import LogTarget
 from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.launch import launch
-from dicore_plugins.comm.pipeline import DistPipeline
-from dicore_plugins.comm.worker_config import WorkerConfig
-from dicore_plugins.distributed import ParallelPipeline
-from dicore_plugins.distributed.learners import LearnerRole
-from dicore_plugins.distributed.roles import CollectorRole, EvaluatorRole, RoleSpec
-from dicore_plugins.distributed.runtime import check_address
+from dicore_dist import ParallelPipeline
+from dicore_dist.commands.pipeline import DistPipeline
+from dicore_dist.links.ray_runtime import check_address
+from dicore_dist.workers.learners import LearnerRole
+from dicore_dist.workers.roles import CollectorRole, EvaluatorRole, RoleSpec
+from dicore_dist.workers.worker_config import WorkerConfig
 from dicore_plugins.loggers import AlertLogger, MlflowLogger
 from dicore_plugins.pipelines.training import Parts
 from dicore_registry import CodePathError, code_paths, default
@@ -205,7 +205,7 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(kind: str, system: Mapping[str, Any], *others: Any) -> None:
         default().resolve(f"comm_{kind}", system[f"comm_{kind}"])
 
-    monkeypatch.setattr("dicore_plugins.comm.roles.serve", found)
+    monkeypatch.setattr("dicore_dist.workers.serving.serve", found)
 
 
 @pytest.fixture

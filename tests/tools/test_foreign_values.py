@@ -30,13 +30,13 @@ from dicore.data.json_codec import decode
 from dicore.errors import DicoreError, ReplayError, UsageError
 from dicore.run.checkpoint_io import read_state, write_state
 from dicore_compat.migrate.zoo import convert_entry
+from dicore_dist.coordinator.journal import Journal
+from dicore_dist.coordinator.status import read_wishes
+from dicore_dist.links.exchange import FileStore
 from dicore_plugins.buffers.file.records import packed, read_record, scan, write_head
 from dicore_plugins.buffers.storage import read_kept
-from dicore_plugins.comm.exchange import FileStore
-from dicore_plugins.comm.journal import Journal
 from dicore_plugins.datasets import CollectedDataset, NpzDataset
 from dicore_plugins.datasets.spaces import space_from
-from dicore_plugins.distributed.status import read_wishes
 from dicore_tools.commands.import_weights import _read_table
 from dicore_tools.commands.tune import _results
 from dicore_tools.config_formats.text_files import read_yaml

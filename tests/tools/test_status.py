@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dicore.cli import main
-from dicore_plugins.distributed.status import read_wishes
+from dicore_dist.coordinator.status import read_wishes
 
 FACTS: dict[str, Any] = {
     "format": 1,

@@ -1,4 +1,4 @@
-"""Training in several processes: messages, roles, and the middleware that connects tasks."""
+"""Training by tasks stands in another distribution; the stub says where."""
 
 from dicore_plugins.lazy import lazy
 

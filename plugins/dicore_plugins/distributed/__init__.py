@@ -1,4 +1,4 @@
-"""Training in several processes on Ray: roles, versioned parameters, collectors, evaluation."""
+"""Training on Ray stands in another distribution; the stub says where."""
 
 from dicore_plugins.lazy import lazy
 

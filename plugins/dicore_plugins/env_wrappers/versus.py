@@ -150,7 +150,7 @@ class Snapshot:
 
     def begin(self) -> None:
         """Begins an episode, with what the file holds now."""
-        from dicore_plugins.comm.frames import load_file
+        from dicore_plugins.messages import load_file
 
         status = self._path.stat()
         stamp = (status.st_mtime_ns, status.st_ino)
@@ -188,7 +188,7 @@ def save_snapshot(path: Path, config: str, state: State) -> None:
         config: Text of a `config.json`.
         state: The `state_dict` of a collect or eval mode.
     """
-    from dicore_plugins.comm.frames import save_file
+    from dicore_plugins.messages import save_file
 
     save_file(path, {"config": config, "state": state})
 

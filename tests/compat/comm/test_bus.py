@@ -16,10 +16,10 @@ import pytest
 
 from dicore.errors import ClosedError, UsageError
 from dicore_compat.comm import TcpQueue
-from dicore_plugins.comm import channel as channels
-from dicore_plugins.comm.channel import Channel, connect
-from dicore_plugins.comm.errors import AuthenticationError, FrameError, PeerError
-from dicore_plugins.comm.frames import encode, pack
+from dicore_dist.links import channel as channels
+from dicore_dist.links.channel import Channel, connect
+from dicore_dist.links.errors import AuthenticationError, PeerError
+from dicore_plugins.messages import FrameError, encode, pack
 
 TOKEN = "a token of the tests"
 

@@ -28,7 +28,7 @@ from dicore_compat.comm import (
     SharedMemoryLoader,
     TcpQueue,
 )
-from dicore_plugins.comm.frames import pack, unpack
+from dicore_plugins.messages import pack, unpack
 
 TOKEN = "a token of the tests"
 

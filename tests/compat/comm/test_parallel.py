@@ -17,9 +17,9 @@ import pytest
 from dicore.errors import UsageError
 from dicore_compat.comm import Parallel, TcpQueue
 from dicore_compat.comm.parallel import _check_peers, _Node, _token
-from dicore_plugins.comm.errors import WorkerError
-from dicore_plugins.comm.slurm import hosts_of
-from dicore_plugins.comm.supervisor import Job, Supervisor
+from dicore_dist.coordinator.supervisor import Job, Supervisor
+from dicore_dist.links.errors import WorkerError
+from dicore_dist.links.slurm import hosts_of
 from tests.compat.comm import programs
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from dicore.errors import ClosedError, DicoreError, UsageError
-from dicore_plugins.comm.channel import (
+from dicore_dist.links.channel import (
     SILENCE_S,
     TOKEN_VARIABLE,
     Channel,
@@ -26,8 +26,8 @@ from dicore_plugins.comm.channel import (
     listen,
     token_of,
 )
-from dicore_plugins.comm.errors import AuthenticationError
-from dicore_plugins.comm.lobby import Lobby
+from dicore_dist.links.errors import AuthenticationError
+from dicore_dist.links.lobby import Lobby
 
 __all__ = ["TcpQueue"]
 

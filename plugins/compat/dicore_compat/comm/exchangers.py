@@ -13,7 +13,7 @@ from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.task import middleware, task
 from dicore.task.middleware import Role
-from dicore_plugins.comm.errors import PeerError
+from dicore_dist.links.errors import PeerError
 
 __all__ = ["Barrier", "ContextExchanger", "ModelExchanger", "PeriodicalModelExchanger"]
 

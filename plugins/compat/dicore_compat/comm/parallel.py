@@ -18,8 +18,8 @@ from dicore.errors import UsageError
 from dicore.task import task
 from dicore_compat.comm.bus import TcpQueue
 from dicore_compat.comm.router import EventRouter
-from dicore_plugins.comm.channel import TOKEN_VARIABLE, address_of, listen, parsed, token_of
-from dicore_plugins.comm.supervisor import Job, Supervisor
+from dicore_dist.coordinator.supervisor import Job, Supervisor
+from dicore_dist.links.channel import TOKEN_VARIABLE, address_of, listen, parsed, token_of
 
 __all__ = ["Parallel"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dicore.errors import ClosedError
 from dicore.task.events import Events, Router
-from dicore_plugins.comm.frames import pack, unpack
+from dicore_plugins.messages import pack, unpack
 
 __all__ = ["FINISH", "EventRouter"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dicore.errors import UsageError
-from dicore_plugins.comm.slurm import hosts_of
+from dicore_dist.links.slurm import hosts_of
 
 __all__ = ["ditask_options"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from dicore.errors import UsageError
-from dicore_plugins.comm.frames import encode, load_file, save_file, size_of, unpack
+from dicore_plugins.messages import encode, load_file, save_file, size_of, unpack
 
 __all__ = ["FileModelLoader", "FileStorageLoader", "SharedMemoryLoader", "StorageLoader"]
 

@@ -1,0 +1,1 @@
+"""The pipeline `dist`, its commands, and manifests for Kubernetes."""

@@ -1,0 +1,300 @@
+"""The pipeline `dist`: this process coordinates; learner and collectors are other processes."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dicore.config import NamedConfig
+from dicore.config.writer import saved_tree
+from dicore.console import say
+from dicore.data.json_codec import dumps
+from dicore.errors import DicoreError, UsageError
+from dicore_dist.coordinator.coordinator import Addresses, Coordinator
+from dicore_dist.links.exchange import FileStore, Store
+from dicore_dist.coordinator.flow import BlockBuffer, Replay
+from dicore_dist.coordinator.journal import Journal
+from dicore_dist.links.master import TOLERANCE_S
+from dicore_dist.coordinator.observed import POLICY, Observed
+from dicore_dist.coordinator.operator import OperatorServer
+from dicore_plugins.private import private_folder
+from dicore_dist.workers.serving import Place, in_threads, serve
+from dicore_dist.coordinator.rounds import Rounds, Share
+from dicore_dist.coordinator.dist_status import DistStatus
+from dicore_dist.coordinator.supervisor import Job, Supervisor
+from dicore_dist.links.token_file import forget_token, kept_token
+from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
+from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
+from dicore_plugins.pipelines.training import TrainingPipeline, school_of
+from dicore_registry import code_paths, default
+
+if TYPE_CHECKING:
+    from dicore.run import Run
+
+
+__all__ = ["DistPipeline"]
+
+_LOG = logging.getLogger("dicore.comm")
+_HEALTHY_S = 15.0
+"""A process that ran this long and then failed may be restarted as often as at first."""
+
+
+class DistPipeline(TrainingPipeline):
+    """Trains by tasks for a learner and collectors, see `Coordinator`; implements `IPipeline`."""
+
+    def trains(self, policy: Any) -> bool:
+        """Returns whether a policy learns from samples that are collected while it learns."""
+        return school_of(policy) in ("off_policy", "on_policy")
+
+    def check(self, compiled: Any) -> None:
+        """Checks the config, and that a given Ray cluster answers."""
+        super().check(compiled)
+        system = compiled.cfg.pipeline.system
+        if system.operator is not None:  # a saved config does not choose whom this process asks
+            code_paths.check(system.operator, "pipeline.system.operator")
+        if system.comm[0] == "ray":
+            from dicore_dist.links.ray_runtime import check_address, import_ray
+
+            if system.address is not None:
+                check_address(system.address)
+            import_ray(system.address)
+
+    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+        """Yields what the processes cannot do."""
+        policy = cfg.policy
+        for kind, name in zip(("learner", "collector"), cfg.pipeline.system.comm, strict=True):
+            try:
+                default().resolve(f"comm_{kind}", name)
+            except DicoreError as error:
+                yield f"pipeline.system.comm_{kind}", error.message
+        serial = OnPolicyPipeline if policy.on_policy else SerialPipeline
+        yield from serial(self._cfg).problems(cfg)
+        buffer = policy.other.get("replay_buffer")
+        if not policy.on_policy and (
+            isinstance(buffer, NamedConfig) or buffer.type not in ("naive", "advanced")
+        ):
+            kinds = "several" if isinstance(buffer, NamedConfig) else f"'{buffer.type}'"
+            yield "policy.other.replay_buffer", f"expected naive or advanced, got {kinds}"
+        wrappers = [each.type for each in cfg.env.env_wrapper]
+        commander = cfg.pipeline.system.commander
+        try:
+            commander.build(None)
+        except UsageError as error:
+            yield "pipeline.system.commander", error.message
+        needs_one = getattr(getattr(type(commander), "_target", None), "opponent", False)
+        if needs_one and wrappers.count("versus") != 1:
+            yield "env.env_wrapper", f"expected versus, for the commander {commander.type}"
+        if policy.reward_model is not None:
+            yield "policy.reward_model", "needs the samples before they are stored; use serial"
+        if policy.get("world_model") is not None:
+            yield "policy.world_model", "is trained by the pipeline serial_dyna"
+
+    def run(self, compiled: Any, run: Run, *, model: Any | None = None) -> Any:
+        """Trains until the commander or a request to stop ends it; returns the policy."""
+        cfg = compiled.cfg
+        system = cfg.pipeline.system
+        data = Path(system.path_data or run.folder.path / "data").absolute()
+        policies = Path(system.path_policy or run.folder.path / "policy").absolute()
+        for folder in (data, policies):
+            private_folder(folder)
+        journal = Journal(policies / "journal.jsonl")
+        try:
+            place = Place(str(data), str(policies), kept_token(policies))
+            with _stores(system, place, run.folder.metadata) as stores:
+                return self._trained(compiled, run, model, journal, place, stores)
+        finally:
+            journal.close()
+
+    def _trained(
+        self, compiled: Any, run: Run, model: Any, journal: Journal, place: Place, stores: _Stores
+    ) -> Any:
+        """Trains; returns the policy."""
+        cfg, folder = compiled.cfg, run.folder.path
+        failed: list[BaseException] = []
+        saved = FileStore(Path(place.path_policy), place.token)
+        observed = Observed(cfg, run, stores.policies, saved, journal.job_id, model)
+        if getattr(run, "resumed_from", None) is not None:
+            _check_journal(journal)
+            run.restore(whole_log=True)  # the journal goes on
+        run.first_step()
+        coordinator = self._coordinator(compiled, folder, journal, place, stores)
+        observed.of(coordinator)
+        facts = system_facts(cfg, stores.address)
+        status = DistStatus(run.folder.log, Path(place.path_policy), coordinator)
+        with (
+            _replicas(cfg.pipeline.system) as operator,
+            _processes(cfg, facts, place, folder, failed) as replace,
+        ):
+            coordinator.on_silent = replace
+            if operator is not None:
+                coordinator.on_lost = operator.report
+            coordinator.on_look = status.write
+            try:
+                coordinator.run(lambda: bool(failed or run.stop_requested))
+            finally:
+                status.write(ended=True)
+        if failed:
+            raise failed[0]
+        observed.finish()
+        if not run.stop_requested:  # nothing goes on from the samples
+            for store in (stores.data, stores.policies):
+                store.clear(journal.job_id)
+            forget_token(Path(place.path_policy))
+        return observed.policy
+
+    def _coordinator(
+        self, compiled: Any, folder: Path, journal: Journal, place: Place, stores: _Stores
+    ) -> Coordinator:
+        cfg = compiled.cfg
+        commander = cfg.pipeline.system.commander.build(None)
+        job = {
+            "config": dumps(saved_tree(compiled)),
+            "code": list(code_paths.state()[1]),
+            "job_id": journal.job_id,
+            "policy_id": POLICY,
+            "buffer_id": "buffer",
+            "folder": str(folder),
+        }
+        find = Addresses(cfg.pipeline.system, Path(place.path_policy))
+        flow = flow_of(cfg, stores.data, journal.blocks)
+        token = place.token
+        return Coordinator(cfg, job, flow, commander, journal, find, token, find.collectors)
+
+
+@dataclass(frozen=True)
+class _Stores:
+    """Where samples and parameters are, and the Ray cluster of a training over Ray."""
+
+    data: Store
+    policies: Store
+    address: str | None = None
+
+
+@contextlib.contextmanager
+def _stores(system: Any, place: Place, record: Path) -> Iterator[_Stores]:
+    """Yields the stores of a training; starts Ray for it if it needs one, and none is there."""
+    if system.comm[0] != "ray":
+        data = FileStore(Path(place.path_data), place.token)
+        yield _Stores(data, FileStore(Path(place.path_policy), place.token))
+        return
+    from dicore_dist.links.ray_link import RayStore
+    from dicore_dist.links.ray_runtime import RayRuntime
+
+    runtime = RayRuntime(address=system.address, record=record)
+    try:
+        address = str(runtime.ray.get_runtime_context().gcs_address)
+        store = RayStore(place.token, address)
+        yield _Stores(store, store, address)
+    finally:
+        runtime.close()
+
+
+def _check_journal(journal: Journal) -> None:
+    """Refuses to go on from a training whose samples were removed when it ended."""
+    if not journal.resumed:
+        raise UsageError(
+            "a run of -m dist that has ended cannot be continued: its samples are gone",
+            hint="start a new run with larger budgets",
+        )
+
+
+@contextlib.contextmanager
+def _replicas(system: Any) -> Iterator[OperatorServer | None]:
+    """Asks the operator for the processes, and to end them; None: there is no operator."""
+    if system.operator is None:
+        yield None
+        return
+    operator = OperatorServer(system.operator)
+    operator.post_replicas(collectors=system.collector_num, learners=1)
+    try:
+        yield operator
+    finally:
+        with contextlib.suppress(DicoreError):  # the coordinator has asked them to end, too
+            operator.delete_replicas(collectors=system.collector_num, learners=1)
+
+
+def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, Any]] = ()) -> Any:
+    """Returns what is between collectors and learner, with the blocks of an earlier coordinator."""
+    policy, system = cfg.policy, cfg.pipeline.system
+    if policy.on_policy:
+        unit = "n_episode" if policy.collect.get("n_sample") is None else "n_sample"
+        amount = unit, int(policy.collect[unit])
+        return Rounds(*amount, system.collector_num, store, system.task_timeout)
+    buffer = policy.other.replay_buffer.build(None)
+    flow = Replay(BlockBuffer(buffer, store, policy.learn.batch_size), cfg)
+    if blocks and store.stamp(str(blocks[-1]["file_path"])) is None:
+        raise UsageError(
+            "the samples of this training are gone: it cannot go on",
+            hint="over Ray they end with the cluster; start a new run",
+        )
+    for meta in blocks:
+        flow.put(Share({}), meta)
+    return flow
+
+
+@contextlib.contextmanager
+def _processes(
+    cfg: Any, facts: Mapping[str, Any], place: Place, folder: Path, failed: list[BaseException]
+) -> Iterator[Callable[[str], None]]:
+    """Starts learner and collectors on this machine, if the config says so.
+
+    Yields:
+        A function that replaces the process of a name: it does not answer.
+    """
+    system = cfg.pipeline.system
+    if not system.starts:
+        if system.operator is None:
+            say(
+                f"waiting for learner0 and {system.collector_num} collectors (dicore -m dist"
+                " --module learner, ...); pipeline.system.start=processes starts them here"
+            )
+        yield lambda name: None
+        return
+    roles = [("learner", 0), *(("collector", index) for index in range(system.collector_num))]
+    if system.start == "threads":
+        with in_threads(roles, facts, place, failed):
+            yield lambda name: None
+        return
+    jobs = [
+        Job(f"{kind}{index}", serve, (kind, facts, place, index, str(folder)))
+        for kind, index in roles
+    ]
+    supervisor = Supervisor(jobs, auto_recover=True, healthy_s=_HEALTHY_S, tells_errors=True)
+    thread = threading.Thread(target=partial(_supervise, supervisor, failed), daemon=True)
+    thread.start()
+    try:
+        yield lambda name: supervisor.replace(name, TOLERANCE_S)
+    finally:
+        supervisor.end()
+        thread.join(timeout=15)
+
+
+def _supervise(supervisor: Supervisor, failed: list[BaseException]) -> None:
+    try:
+        supervisor.run()
+    except BaseException as error:
+        failed.append(error)
+
+
+def system_facts(cfg: Any, address: str | None = None) -> dict[str, Any]:
+    """Returns what a process needs of the options of the system, as plain data."""
+    system = cfg.pipeline.system
+    return {
+        "comm_learner": system.comm[0],
+        "comm_collector": system.comm[1],
+        "address": address,
+        "learner_host": system.learner_host,
+        "learner_port": system.learner_port,
+        "collector_host": system.collector_host,
+        "collector_port": system.collector_port,
+        "send_policy_freq": system.send_policy_freq,
+        "send_learn_info_freq": system.send_learn_info_freq,
+        "update_policy_second": system.update_policy_second,
+        "learner_cache": system.learner_cache,
+    }

@@ -1,0 +1,1 @@
+"""Gives work to processes, counts what they did, and replaces those that fail."""

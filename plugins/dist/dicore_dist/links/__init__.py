@@ -1,0 +1,1 @@
+"""How processes reach each other: HTTP and files, Ray, and what is sent."""

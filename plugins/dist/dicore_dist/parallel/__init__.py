@@ -1,0 +1,1 @@
+"""The pipeline `parallel`: a coordinator in the process of the learner, collectors on Ray."""

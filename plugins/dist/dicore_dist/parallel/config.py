@@ -1,0 +1,82 @@
+"""Options of the parallel pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dicore.config.schema import Section, components, frozen, option, section
+from dicore.config.sections import PipelineConfig
+from dicore_plugins.pipelines.serial.config import repeated_loggers
+
+if TYPE_CHECKING:
+    from dicore.run.env_factory import BuildContext
+
+
+@frozen(kw_only=True)
+class SystemConfig(Section):
+    """The processes of a run and the machines that they run on."""
+
+    collector_num: int = option(
+        2, "collectors; each is a process with env.collector_env_num environments", ge=1
+    )
+    collector_cores: float = option(1.0, "CPU cores that each collector reserves", gt=0)
+    learner_num: int = option(
+        1, "learners; each makes the updates of a share of the batch, gradients are averaged", ge=1
+    )
+    learner_timeout: float = option(
+        60.0, "limit for an exchange of gradients between learners", gt=0, unit="s"
+    )
+    queue: int = option(
+        2, "collects that each collector may be ahead of training; off-policy only", ge=1
+    )
+    actor_priority: bool = option(
+        True, "collectors compute the priorities of new samples, with policy.priority (Ape-X)"
+    )
+    eps_spread: float = option(
+        0.0, "collector i of N explores with eps^(1 + eps_spread i / (N - 1)); Ape-X: 7", ge=0
+    )
+    reproducible: bool = option(
+        True, "take samples from the collectors in turn; False: from whichever has some first"
+    )
+    address: str | None = option(
+        None, "host:port of a running Ray cluster; None: start Ray on this machine"
+    )
+    object_store: int = option(
+        256, "shared memory for samples and parameters, if Ray is started here", ge=80, unit="MiB"
+    )
+    start_timeout: float = option(
+        120.0, "limit for starting a process, including its environments", gt=0, unit="s"
+    )
+    heartbeat_timeout: float = option(
+        5.0, "silence after which a process is taken for dead and replaced", gt=0, unit="s"
+    )
+    stall_timeout: float = option(
+        600.0, "wait for samples after which the run ends with an error", gt=0, unit="s"
+    )
+    max_restarts: int = option(
+        5, "times in a row that a process may die before it has delivered anything", ge=0
+    )
+
+
+@frozen(kw_only=True)
+class ParallelConfig(PipelineConfig):
+    """Trains with several collector processes and an evaluator process, on Ray."""
+
+    logger: tuple[Any, ...] = components(
+        "logger",
+        default=("tensorboard", "console"),
+        help="loggers for metrics, besides metrics.jsonl",
+    )
+    final_eval: bool = option(True, "evaluate once more when a budget ends the training")
+    system: SystemConfig = section(SystemConfig, help="processes and machines")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields loggers that are named twice."""
+        yield from repeated_loggers(self.logger)
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+        """Creates the pipeline."""
+        from dicore_dist.parallel.pipeline import ParallelPipeline
+
+        return ParallelPipeline(self)

@@ -1,1 +1,0 @@
-"""Tests of training in several processes."""
