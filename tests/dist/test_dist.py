@@ -22,6 +22,7 @@ from dicore.data.json_codec import loads
 from dicore.run.checkpoint_store import read_state
 from dicore_dist.commands import command as dist
 from dicore_dist.coordinator.observed import Observed
+from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.commands.pipeline import _processes
 from dicore_dist.coordinator.dist_status import DistStatus, Doing
 from dicore_tools.evaluation.policy_loader import find_policy
@@ -57,7 +58,7 @@ def test_a_training_that_starts_no_processes_says_what_it_waits_for(
     config = compile_config(
         {"pipeline": {"type": "dist"}, "env": {"type": "cartpole"}, "policy": {"type": "dqn"}}
     )
-    with _processes(config, {}, None, here, []):  # type: ignore[arg-type]
+    with _processes(config, {}, None, here, [], Restarts(0)):  # type: ignore[arg-type]
         said = capsys.readouterr().out
     assert "waiting for learner0 and 2 collectors" in said
     assert "pipeline.system.start=processes starts them here" in said

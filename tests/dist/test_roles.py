@@ -257,7 +257,7 @@ def test_a_restarted_coordinator_goes_on_and_gives_no_task_twice(
 def test_a_failing_task_is_retried_and_then_ends_the_run_with_its_text(
     learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
 ) -> None:
-    config = compiled("pipeline.system.max_retries=1", "pipeline.system.collector_num=1")
+    config = compiled("pipeline.system.max_restarts=1", "pipeline.system.collector_num=1")
     tries = []
 
     def fail(task_info: Any) -> Any:

@@ -17,6 +17,7 @@ import pytest
 from dicore.errors import UsageError
 from dicore_compat.comm import Parallel, TcpQueue
 from dicore_compat.comm.parallel import _check_peers, _Node, _token
+from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.coordinator.supervisor import Job, Supervisor
 from dicore_dist.links.errors import WorkerError
 from dicore_dist.links.slurm import hosts_of
@@ -148,10 +149,9 @@ def test_a_process_that_nobody_answers_says_so(
     assert "0 of 1 processes to connect to answer after 0.1 s" in caplog.text
 
 
-def test_a_process_is_replaced_as_often_as_it_was_healthy_before() -> None:
-    supervisor = Supervisor(
-        [Job("role", time.sleep, (600,))], auto_recover=True, max_retries=1, healthy_s=0.0
-    )
+def test_a_process_is_replaced_as_often_as_it_delivered_before() -> None:
+    restarts = Restarts(1)
+    supervisor = Supervisor([Job("role", time.sleep, (600,))], restarts=restarts)
     thread = threading.Thread(target=supervisor.run)
     thread.start()
     seen: list[int] = []
@@ -159,6 +159,7 @@ def test_a_process_is_replaced_as_often_as_it_was_healthy_before() -> None:
         while len(seen) < 3:
             if (pid := supervisor.pids.get("role")) is not None and pid not in seen:
                 seen.append(pid)
+                restarts.delivered("role")
                 supervisor.replace("role", older_than=600)  # it is younger
                 assert supervisor.pids["role"] == pid
                 supervisor.replace("role")
@@ -174,7 +175,7 @@ def test_an_error_that_says_what_to_change_is_raised_instead_of_a_restart() -> N
     """A port in use, for instance, would be in use after a restart, too."""
     jobs = [Job("learner0", hosts_of, ("a,,b",))]
     with pytest.raises(WorkerError, match=r"^learner0: not a list of hosts: 'a,,b'$"):
-        Supervisor(jobs, auto_recover=True, tells_errors=True).run()
+        Supervisor(jobs, restarts=Restarts(10), tells_errors=True).run()
 
 
 @pytest.mark.slow

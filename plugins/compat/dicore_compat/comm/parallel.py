@@ -18,6 +18,7 @@ from dicore.errors import UsageError
 from dicore.task import task
 from dicore_compat.comm.bus import TcpQueue
 from dicore_compat.comm.router import EventRouter
+from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.coordinator.supervisor import Job, Supervisor
 from dicore_dist.links.channel import TOKEN_VARIABLE, address_of, listen, parsed, token_of
 
@@ -115,12 +116,8 @@ class Parallel:
                     )
                     job = (node, sock, main, args, kwargs)
                     jobs.append(Job(f"node {numbers[index]}", _work, job))
-                Supervisor(
-                    jobs,
-                    auto_recover=auto_recover,
-                    max_retries=max_retries,
-                    startup_interval=startup_interval,
-                ).run()
+                restarts = Restarts(max_retries) if auto_recover else None
+                Supervisor(jobs, restarts=restarts, startup_interval=startup_interval).run()
 
         return run
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dicore.config.schema import Section, component, components, frozen, option, section
+from dicore.config.schema import component, components, frozen, option, section
 from dicore.config.sections import PipelineConfig
+from dicore_dist.coordinator.restarts import RestartOptions
 from dicore_plugins.pipelines.serial.config import repeated_loggers
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def comm_of(learner: str | None, collector: str | None, address: str | None) -> 
 
 
 @frozen(kw_only=True)
-class DistSystemConfig(Section):
+class DistSystemConfig(RestartOptions):
     """The processes of a run: where they are and how they exchange data."""
 
     collector_num: int = option(
@@ -97,9 +98,13 @@ class DistSystemConfig(Section):
         gt=0,
         unit="s",
     )
-    max_retries: int = option(
-        3, "failures of the tasks of one process in a row, after which the run ends", ge=0
+    heartbeat_timeout: float = option(
+        17.0,
+        "silence after which a process is taken for dead; those started here are replaced",
+        gt=0,
+        unit="s",
     )
+    max_retries: int | None = option(None, "max_restarts under its former name", ge=0)
 
     @property
     def starts(self) -> bool:

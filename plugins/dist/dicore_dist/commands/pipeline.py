@@ -20,11 +20,11 @@ from dicore_dist.coordinator.coordinator import Addresses, Coordinator
 from dicore_dist.links.exchange import FileStore, Store
 from dicore_dist.coordinator.flow import BlockBuffer, Replay
 from dicore_dist.coordinator.journal import Journal
-from dicore_dist.links.master import TOLERANCE_S
 from dicore_dist.coordinator.observed import POLICY, Observed
 from dicore_dist.coordinator.operator import OperatorServer
 from dicore_plugins.private import private_folder
 from dicore_dist.workers.serving import Place, in_threads, serve
+from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.coordinator.rounds import Rounds, Share
 from dicore_dist.coordinator.dist_status import DistStatus
 from dicore_dist.coordinator.supervisor import Job, Supervisor
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["DistPipeline"]
 
 _LOG = logging.getLogger("dicore.comm")
-_HEALTHY_S = 15.0
-"""A process that ran this long and then failed may be restarted as often as at first."""
 
 
 class DistPipeline(TrainingPipeline):
@@ -129,7 +127,7 @@ class DistPipeline(TrainingPipeline):
         status = DistStatus(run.folder.log, Path(place.path_policy), coordinator)
         with (
             _replicas(cfg.pipeline.system) as operator,
-            _processes(cfg, facts, place, folder, failed) as replace,
+            _processes(cfg, facts, place, folder, failed, coordinator.restarts) as replace,
         ):
             coordinator.on_silent = replace
             if operator is not None:
@@ -240,7 +238,12 @@ def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, Any]] = ()) ->
 
 @contextlib.contextmanager
 def _processes(
-    cfg: Any, facts: Mapping[str, Any], place: Place, folder: Path, failed: list[BaseException]
+    cfg: Any,
+    facts: Mapping[str, Any],
+    place: Place,
+    folder: Path,
+    failed: list[BaseException],
+    restarts: Restarts,
 ) -> Iterator[Callable[[str], None]]:
     """Starts learner and collectors on this machine, if the config says so.
 
@@ -265,11 +268,11 @@ def _processes(
         Job(f"{kind}{index}", serve, (kind, facts, place, index, str(folder)))
         for kind, index in roles
     ]
-    supervisor = Supervisor(jobs, auto_recover=True, healthy_s=_HEALTHY_S, tells_errors=True)
+    supervisor = Supervisor(jobs, restarts=restarts, tells_errors=True)
     thread = threading.Thread(target=partial(_supervise, supervisor, failed), daemon=True)
     thread.start()
     try:
-        yield lambda name: supervisor.replace(name, TOLERANCE_S)
+        yield lambda name: supervisor.replace(name, system.heartbeat_timeout)
     finally:
         supervisor.end()
         thread.join(timeout=15)

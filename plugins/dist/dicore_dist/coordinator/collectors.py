@@ -233,7 +233,7 @@ class CollectorGroup:
             return None
         if failure is not None:
             raise_failure(f"collector {worker.index}", failure)
-        worker.deaths = 0
+        self.crew.delivered(worker)
         return worker, facts, columns
 
     def _collected_together(

@@ -10,16 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from dicore.errors import ClosedError, DicoreError
 from dicore_dist.coordinator.budget import EnvStepBudget
+from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskError
 from dicore_dist.coordinator.journal import Journal
-from dicore_dist.links.master import Connection
+from dicore_dist.links.master import HEARTBEAT_S, Connection
 from dicore_dist.coordinator.dist_status import Doing
 
 __all__ = ["Coordinator"]
@@ -56,6 +56,7 @@ class Coordinator:
         flow: The samples.
         train_iter: Updates so far.
         budget: The env steps that are left.
+        restarts: Counts the losses of processes; who starts them counts those.
         doing: What the processes do.
         on_look: Called once a second.
     """
@@ -84,7 +85,9 @@ class Coordinator:
         self.doing = Doing()
         self._threads: dict[str, threading.Thread] = {}
         self._lost: dict[str, float] = {}
-        self._fruitless: Counter[str] = Counter()  # losses of a process since its last result
+        former = cfg.pipeline.system.max_retries
+        most = self._system.max_restarts if former is None else former
+        self.restarts = Restarts(most, self._system.restart_window)
         self.budget = EnvStepBudget(cfg, journal.env_step)
         self.train_iter = journal.train_iter
         self.on_evaluation: Callable[[Mapping[str, Any]], None] = lambda result: None
@@ -174,13 +177,15 @@ class Coordinator:
         return True
 
     def _connection(self, address: str, **times: float) -> Connection:
-        return Connection(address, self._token, master=self._master, **times)
+        limit = float(self._system.heartbeat_timeout)
+        given = {"tolerance_s": limit, "heartbeat_s": min(HEARTBEAT_S, limit / 3), **times}
+        return Connection(address, self._token, master=self._master, **given)
 
     # ---- one thread per process
 
     def _guarded(self, work: Callable[[str, Connection], None], name: str) -> None:
         """Repeats the work of a process until the end; ends the run after several failures."""
-        failures = 0
+        failed = False
         self.doing.note(name, "is starting")
         while not self._ended.is_set():
             try:
@@ -188,22 +193,23 @@ class Coordinator:
                 if connection is None:
                     return
                 work(name, connection)
-                failures = self._fruitless[name] = 0
+                self.restarts.delivered(name)
+                failed = False
                 self._is_back(name)
             except (RemoteTaskError, AuthenticationError) as error:
                 if self._ended.is_set():
                     return
-                failures += 1
-                refused = isinstance(error, AuthenticationError)
-                if refused or failures > self._cfg.pipeline.system.max_retries:
+                failed, refused = True, isinstance(error, AuthenticationError)
+                if refused or self.restarts.lost(name) is None:
                     self._fail(name, error)
                 else:
-                    _LOG.warning("%s: %s; attempt %d", name, error.message, failures + 1)
+                    attempt = self.restarts.count(name) + 1
+                    _LOG.warning("%s: %s; attempt %d", name, error.message, attempt)
             except PeerError as error:
                 self._is_lost(name, error)
             except BaseException as error:
                 self._fail(name, error)
-            self._ended.wait(_RETRY_S if failures or name in self._lost else _POLL_S)
+            self._ended.wait(_RETRY_S if failed or name in self._lost else _POLL_S)
 
     def _is_lost(self, name: str, error: PeerError) -> None:
         """Reports a process that does not answer; ends the run if it cannot go on without it."""
@@ -218,10 +224,12 @@ class Coordinator:
             _LOG.warning("%s does not answer: %s", name, error.message)
             self.doing.note(name, "does not answer")
             self.on_lost(name)
-            self._fruitless[name] += 1
+            if not self._system.starts:
+                self.restarts.lost(name)
         if error.context.get("silent"):
             self.on_silent(name)
-        if (times := min(self._fruitless[each] for each in alike)) > self._system.max_retries:
+        if self.restarts.are_too_many(*alike):
+            times = self.restarts.count(name)
             text = f"{error.message}; lost {times} times, with nothing done in between"
             self._fail(name, PeerError(text, hint=error.hint or self._hint(name)))
         limit = self._system.start_timeout
@@ -292,7 +300,7 @@ class Coordinator:
         data = {"data": metas, "env_step": self.env_step}
         info = learner.process("learner_learn_task", data, self._timeout)["info"]
         self.train_iter = max(self.train_iter, int(info["learner_step"]))
-        self._fruitless[_LEARNER] = 0
+        self.restarts.delivered(_LEARNER)
         self._journal.write("updates", train_iter=self.train_iter)
         self.flow.learned(info)
         self.on_learn_info(info)
@@ -364,7 +372,7 @@ class Coordinator:
             self._journal.write("steps", env_step=meta["env_step"])
             self.flow.give_back(share)
         self.budget.made(name, int(meta["env_step"]))
-        self._fruitless[name] = 0
+        self.restarts.delivered(name)
         steps, version = int(meta["env_step"]), int(meta["policy_iter"])
         self.doing.note(name, "collects", env_step=steps, version=version)
         self.on_block(meta)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.errors import DicoreError, EnvError
+from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.workers.processes import RoleProcess, end_processes
 from dicore_dist.workers.roles import CollectorRole, RoleSpec
 from dicore_dist.links.ray_runtime import RayRuntime
@@ -20,8 +21,6 @@ LOOK = 0.1
 """Seconds between two looks at signals and processes."""
 _COMPLAIN = 10.0
 """Seconds of waiting after which the log says what for."""
-_LONGEST_PAUSE = 30.0
-"""Most seconds between two starts of a process that keeps dying."""
 
 
 class StalledError(EnvError):
@@ -53,7 +52,6 @@ class Worker:
         process: None: it waits for `start_at`.
         able: It can be called, as of the last look.
         calls: The collects that it was told to do, oldest first.
-        deaths: Times that it died since it delivered anything.
         restarts: Times that it was replaced.
         start_at: When it is started again.
         env_step: Env steps of its samples that were used.
@@ -66,7 +64,6 @@ class Worker:
     process: RoleProcess | None = None
     able: bool = False
     calls: deque[Call] = field(default_factory=deque)
-    deaths: int = 0
     restarts: int = 0
     start_at: float = 0.0
     env_step: int = 0
@@ -118,6 +115,7 @@ class Crew:
         self._cfg, self.system = cfg, cfg.pipeline.system
         self._runtime, self._model, self._folder = runtime, model, folder
         self.say = say
+        self._restarts = Restarts(self.system.max_restarts, self.system.restart_window)
         self.epoch = 0
         self._look_at = 0.0
         self.workers: list[Worker] = []
@@ -192,24 +190,27 @@ class Crew:
         """Replaces a process; the samples that it was collecting are lost.
 
         Raises:
-            DicoreError: it has died `max_restarts` times in a row without delivering anything.
+            DicoreError: it has died too often, see `Restarts`.
         """
         name, lost = f"collector {worker.index}", len(worker.calls)
         worker.drop()
         worker.expected = False
-        worker.deaths += 1
         worker.restarts += 1
-        if worker.deaths > self.system.max_restarts:
+        pause = self._restarts.lost(name)
+        if pause is None:
             raise DicoreError(
-                f"{name}: {reason}; it died {worker.deaths} times in a row before it had collected"
-                " anything",
+                f"{name}: {reason}; it died {self._restarts.count(name)} times in a row before it"
+                " had collected anything",
                 hint=f"see {self._output(worker)}",
             )
-        pause = 0.0 if worker.deaths == 1 else min(0.5 * 2**worker.deaths, _LONGEST_PAUSE)
         worker.start_at = time.monotonic() + pause
         self.say(f"{name}: {reason}; it is replaced, {lost} collects under way are lost")
         if not pause:
             self._start(worker)
+
+    def delivered(self, worker: Worker) -> None:
+        """Notes that a process has collected something."""
+        self._restarts.delivered(f"collector {worker.index}")
 
     def complaint(self) -> str:
         """Returns what each process is doing, for messages."""

@@ -17,13 +17,13 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
 from dicore.errors import DicoreError
+from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.links.errors import CODES, WorkerError
 from dicore_registry import code_paths
 
 __all__ = ["Job", "Supervisor"]
 
 _LOG = logging.getLogger("dicore.comm")
-_BACK_OFF_S: Final = (0.2, 5.0)
 _GRACE_S: Final = 4.0
 _POLL_S: Final = 0.5
 _MOST_TEXT: Final = 20_000
@@ -43,7 +43,7 @@ class _Worker:
 
     def __init__(self, job: Job, context: Any) -> None:
         self.job, self._context = job, context
-        self.restarts, self.done = 0, False
+        self.done = False
         self.restart_at: float | None = None
         self._started_at = 0.0
         self.process: Any = None
@@ -84,12 +84,9 @@ class Supervisor:
 
     Args:
         jobs: One process each.
-        auto_recover: Restart a process that failed; the others go on meanwhile. Without it, the
-            first failure ends all processes.
-        max_retries: Restarts of each job.
+        restarts: Says whether a process that failed is started again; the others go on meanwhile.
+            None: the first failure ends all processes.
         startup_interval: Seconds between two starts.
-        healthy_s: Seconds after which a process counts as started well: its restarts before are
-            forgotten.
         tells_errors: A process that ends with a `DicoreError` is not restarted: its error, which
             says what to change, is raised.
     """
@@ -98,16 +95,13 @@ class Supervisor:
         self,
         jobs: Sequence[Job],
         *,
-        auto_recover: bool = False,
-        max_retries: float = 10,
+        restarts: Restarts | None = None,
         startup_interval: float = 0.0,
-        healthy_s: float = float("inf"),
         tells_errors: bool = False,
     ) -> None:
         context = multiprocessing.get_context("spawn")
         self._workers = [_Worker(job, context) for job in jobs]
-        self._auto_recover, self._max_retries = auto_recover, max_retries
-        self._startup_interval, self._healthy_s = startup_interval, healthy_s
+        self._restarts, self._startup_interval = restarts, startup_interval
         self._tells_errors = tells_errors
         self._ending = threading.Event()
 
@@ -164,16 +158,13 @@ class Supervisor:
             told = WorkerError(f"{worker.job.name}: {known[0]}", hint=known[1])
             told.exit_code = known[2] if known[2] in CODES else WorkerError.exit_code
             raise told
-        if worker.age > self._healthy_s:
-            worker.restarts = 0
-        if not self._auto_recover or worker.restarts >= self._max_retries:
-            tried = f" after {worker.restarts} restarts" if worker.restarts else ""
-            hint = "" if self._auto_recover else "auto_recover=True restarts failed processes"
-            raise WorkerError(text + tried, hint=hint)
-        wait_s = min(_BACK_OFF_S[0] * 2**worker.restarts, _BACK_OFF_S[1])
-        worker.restarts += 1
+        if self._restarts is None:
+            raise WorkerError(text, hint="auto_recover=True restarts failed processes")
+        wait_s, count = self._restarts.lost(worker.job.name), self._restarts.count(worker.job.name)
+        if wait_s is None:
+            raise WorkerError(f"{text} after {count - 1} restarts")
         worker.restart_at = time.monotonic() + wait_s
-        _LOG.warning("%s; restart %d in %.1f s", text, worker.restarts, wait_s)
+        _LOG.warning("%s; restart %d in %.1f s", text, count, wait_s)
 
     def replace(self, name: str, older_than: float = 0.0) -> None:
         """Kills the process of a job if it is older than some seconds, so that it is restarted."""

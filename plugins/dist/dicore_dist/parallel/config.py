@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dicore.config.schema import Section, components, frozen, option, section
+from dicore.config.schema import components, frozen, option, section
 from dicore.config.sections import PipelineConfig
+from dicore_dist.coordinator.restarts import RestartOptions
 from dicore_plugins.pipelines.serial.config import repeated_loggers
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @frozen(kw_only=True)
-class SystemConfig(Section):
+class SystemConfig(RestartOptions):
     """The processes of a run and the machines that they run on."""
 
     collector_num: int = option(
@@ -45,17 +46,8 @@ class SystemConfig(Section):
     object_store: int = option(
         256, "shared memory for samples and parameters, if Ray is started here", ge=80, unit="MiB"
     )
-    start_timeout: float = option(
-        120.0, "limit for starting a process, including its environments", gt=0, unit="s"
-    )
-    heartbeat_timeout: float = option(
-        5.0, "silence after which a process is taken for dead and replaced", gt=0, unit="s"
-    )
     stall_timeout: float = option(
         600.0, "wait for samples after which the run ends with an error", gt=0, unit="s"
-    )
-    max_restarts: int = option(
-        5, "times in a row that a process may die before it has delivered anything", ge=0
     )
 
 
