@@ -6,6 +6,8 @@ STAMP  := $(VENV)/.installed
 DEMO   := $(VENV)/.installed-demo
 # One torch thread per process by default: more threads compete for few cores.
 export OMP_NUM_THREADS ?= 1
+# Bytecode is kept: each process of the tests would compile all of them again, a minute of one core.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test learns soak lint platforms bench results docs site notebooks dist matrix clean install
 
@@ -41,8 +43,10 @@ test: $(STAMP)
 learns: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 -m "learns or slow" tests/learns
 
-# Compares the buffers with their list models for a million operations; takes an hour.
+# Tests in full what `make test` samples (half an hour), then compares the buffers with their list
+# models for a million operations; takes an hour more.
 soak: $(STAMP)
+	@DICORE_SOAK=1 $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
 	@$(BIN)/python -m tests.plugins.buffers.soak --operations 1000000
 
 lint: $(STAMP)

@@ -41,6 +41,7 @@ from dicore_plugins.evaluators import Accuracy
 from dicore_registry import Renamed
 from tests.core.testing.test_reward_model_suite import Novelty
 from tests.plugins.datasets.recordings import EPISODES, SPACES, write
+from tests.soak import some
 
 SMALL = {
     "env": {"type": "cartpole", "collector_env_num": 4, "evaluator_env_num": 2,
@@ -286,6 +287,19 @@ def trained() -> TemporaryDirectory[str]:
     return folder
 
 
+class Policies(PolicyContract):
+    """With every space that it accepts once; with all pairs of them in a soak."""
+
+    def space_pairs(self) -> list[tuple[Any, Any]]:
+        """Each action with vectors, each other observation with one action, by the policy's name."""
+        accepted = super().space_pairs()
+        by_observation = [[*found] for _, found in groupby(accepted, lambda pair: str(pair[0]))]
+        chosen = by_observation[0]
+        for number, found in enumerate(by_observation[1:]):
+            chosen += some(found, 1, f"{self.registered.entry.name}{number}")
+        return chosen
+
+
 class Experts(PolicyContract):
     def space_pairs(self) -> list[tuple[Any, Any]]:
         """The spaces of CartPole, which the expert was trained for."""
@@ -390,6 +404,7 @@ SUITES: dict[str, type[Suite]] = {
     "evaluator/fqe": FittedQ,
     "evaluator/metric": Metrics,
     "world_model": WorldModels,
+    "policy": Policies,
     "policy/expert": Experts,
     "dataset": Datasets,
     "env": Envs,

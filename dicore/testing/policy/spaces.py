@@ -66,7 +66,8 @@ def expect_legal(space: Any, actions: Tree, row: int, where: str) -> None:
         same = action.dtype.kind == np.dtype(space.dtype).kind
         expect(same, f"{where}: actions are {action.dtype}, the space is {space.dtype}")
         legal = action.shape == space.shape and space.contains(action.astype(space.dtype))
-        expect(legal, f"{where} gets {action!r}, not of {space}")
+        if not legal:  # only then is the text made, which takes longer than all else here
+            expect(False, f"{where} gets {action!r}, not of {space}")
         return
     named = dict(enumerate(parts)) if isinstance(parts, tuple) else parts
     kind = (tuple, list) if isinstance(parts, tuple) else dict
