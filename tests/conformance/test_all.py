@@ -291,7 +291,7 @@ class Policies(PolicyContract):
     """With every space that it accepts once; with all pairs of them in a soak."""
 
     def space_pairs(self) -> list[tuple[Any, Any]]:
-        """Each action with vectors, each other observation with one action, by the policy's name."""
+        """Each action with vectors, each other observation with one action, by its name."""
         accepted = super().space_pairs()
         by_observation = [[*found] for _, found in groupby(accepted, lambda pair: str(pair[0]))]
         chosen = by_observation[0]

@@ -9,10 +9,10 @@ import pytest
 from dicore import collect_demo_data
 from dicore.run.launch import launch
 
-pytestmark = [pytest.mark.learns, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.learns, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize("seeds", [[0], pytest.param([1, 2], marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [[0], [1, 2]], ids=str)
 def test_three_seeds_learn_from_recorded_data(
     seeds: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

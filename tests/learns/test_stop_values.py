@@ -42,9 +42,9 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("cartpole", 10_000, 450, slow=(0, 300, 300), episodes=30),
+    Case("cartpole", 10_000, 450, slow=(300,) * 3, episodes=30),
     Case("cartpole", 30_000, 400, slow=(0, 300, 300), policy="ppo"),  # preset "cartpole_ppo"
-    Case("cartpole", 60_000, 400, slow=(0, 300, 300), policy="a2c"),  # "cartpole_a2c"
+    Case("cartpole", 60_000, 400, slow=(300,) * 3, policy="a2c"),  # "cartpole_a2c"
     Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="impala"),  # "cartpole_impala": 6k to 16k
     Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="ppg"),  # "cartpole_ppg": 13k to 20k
     Case("cartpole", 55_000, 400, slow=(300,) * 3, policy="acer"),  # "cartpole_acer": 3k to 26k
@@ -69,10 +69,10 @@ CASES = [
     Case("cartpole", 25_000, 400, slow=(900,) * 3, policy="discrete_sac"),  # 11k
     # "cartpole_discrete_sac" is the preset above; "mountain_car_continuous_sac": 7k env steps
     Case("mountain_car_continuous", 60_000, 85, slow=(900,) * 3, policy="sac"),
-    Case("acrobot", 30_000, -150, slow=(0, 300, 300)),
+    Case("acrobot", 30_000, -150, slow=(300,) * 3),
     Case("cartpole", 13_000, 400, slow=(300,) * 3, policy="c51"),  # 2.6k to 7.2k
     Case("cartpole", 16_000, 350, slow=(900,) * 3, policy="iqn"),  # 4.1k to 7.7k
-    Case("cartpole", 13_000, 400, slow=(0, 300, 300), policy="mdqn"),
+    Case("cartpole", 13_000, 400, slow=(300,) * 3, policy="mdqn"),
     Case("cartpole", 6_000, 400, slow=(300,) * 3, policy="bdq"),  # "cartpole_bdq": 3k
     Case("cartpole", 22_000, 400, slow=(900,) * 3, policy="fqf"),  # "cartpole_fqf": 3k to 11k
     Case("cartpole", 10_000, 400, slow=(300,) * 3, policy="ddqn"),  # "cartpole_ddqn": 2.6k
@@ -106,18 +106,18 @@ CASES = [
         ),
         (0, 300, 300),
     ),
-    Case("bit_flip", 15_000, slow=(0, 300, 300)),  # 5k
-    Case("cliffwalking", 40_000, slow=(0, 300, 300)),  # 8k to 17k
+    Case("bit_flip", 15_000, slow=(300,) * 3),  # 5k
+    Case("cliffwalking", 40_000, slow=(300,) * 3),  # 8k to 17k
     Case("mini_breakout", 80_000, slow=(900,) * 3),  # 13k to 38k
-    Case("t_maze", 15_000, slow=(0, 300, 300)),  # 5k
-    Case("t_maze", 15_000, slow=(0, 300, 300), policy="r2d2"),  # 3k to 4k
+    Case("t_maze", 15_000, slow=(300,) * 3),  # 5k
+    Case("t_maze", 15_000, slow=(300,) * 3, policy="r2d2"),  # 3k to 4k
     Case("cartpole", 75_000, 400, slow=(900,) * 3, policy="r2d2"),  # "cartpole_r2d2": 2k to 36k
-    Case("cartpole", 80_000, 400, slow=(0, 300, 300), policy="pqn"),  # "cartpole_pqn": 24k to 39k
-    Case("two_step", 15_000, slow=(0, 300, 300)),  # 5k
-    Case("two_step", 15_000, slow=(0, 300, 300), policy="bdq"),  # "two_step_bdq": 5k
+    Case("cartpole", 80_000, 400, slow=(300,) * 3, policy="pqn"),  # "cartpole_pqn": 24k to 39k
+    Case("two_step", 15_000, slow=(300,) * 3),  # 5k
+    Case("two_step", 15_000, slow=(300,) * 3, policy="bdq"),  # "two_step_bdq": 5k
     Case("blackjack", 120_000, slow=(600,) * 3),  # 20k to 53k env steps were seen
-    Case("frozenlake", 20_000, slow=(0, 300, 300)),  # 5k to 9k
-    Case("minigrid", 30_000, slow=(0, 300, 300)),  # 5k to 13k
+    Case("frozenlake", 20_000, slow=(300,) * 3),  # 5k to 9k
+    Case("minigrid", 30_000, slow=(300,) * 3),  # 5k to 13k
     Case("taxi", 60_000, slow=(300,) * 3),  # 17k to 21k
 ]
 
