@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
-_HERE, _SUITE = "dicore.interfaces.comm", "dicore.testing.role:RoleContract"
+_HERE, _SUITE = "dicore_dist.interface", "dicore.testing.role:RoleContract"
 
 LEARNER_KIND = Kind("comm_learner",
     summary="connects a learner to the other processes: receives data, sends the policy",
