@@ -21,10 +21,10 @@ from dicore.config import compile_config
 from dicore.data.json_codec import loads
 from dicore.run.checkpoint_store import read_state
 from dicore_dist.commands import command as dist
-from dicore_dist.coordinator.observed import Observed
-from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.commands.pipeline import _processes
 from dicore_dist.coordinator.dist_status import DistStatus, Doing
+from dicore_dist.coordinator.observed import Observed
+from dicore_dist.coordinator.restarts import Restarts
 from dicore_tools.evaluation.policy_loader import find_policy
 
 CONFIG = """

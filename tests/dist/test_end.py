@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dicore_dist.coordinator.journal import Journal, is_finished
 from dicore_dist.commands.pipeline import system_facts
+from dicore_dist.coordinator.journal import Journal, is_finished
 from dicore_dist.workers.serving import Place, serve
 from tests.dist import test_roles as roles
 

@@ -16,10 +16,9 @@ import torch
 
 from dicore.data import Batch
 from dicore.errors import UsageError
-from dicore_plugins.messages import FrameError
-from dicore_dist.links.exchange import FileStore
-from dicore_plugins.messages import PREFIX, load_file, pack, save_file, unpack
 from dicore_dist.coordinator.journal import Journal
+from dicore_dist.links.exchange import FileStore
+from dicore_plugins.messages import PREFIX, FrameError, load_file, pack, save_file, unpack
 
 MESSAGE = {
     "text": "ä", "none": None, "number": 1.5, "inf": float("inf"), "list": [1, (2, "x")],

@@ -16,10 +16,10 @@ import pytest
 from dicore_compat.comm import TcpQueue
 from dicore_dist.links import http
 from dicore_dist.links import lobby as module
-from dicore_plugins.messages import pack
 from dicore_dist.links.http import HttpTransport
 from dicore_dist.links.lobby import Lobby
 from dicore_dist.links.wire import head_of
+from dicore_plugins.messages import pack
 
 TOKEN = "a token of the tests"
 HUGE = (

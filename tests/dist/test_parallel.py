@@ -33,12 +33,12 @@ from dicore.run.env_factory import spec_of
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
 from dicore_dist import ParallelParts, RayRuntime, parallel_pipeline
-from dicore_dist.links import ray_runtime as runtime
 from dicore_dist.coordinator.collectors import CollectorGroup
 from dicore_dist.coordinator.crew import StalledError, Worker
 from dicore_dist.coordinator.evaluation import RemoteEvaluator
-from dicore_dist.links.ray_runtime import _remove_abandoned
 from dicore_dist.coordinator.status import StatusFile
+from dicore_dist.links import ray_runtime as runtime
+from dicore_dist.links.ray_runtime import _remove_abandoned
 from dicore_plugins.evaluators import InteractionEvaluator
 from dicore_plugins.policies import DQNPolicy
 

@@ -15,11 +15,11 @@ import pytest
 from dicore.config import compile_config
 from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
+from dicore_dist.commands.pipeline import flow_of
 from dicore_dist.coordinator.commander import NaiveCommander
 from dicore_dist.coordinator.coordinator import Coordinator
-from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskError
 from dicore_dist.coordinator.journal import Journal
-from dicore_dist.commands.pipeline import flow_of
+from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskError
 from dicore_dist.links.ray_link import RayStore, RayTransport
 from dicore_dist.workers.ray_roles import RayCollector, RayLearner
 from tests.dist.test_roles import compiled, info_of

@@ -22,20 +22,20 @@ from dicore.data.json_codec import dumps
 from dicore.errors import CheckpointWriteError, DicoreError, UsageError
 from dicore.run.env_factory import spec_of
 from dicore_dist import BaseCommCollector, BaseCommLearner
-from dicore_dist.workers.collector import FlaskFileSystemCollector
-from dicore_dist.workers.collector_parts import CollectorParts
+from dicore_dist.commands.pipeline import flow_of
 from dicore_dist.coordinator.commander import NaiveCommander, SoloCommander
 from dicore_dist.coordinator.coordinator import Coordinator
+from dicore_dist.coordinator.flow import BlockBuffer, Worth
+from dicore_dist.coordinator.journal import Journal
 from dicore_dist.links.errors import PeerError, RemoteTaskError
 from dicore_dist.links.exchange import FileStore
-from dicore_dist.coordinator.flow import BlockBuffer, Worth
-from dicore_plugins.messages import load_file
-from dicore_dist.coordinator.journal import Journal
-from dicore_dist.workers.learner import FlaskFileSystemLearner, _annealed, _Hook
 from dicore_dist.links.master import Connection
-from dicore_dist.commands.pipeline import flow_of
+from dicore_dist.workers.collector import FlaskFileSystemCollector
+from dicore_dist.workers.collector_parts import CollectorParts
+from dicore_dist.workers.learner import FlaskFileSystemLearner, _annealed, _Hook
 from dicore_dist.workers.serving import _AddressFile
 from dicore_dist.workers.worker_config import WorkerConfig
+from dicore_plugins.messages import load_file
 
 TOKEN = "a token of the tests"
 
@@ -352,8 +352,8 @@ def test_solo_evaluates_once_more_after_the_learner_has_ended() -> None:
 def test_files_of_samples_that_left_the_buffer_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dicore_plugins.buffers import NaiveReplayBuffer
     from dicore_dist.coordinator import flow
+    from dicore_plugins.buffers import NaiveReplayBuffer
 
     monkeypatch.setattr(flow, "_KEEP_S", 0.0)
     stored = BlockBuffer(NaiveReplayBuffer({"replay_buffer_size": 8}), FileStore(tmp_path), 4)

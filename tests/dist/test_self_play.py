@@ -18,9 +18,9 @@ from dicore.data.json_codec import dumps
 from dicore.errors import UsageError
 from dicore.run.env_factory import spec_of
 from dicore_dist import OneVsOneCommander
+from dicore_dist.links.master import Connection
 from dicore_dist.workers.collector import FlaskFileSystemCollector
 from dicore_plugins.messages import load_file, save_file
-from dicore_dist.links.master import Connection
 
 TOKEN = "a token of the tests"
 NIM = {

@@ -10,9 +10,9 @@ from dicore_dist.coordinator.evaluation import RemoteEvaluator as RemoteEvaluato
 from dicore_dist.coordinator.operator import OperatorServer as OperatorServer
 from dicore_dist.coordinator.status import StatusFile as StatusFile
 from dicore_dist.coordinator.status import status_writer as status_writer
+from dicore_dist.interface import ICommander as ICommander
 from dicore_dist.interface import ICommCollector as ICommCollector
 from dicore_dist.interface import ICommLearner as ICommLearner
-from dicore_dist.interface import ICommander as ICommander
 from dicore_dist.interface import ITransport as ITransport
 from dicore_dist.links.errors import AuthenticationError as AuthenticationError
 from dicore_dist.links.errors import PeerError as PeerError

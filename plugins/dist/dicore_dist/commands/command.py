@@ -26,8 +26,8 @@ from dicore.errors import ConfigError, UsageError
 from dicore.run.atomic import read_json
 from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore.run.request import folder_name
-from dicore_dist.links.channel import TOKEN_VARIABLE, token_of
 from dicore_dist.coordinator.journal import is_finished
+from dicore_dist.links.channel import TOKEN_VARIABLE, token_of
 from dicore_plugins.private import opener
 from dicore_registry import code_paths
 from dicore_registry.public_names import public_name

@@ -17,21 +17,21 @@ from dicore.console import say
 from dicore.data.json_codec import dumps
 from dicore.errors import DicoreError, UsageError
 from dicore_dist.coordinator.coordinator import Addresses, Coordinator
-from dicore_dist.links.exchange import FileStore, Store
+from dicore_dist.coordinator.dist_status import DistStatus
 from dicore_dist.coordinator.flow import BlockBuffer, Replay
 from dicore_dist.coordinator.journal import Journal
 from dicore_dist.coordinator.observed import POLICY, Observed
 from dicore_dist.coordinator.operator import OperatorServer
-from dicore_plugins.private import private_folder
-from dicore_dist.workers.serving import Place, in_threads, serve
 from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.coordinator.rounds import Rounds, Share
-from dicore_dist.coordinator.dist_status import DistStatus
 from dicore_dist.coordinator.supervisor import Job, Supervisor
+from dicore_dist.links.exchange import FileStore, Store
 from dicore_dist.links.token_file import forget_token, kept_token
+from dicore_dist.workers.serving import Place, in_threads, serve
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import TrainingPipeline, school_of
+from dicore_plugins.private import private_folder
 from dicore_registry import code_paths, default
 
 if TYPE_CHECKING:

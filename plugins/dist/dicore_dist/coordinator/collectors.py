@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from dicore.data import Batch, State, StateDict
 from dicore.interfaces.policy import facts_of
+from dicore_dist.coordinator.crew import LOOK, Call, Crew, Wait, Worker
+from dicore_dist.links.ray_runtime import RayRuntime
+from dicore_dist.workers.processes import raise_failure
+from dicore_dist.workers.weights import Publisher
 from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_plugins.collectors.block import from_plain, joined_blocks
 from dicore_plugins.collectors.budget import env_steps_of
-from dicore_dist.coordinator.crew import LOOK, Call, Crew, Wait, Worker
-from dicore_dist.workers.processes import raise_failure
-from dicore_dist.links.ray_runtime import RayRuntime
-from dicore_dist.workers.weights import Publisher
 
 __all__ = ["CollectorGroup"]
 

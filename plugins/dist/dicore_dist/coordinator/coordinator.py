@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from dicore.errors import ClosedError, DicoreError
 from dicore_dist.coordinator.budget import EnvStepBudget
+from dicore_dist.coordinator.dist_status import Doing
+from dicore_dist.coordinator.journal import Journal
 from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskError
-from dicore_dist.coordinator.journal import Journal
 from dicore_dist.links.master import HEARTBEAT_S, Connection
-from dicore_dist.coordinator.dist_status import Doing
 
 __all__ = ["Coordinator"]
 

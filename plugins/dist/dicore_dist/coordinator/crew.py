@@ -11,9 +11,9 @@ from typing import Any
 
 from dicore.errors import DicoreError, EnvError
 from dicore_dist.coordinator.restarts import Restarts
+from dicore_dist.links.ray_runtime import RayRuntime
 from dicore_dist.workers.processes import RoleProcess, end_processes
 from dicore_dist.workers.roles import CollectorRole, RoleSpec
-from dicore_dist.links.ray_runtime import RayRuntime
 
 __all__ = ["Call", "Crew", "StalledError", "Wait", "Worker"]
 

@@ -11,8 +11,8 @@ from dicore.errors import UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.task import OnlineRLContext, middleware, task
 from dicore.task.middleware import Role
-from dicore_dist.workers.processes import RoleProcess, end_processes, raise_failure
 from dicore_dist.links.ray_runtime import RayRuntime
+from dicore_dist.workers.processes import RoleProcess, end_processes, raise_failure
 from dicore_dist.workers.weights import as_arrays
 from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
 from dicore_plugins.middleware.callbacks import BEST_EVALUATION, EvalSettings, eval_kwargs

@@ -17,8 +17,8 @@ import numpy as np
 
 from dicore.data import Batch, Columns
 from dicore.errors import DicoreError
-from dicore_dist.links.exchange import Store
 from dicore_dist.coordinator.rounds import Share
+from dicore_dist.links.exchange import Store
 from dicore_plugins.middleware.learn import warn_of_refusal
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.run.env_factory import BuildContext, spec_of
-from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_dist.coordinator.coordinator import Coordinator
 from dicore_dist.links.exchange import Store
+from dicore_plugins.collectors.base import EpisodeStatistics
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict

@@ -23,8 +23,7 @@ from typing import Any, Final
 from dicore import __version__
 from dicore.errors import UsageError
 from dicore_dist.links.errors import AuthenticationError, PeerError
-from dicore_plugins.messages import FrameError
-from dicore_plugins.messages import PREFIX, decode, encode, lengths
+from dicore_plugins.messages import PREFIX, FrameError, decode, encode, lengths
 
 __all__ = ["Channel", "connect", "listen", "parsed", "token_of"]
 

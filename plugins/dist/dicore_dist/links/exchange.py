@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from dicore.errors import UsageError
 from dicore_dist.links.channel import token_of
-from dicore_plugins.messages import load_file, save_file
 from dicore_dist.links.http import HttpTransport
+from dicore_plugins.messages import load_file, save_file
 
 __all__ = ["FileStore", "Link", "Store", "file_link"]
 

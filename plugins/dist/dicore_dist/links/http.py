@@ -25,9 +25,8 @@ from dicore.errors import DicoreError, UsageError
 from dicore_dist.links.channel import TOKEN_VARIABLE, token_of
 from dicore_dist.links.door import Door, Head
 from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskError, failure_of
-from dicore_plugins.messages import FrameError
-from dicore_plugins.messages import pack, unpack
 from dicore_dist.links.wire import head_of, read_body, read_head, send, size_of_body
+from dicore_plugins.messages import FrameError, pack, unpack
 
 __all__ = ["HttpTransport"]
 

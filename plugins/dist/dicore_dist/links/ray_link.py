@@ -20,12 +20,12 @@ from typing import Any, Final
 from dicore import __version__
 from dicore.data import Batch, tree_map
 from dicore.errors import UsageError
-from dicore_plugins.collectors.block import from_plain, plain_state
 from dicore_dist.links.channel import token_of
 from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskError, failure_of
-from dicore_plugins.messages import pack, unpack
 from dicore_dist.links.mailbox import Mailbox, Shelf
 from dicore_dist.links.ray_runtime import RayRuntime, import_ray
+from dicore_plugins.collectors.block import from_plain, plain_state
+from dicore_plugins.messages import pack, unpack
 
 __all__ = ["RayStore", "RayTransport"]
 

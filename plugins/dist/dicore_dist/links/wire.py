@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from dicore_dist.links.errors import PeerError
-from dicore_plugins.messages import FrameError
 from dicore_dist.links.lobby import received
+from dicore_plugins.messages import FrameError
 
 __all__ = ["head_of", "parsed_head", "read_body", "read_head", "send", "size_of_body"]
 

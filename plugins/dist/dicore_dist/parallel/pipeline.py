@@ -14,10 +14,11 @@ from dicore.config.layers import is_place
 from dicore.errors import ConfigWarning
 from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import spec_of
-from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_dist.coordinator.collectors import CollectorGroup
-from dicore_dist.parallel.config import ParallelConfig
 from dicore_dist.coordinator.evaluation import ParallelEvaluation, RemoteEvaluator
+from dicore_dist.coordinator.status import StatusFile, status_writer
+from dicore_dist.links.ray_runtime import RayRuntime, check_address, import_ray
+from dicore_dist.parallel.config import ParallelConfig
 from dicore_dist.workers.learners import (
     LearnerGroup,
     LearnerRole,
@@ -26,8 +27,7 @@ from dicore_dist.workers.learners import (
 )
 from dicore_dist.workers.processes import RoleProcess
 from dicore_dist.workers.roles import EvaluatorRole, RoleSpec
-from dicore_dist.links.ray_runtime import RayRuntime, check_address, import_ray
-from dicore_dist.coordinator.status import StatusFile, status_writer
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, evaluates, school_of

@@ -21,13 +21,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from dicore.errors import ClosedError, DicoreError
-from dicore_dist.workers.collector_parts import CollectorParts
-from dicore_plugins.messages import FrameError
 from dicore_dist.links.exchange import Link, file_link
 from dicore_dist.links.master import CallbackSlave
+from dicore_dist.workers.collector_parts import CollectorParts
 from dicore_dist.workers.resident import Resident
 from dicore_dist.workers.worker_config import WorkerConfig
 from dicore_plugins.env_wrappers import save_snapshot
+from dicore_plugins.messages import FrameError
 
 __all__ = ["BaseCommCollector", "CollectorSlave", "FlaskFileSystemCollector", "TaskCollector"]
 

@@ -13,10 +13,10 @@ import numpy as np
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.run.env_factory import make_env_manager
-from dicore_plugins.collectors.budget import stopping_within
-from dicore_plugins.messages import pack
 from dicore_dist.workers.worker_config import WorkerConfig
+from dicore_plugins.collectors.budget import stopping_within
 from dicore_plugins.env_wrappers import save_snapshot
+from dicore_plugins.messages import pack
 from dicore_plugins.middleware.learn import without_origin
 
 __all__ = ["CollectorParts"]

@@ -27,13 +27,13 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import ClosedError, DicoreError, UsageError
-from dicore_plugins.collectors.block import joined_blocks
 from dicore_dist.links.blocks import BlockCache
 from dicore_dist.links.exchange import Link, file_link
 from dicore_dist.links.master import CallbackSlave
 from dicore_dist.workers.resident import Resident
 from dicore_dist.workers.shown import Shown
 from dicore_dist.workers.worker_config import WorkerConfig
+from dicore_plugins.collectors.block import joined_blocks
 
 __all__ = ["BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave", "TaskLearner"]
 

@@ -19,10 +19,10 @@ from dicore.config import NamedConfig
 from dicore.data import Batch, Columns, State, StateDict
 from dicore.errors import DicoreError
 from dicore.run.env_factory import BuildContext
+from dicore_dist.links.ray_runtime import RayRuntime
 from dicore_dist.workers.gradients import average_gradients, join_group, leave_group
 from dicore_dist.workers.processes import RoleProcess, end_processes, raise_failure
 from dicore_dist.workers.roles import RoleSpec
-from dicore_dist.links.ray_runtime import RayRuntime
 from dicore_dist.workers.weights import as_arrays, as_tensors
 
 if TYPE_CHECKING:

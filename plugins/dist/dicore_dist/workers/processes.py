@@ -17,8 +17,8 @@ import psutil
 import dicore
 from dicore import errors
 from dicore.errors import DicoreError, UsageError
-from dicore_dist.workers.roles import RoleSpec
 from dicore_dist.links.ray_runtime import RayRuntime
+from dicore_dist.workers.roles import RoleSpec
 
 __all__ = ["RoleProcess", "end_processes", "raise_failure"]
 

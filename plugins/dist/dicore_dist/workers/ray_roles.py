@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from dicore_dist.links.channel import token_of
-from dicore_dist.workers.collector import TaskCollector
 from dicore_dist.links.exchange import FileStore, Link
-from dicore_dist.workers.learner import TaskLearner
 from dicore_dist.links.ray_link import RayStore, RayTransport
+from dicore_dist.workers.collector import TaskCollector
+from dicore_dist.workers.learner import TaskLearner
 
 __all__ = ["RayCollector", "RayLearner"]
 

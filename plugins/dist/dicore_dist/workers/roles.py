@@ -17,9 +17,9 @@ import torch
 
 from dicore.data import Tree
 from dicore.run.random import hash_seed, seed_everything
+from dicore_dist.workers.weights import Versioned
 from dicore_plugins.collectors.block import plain_state
 from dicore_plugins.collectors.budget import stopping_within
-from dicore_dist.workers.weights import Versioned
 from dicore_plugins.pipelines.training import Parts
 from dicore_plugins.policies.base import mode_attribute
 from dicore_registry import code_paths

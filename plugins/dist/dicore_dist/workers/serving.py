@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from dicore.console import formatter
 from dicore_dist.coordinator.journal import is_finished
-from dicore_plugins.private import opener, private_folder
 from dicore_dist.links.slurm import hosts_of
+from dicore_plugins.private import opener, private_folder
 
 __all__ = ["Place", "serve"]
 
