@@ -19,9 +19,10 @@ from dicore.cli import main
 from dicore.run.checkpoint_store import CheckpointStore, read_state
 from dicore.run.log import read_metrics
 from tests.cli.test_train import DICORE, dicore, environ, here
+from tests.soak import SOAK
 
-KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3"))
-BUDGET = max(2_500, 750 * KILLS)
+KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3" if SOAK else "2"))
+BUDGET = max(1_800, 750 * KILLS)
 RUN = [
     "train", "-e", "cartpole", "-p", "dqn", "-s", "3", "env.stop_value=inf",
     "pipeline.final_eval=false", "pipeline.logger=[]",

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import inspect
+import io
+import pkgutil
+import re
+import runpy
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from docutils.frontend import get_default_settings
+from docutils.parsers.rst import Parser
+from docutils.utils import new_document
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
+from docs.generate.api import public_names
 
 ROOT = Path(__file__).parents[2]
 
 
-def build(source: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def build(
+    source: Path, out: Path, *options: str, builder: str = "html"
+) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-q", *options]
     return subprocess.run(
-        [*words, "-d", str(out / "doctrees"), "-b", "html", str(source), str(out / "html")],
+        [*words, "-d", str(out / "doctrees"), "-b", builder, str(source), str(out / "html")],
         cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False,
     )  # fmt: skip
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1600)  # two minutes of one core, which other processes may need too
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     # The navigation of each page would hold all classes and methods, and furo writes it with its
@@ -34,6 +50,76 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     buffer = (html / "concepts/buffer.html").read_text(encoding="utf-8")
     assert "overwrites_the_oldest_samples" in buffer  # the checks
     assert 'href="../generated/api/errors.html#dicore.errors.SchemaError"' in buffer  # Raises:
+
+
+NO_API = "_build,generated/parts/*,generated/notebooks/*,generated/api/*"
+_REFERENCE = re.compile(r".*: py:\w+ reference target not found: (dicore[\w.]+) \[ref\.\w+\]")
+
+
+def test_the_pages_but_for_the_reference_have_no_warning(tmp_path: Path) -> None:
+    """What a page names of the reference must be there; its docstrings are tested below."""
+    more = ("toc_object_entries=0", "html_theme=basic", "smartquotes=0")
+    options = [word for each in (*more, f"exclude_patterns={NO_API}") for word in ("-D", each)]
+    done = build(ROOT / "docs", tmp_path, *options, builder="dummy")
+    wrong = []
+    for line in done.stderr.splitlines():
+        named = _REFERENCE.fullmatch(line)
+        try:
+            if named:
+                pkgutil.resolve_name(named[1])
+        except (ImportError, AttributeError):
+            named = None
+        if not named and "'generated/api/" not in line:
+            wrong.append(line)
+    assert wrong == []
+    assert done.stderr  # it has run: the reference is excluded
+
+
+def test_the_docstrings_of_the_reference_are_well_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DICORE_NO_PLUGINS", "1")
+    mark_code = runpy.run_path(str(ROOT / "docs" / "conf.py"))["_mark_code"]
+    wrong: dict[str, str] = {}
+    seen: set[int] = set()
+    for module, names in public_names().items():
+        for name in names:
+            made = getattr(import_module(module), name)
+            members = vars(made).values() if isinstance(made, type) else ()
+            for each in (made, *(m for m in members if callable(m) or isinstance(m, property))):
+                ours = str(getattr(getattr(each, "fget", each), "__module__", "")).startswith(
+                    "dicore"
+                )
+                if ours and id(each) not in seen and isinstance(each.__doc__, str):
+                    seen.add(id(each))
+                    said = problems(each.__doc__, mark_code)
+                    if said:
+                        wrong[f"{module}.{name}: {getattr(each, '__name__', each)}"] = said
+    assert len(seen) > 1000
+    assert wrong == {}
+
+
+def problems(docstring: str, mark_code: Any) -> str:
+    """Returns what docutils says about a docstring in Google style; roles are known to Sphinx."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    mark_code(None, "", "", None, None, lines)
+    said = io.StringIO()
+    settings = get_default_settings(Parser)
+    settings.report_level, settings.halt_level, settings.warning_stream = 2, 5, said
+    Parser().parse(
+        str(GoogleDocstring(lines, Config(napoleon_use_ivar=True))),
+        new_document("docstring", settings),
+    )
+    return "\n".join(line for line in said.getvalue().splitlines() if "nknown" not in line)
+
+
+def test_a_malformed_docstring_is_found() -> None:
+    def unchanged(*_: object) -> None:
+        pass
+
+    assert "unexpected unindent" in problems("Sums.\n\nOne:\n    two\n  three\n", unchanged)
+    assert (
+        problems("Sums.\n\nArgs:\n    one: Two.\n\nRaises:\n    ValueError: three.", unchanged)
+        == ""
+    )
 
 
 def test_a_wrong_link_and_a_wrong_reference_fail_the_build(tmp_path: Path) -> None:

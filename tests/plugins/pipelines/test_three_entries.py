@@ -13,7 +13,7 @@ from dicore_contrib_envs.presets import CARTPOLE_DQN
 from dicore_plugins.pipelines import serial_pipeline
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-BUDGET = 1_500
+BUDGET = 800
 
 
 @pytest.fixture
