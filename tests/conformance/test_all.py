@@ -41,7 +41,7 @@ from dicore_plugins.evaluators import Accuracy
 from dicore_registry import Renamed
 from tests.core.testing.test_reward_model_suite import Novelty
 from tests.plugins.datasets.recordings import EPISODES, SPACES, write
-from tests.soak import some
+from tests.soak import SOAK, some
 
 SMALL = {
     "env": {"type": "cartpole", "collector_env_num": 4, "evaluator_env_num": 2,
@@ -68,6 +68,8 @@ SHOWN = {
 
 
 class Pipelines(PipelineContract):
+    budget = 400 if SOAK else 200
+
     def configs(self) -> Iterator[dict[str, Any]]:
         """Yields one without a reward model, one from demonstrations, and some with one."""
         yield from (SMALL, SHOWN)
@@ -213,6 +215,10 @@ PROVIDED = {"env/atari": "ALE/Asterix-v5", "env/gym": "Acrobot-v1",
 
 SLOW = {"env/atari", "env/breakout", "env/car_racing", "env/dm_control", "env/pong"}
 """Environments that are checked with fewer steps."""
+
+
+AS_ATARI = {"env/breakout", "env/pong"}
+"""Environments that are `env/atari` with the id of a game; tests/contrib_envs steps them."""
 
 
 class Envs(EnvContract):
@@ -458,7 +464,8 @@ def _units() -> Iterator[Any]:
         if label.startswith("pipeline/"):
             yield from (pytest.param([check], id=check.id) for check in checks)
         else:
-            yield pytest.param(checks, id=label)
+            marks = pytest.mark.soak if label in AS_ATARI else ()
+            yield pytest.param(checks, id=label, marks=marks)
 
 
 @pytest.mark.parametrize("checks", [*_units()])

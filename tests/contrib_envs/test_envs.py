@@ -181,6 +181,8 @@ SLOW = {
     "acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "pong_dqn",
     "chain_dqn_rnd", "mountain_car_dqn_rnd",
 } - CHEAP - {"cartpole_bc"}  # fmt: skip
+OTHERWISE = {"env_supervisor", "sync_subprocess", "thread", "vector"}
+"""Managers that step `pendulum_sac` in `make test`, and hybrid actions in a soak only."""
 MANAGERS = sorted(
     each.name
     for each in map(default().judged, default().entries("env_manager"))
@@ -190,20 +192,32 @@ MANAGERS = sorted(
 )
 
 
+def env_of(preset: str) -> str:
+    """Returns the environment in the name of a preset."""
+    return max((name for name in ENVS if preset.startswith(f"{name}_")), key=len)
+
+
+def algorithm_of(preset: str) -> str:
+    """Returns the algorithm in the name of a preset."""
+    return preset.removeprefix(f"{env_of(preset)}_")
+
+
+FIRST = {algorithm_of(each): each for each in sorted({*PRESETS} - SLOW, reverse=True)}.values()
+"""One preset of each algorithm; all compile, bind and fit their environment."""
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(each, marks=pytest.mark.slow if each in SLOW else ())
+        pytest.param(
+            each,
+            marks=pytest.mark.slow if each in SLOW else () if each in FIRST else pytest.mark.soak,
+        )
         for each in sorted(PRESETS)
     ],
 )
 def test_presets_train_from_the_command_line(name: str, tmp_path: Path) -> None:
     train(name, tmp_path)
-
-
-def env_of(preset: str) -> str:
-    """Returns the environment in the name of a preset."""
-    return max((name for name in ENVS if preset.startswith(f"{name}_")), key=len)
 
 
 OF_ENVPOOL = {
@@ -213,7 +227,15 @@ OF_ENVPOOL = {
 }  # fmt: skip
 """Environments that EnvPool has too, and that have no wrappers."""
 WITH_MANAGERS = [
-    pytest.param(name, manager, marks=() if name in CHEAP else pytest.mark.slow)
+    pytest.param(
+        name,
+        manager,
+        marks=pytest.mark.slow
+        if name not in CHEAP
+        else pytest.mark.soak
+        if name == "moving_pdqn" and manager in OTHERWISE
+        else (),
+    )
     for name in sorted(PRESETS)
     for manager in [*MANAGERS, *["envpool"] * (env_of(name) in OF_ENVPOOL)]
 ]

@@ -24,6 +24,7 @@ from dicore_plugins.export.policy import export_policy
 from dicore_plugins.policies.random import RandomPolicy
 from dicore_tools.evaluation.policy_loader import find_policy
 from tests.plugins.policies.test_actor_critic import policy_of
+from tests.soak import SOAK
 
 OBSERVED: dict[str, gymnasium.Space[Any]] = {
     "mask": Dict({"action_mask": MultiBinary(3), "seen": Box(-1, 1, (3,))}),
@@ -83,7 +84,9 @@ SUFFIXES = {name: [".ts"] for name in POLICIES}
 SUFFIXES |= {"hybrid": [".ts", ".onnx"], "hybrid_actor": [".ts", ".pt2"]}
 SUFFIXES |= {"discrete": [".ts", ".pt2", ".onnx"], "tuple": [".pt2"], "memory": [".onnx"]}
 
-WITH_PAGE = ("discrete", "tuple", "memory", "memory_actor", "hybrid", "hybrid_actor")
+WITH_PAGE = ("discrete", "memory", "hybrid")
+if SOAK:
+    WITH_PAGE += ("tuple", "memory_actor", "hybrid_actor")
 
 
 def train(folder: Path, env: str, policy: str, options: tuple[str, ...]) -> Path:
