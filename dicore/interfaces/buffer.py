@@ -48,7 +48,8 @@ class IBuffer(Contract, Protocol):
     """Stores samples as columns and returns batches.
 
     A buffer may have `close()`, and `sample_batches(count, batch_size, cur_learner_iter=0)`, which
-    yields the batches of `count` calls of `sample_batch(…, reuse=True)` and is faster.
+    yields the batches of `count` calls of `sample_batch(…, reuse=True)` and is faster; and
+    `check_valid()`, which returns whether its parts fit each other, and otherwise what is wrong.
     """
 
     @property

@@ -18,7 +18,7 @@ from dicore.interfaces.columns import column_problems
 from dicore.run.random import seed_everything
 from dicore.testing.array_like import ArrayLike
 from dicore.testing.compare import array, copied, difference
-from dicore.testing.suite import Suite, expect, expect_members, folder, refuses
+from dicore.testing.suite import Suite, expect, expect_members, folder, refuses, skip
 
 __all__ = ["BufferContract", "numbered_rows"]
 
@@ -333,6 +333,25 @@ class BufferContract(Suite):
             twin.load_data(place / "buffer")
         _expect_twins(buffer, twin)
 
+    def test_is_valid_after_each_operation(self) -> None:
+        """`check_valid`, if present, returns (True, "") whatever was done before."""
+        buffer, twin = self.make(5), self.make(5)
+        if not hasattr(buffer, "check_valid"):
+            skip("it has no check_valid")
+        for number, count in enumerate((1, 3, 2, 8, 5)):
+            buffer.push(numbered_rows(count))
+            _expect_valid(buffer, f"after a push of {count}")
+            batch = buffer.sample_batch(2, number, replace=True)
+            ids = {key: batch[key] for key in ("replay_unique_id",) if key in batch}
+            buffer.update({**ids, "priority": np.arange(2.0)})
+            _expect_valid(buffer, "after an update")
+            twin.load_state_dict(buffer.state_dict())
+            _expect_valid(twin, "after its state was loaded")
+        buffer.clear()
+        _expect_valid(buffer, "after clear")
+        buffer.push(numbered_rows(2))
+        _expect_valid(buffer, "after clear and a push")
+
     def test_clear_removes_all_samples(self) -> None:
         """After `clear` the buffer is empty and can be filled again."""
         buffer = self.make(4)
@@ -352,6 +371,11 @@ class BufferContract(Suite):
         ids = {key: batch[key] for key in ("replay_unique_id", "replay_buffer_idx") if key in batch}
         buffer.update({**ids, "priority": np.ones(4, np.float32)})
         expect(buffer.count() == 4, "update changed the number of samples")
+
+
+def _expect_valid(buffer: Any, when: str) -> None:
+    valid, why = buffer.check_valid()
+    expect(valid, f"{when}: {why}")
 
 
 def _numbers(buffer: Any) -> set[int]:

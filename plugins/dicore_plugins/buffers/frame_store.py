@@ -5,7 +5,7 @@ Shapes: C samples, B drawn, F frames stored, k frames in a stack; `...` one fram
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import optree
 
 from dicore.data import Batch, StateDict, Tree
 from dicore.errors import SchemaError
+from dicore_plugins.buffers.memory import Fact, verdict
 from dicore_plugins.frames import Chunk, StackedFrames
 
 __all__ = ["FrameStore", "StackColumn", "gather", "stack_columns"]
@@ -131,6 +132,20 @@ class FrameStore:
                 self.frames[slots[first:end]] = chunk.frames[numbers[first:end] - chunk.first]
 
     # ---- state
+
+    def check_valid(self, columns: Sequence[StackColumn]) -> tuple[bool, str]:
+        """Returns whether the frames are those of the stacks in the columns, or why not."""
+        return verdict(self._facts(columns))
+
+    def _facts(self, columns: Sequence[StackColumn]) -> Iterator[Fact]:
+        used = [column.slots[column.slots[:, 0] >= 0].ravel() for column in columns]
+        refs = np.bincount(np.concatenate(used), minlength=len(self._refs))
+        same = np.array_equal(refs, self._refs)
+        yield same, "the references to frames are not those of the stacks"
+        live = np.flatnonzero(refs)
+        yield live.max(initial=-1) < self._used <= len(self.frames), "a frame was never written"
+        yield not np.isin(self._free, live).any(), "a frame of a stack counts as free"
+        yield (self._number[live] >= 0).all(), "a frame of a stack has no number"
 
     def state_dict(self) -> StateDict:
         """Returns the frames, as a view, and the free slots among them."""

@@ -17,6 +17,7 @@ from dicore.data.tree import is_tensor
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore.run.checkpoint_store import read_state, write_state
+from dicore_plugins.buffers.memory import verdict
 
 __all__ = ["BufferGroup", "share_problems"]
 
@@ -168,6 +169,12 @@ class BufferGroup:
             ids = own.get("replay_unique_id")
             if count and ids is not None and ids[0] != -1:
                 self.buffers[name].update(own)
+
+    def check_valid(self) -> tuple[bool, str]:
+        """Returns whether each buffer is valid, or what is wrong with which."""
+        able = {n: each for n, each in self.buffers.items() if hasattr(each, "check_valid")}
+        found = {name: buffer.check_valid() for name, buffer in able.items()}
+        return verdict((valid, f"buffer '{name}': {why}") for name, (valid, why) in found.items())
 
     def clear(self) -> None:
         """Removes the samples of `agent`."""

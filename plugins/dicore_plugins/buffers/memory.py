@@ -1,24 +1,68 @@
-"""What a ring seldom needs: checks of memory, of columns and of states, and debugging."""
+"""What buffers seldom need: rows side by side, checks of memory, columns and states, debugging.
+
+Shapes: N samples, `...` one sample.
+"""
 
 from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, State, tree_map
+from dicore.data import Batch, State, Tree, tree_map
 from dicore.errors import DicoreError, ReplayCapacityError, SchemaError, UsageError
 from dicore.run.folder import RunLock
 from dicore.run.memory import available_bytes
 
 __all__ = [
-    "available_bytes", "check_bytes", "check_kind", "check_memory", "check_numbers", "check_range",
-    "fitted", "poison", "remove_abandoned", "row_bytes",
+    "Fact", "RowLayout", "available_bytes", "check_bytes", "check_kind", "check_memory",
+    "check_numbers", "check_range", "fitted", "poison", "remove_abandoned", "row_bytes", "verdict",
 ]  # fmt: skip
+
+
+Fact = tuple[object, str]
+"""What holds in a valid part, and what is wrong if it does not."""
+
+_MOST = 128
+"""Bytes of a sample up to which this is faster than one array for each column."""
+
+
+class RowLayout:
+    """Small samples in one array, row after row: a draw reads one place in memory for each.
+
+    Args:
+        forms: Shape [...] and dtype of each column.
+
+    Attributes:
+        size: Bytes of a row.
+        fits: Whether samples are small numbers, for which it is made.
+    """
+
+    def __init__(self, forms: list[tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
+        self._columns, at, widest = [], 0, 8
+        for shape, dtype in forms:
+            width = max(1, dtype.itemsize)
+            at = -(-at // width) * width
+            self._columns.append((at, shape, dtype))
+            at += math.prod(shape) * dtype.itemsize
+            widest = max(widest, width)
+        self.size = -(-at // widest) * widest
+        self.fits = self.size <= _MOST and all(d.kind in "biuf" for *_, d in self._columns)
+
+    def columns(self, rows: Tree) -> list[Any]:
+        """Returns the columns of rows uint8 [N, size] as views [N, ...]."""
+        if not len(rows):
+            return [np.empty((0, *shape), dtype) for _, shape, dtype in self._columns]
+        found = []
+        for at, shape, dtype in self._columns:
+            inner = np.empty(shape, dtype).strides
+            strides = rows.strides[0], *inner
+            found.append(np.ndarray((len(rows), *shape), dtype, rows, at, strides))
+        return found
 
 
 def check_memory(needed: int, capacity: int) -> None:
@@ -158,3 +202,8 @@ def poison(dtype: np.dtype[Any]) -> Any:
     if np.issubdtype(dtype, np.floating):
         return np.nan
     return True if dtype == np.bool_ else np.iinfo(dtype).max
+
+
+def verdict(facts: Iterable[Fact]) -> tuple[bool, str]:
+    """Returns False and what is wrong by the first fact that does not hold, or True and ""."""
+    return next(((False, why) for holds, why in facts if not holds), (True, ""))

@@ -6,7 +6,7 @@ Shapes: C the capacity, B slots.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayPriorityError, UsageError
+from dicore_plugins.buffers.memory import Fact, verdict
 
 if TYPE_CHECKING:
     from dicore.data import Tree
@@ -215,18 +216,25 @@ class PriorityTree:
         self._sums.fill(0.0)
         self._minima.fill(np.inf)
 
-    def check_valid(self) -> None:
-        """Raises AssertionError if a node is not the sum or the minimum of its children."""
-        assert (self.masses >= 0).all()
-        assert np.isfinite(self.masses).all()
+    def check_valid(self) -> tuple[bool, str]:
+        """Returns whether each node is the sum and the minimum of its children, or where not."""
+        return verdict(self._facts())
+
+    def _facts(self) -> Iterator[Fact]:
+        yield (self.masses >= 0).all() and np.isfinite(self.masses).all(), "a mass is not valid"
         low = _positive(self._levels[0])
         for level in range(1, len(self._levels)):
             group, above = self._levels[level - 1].reshape(-1, 4), self._levels[level]
             sums = group[:, 0] + group[:, 1] + group[:, 2] + group[:, 3]
-            assert np.array_equal(above[: len(sums)], sums), f"sums of level {level}"
-            assert not above[len(sums) :].any(), f"padding of level {level}"
+            wrong = np.flatnonzero(above[: len(sums)] != sums)
+            yield (
+                not len(wrong),
+                f"sum {wrong[:1]} of level {level} is not that of its children",
+            )
+            yield not above[len(sums) :].any(), f"level {level} has a sum without children"
             lowest, low = low.reshape(-1, 4).min(1), self._lowest[level - 1]
-            assert np.array_equal(low[: len(sums)], lowest), f"minima of level {level}"
+            same = np.array_equal(low[: len(sums)], lowest)
+            yield same, f"level {level} has a minimum that none of its children has"
 
 
 def _children(values: FloatArray, nodes: Any) -> FloatArray:

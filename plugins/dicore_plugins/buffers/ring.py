@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ import optree
 from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayCapacityError, SchemaError
+
+if TYPE_CHECKING:
+    from dicore_plugins.buffers.memory import Fact
 
 IntArray = npt.NDArray[np.int64]
 
@@ -71,6 +74,86 @@ def as_sequences(
     return found
 
 
+class Schema:
+    """Keys, dtypes and shapes of the samples of a buffer: those of the first ones.
+
+    Attributes:
+        paths: Dotted paths of the columns.
+        forms: Shape [...] and dtype of each, as it is stored.
+        spec: Structure of the columns; None: there were no samples yet.
+        sample_bytes: Bytes of a sample.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets them."""
+        self.paths: list[str] = []
+        self.forms: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
+        self.spec: Tree = None
+        self.sample_bytes = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether there were samples."""
+        return self.spec is not None
+
+    def check(self, batch: Batch) -> bool:
+        """Notes the form of the first samples; compares that of others with it.
+
+        Returns:
+            Whether there are columns of double precision, whose range is checked.
+
+        Raises:
+            SchemaError: they have other keys, dtypes or shapes, or are no numbers.
+        """
+        paths, leaves, spec = optree.tree_flatten_with_path(batch.columns)
+        names = [".".join(map(str, path)) for path in paths]
+        arrays = [_shaped(leaf) for leaf in leaves]
+        wide = any(array.dtype == np.float64 for array in arrays)
+        if wide:
+            from dicore_plugins.buffers.memory import check_range
+
+            check_range(names, arrays)
+        if any(array.shape[:1] != (len(batch),) for array in arrays):
+            found = {name: len(array) for name, array in zip(names, arrays, strict=True)}
+            raise SchemaError(f"a batch of {len(batch)} samples has columns of lengths {found}")
+        if self.spec is None:
+            if not _are_numbers(batch.columns, arrays):
+                from dicore_plugins.buffers.memory import check_numbers
+
+                check_numbers(batch.columns, names, arrays)
+            single = np.dtype(np.float32)
+            self.forms = [
+                (array.shape[1:], single if array.dtype == np.float64 else array.dtype)
+                for array in arrays
+            ]
+            self.sample_bytes = _bytes_of(self.forms)
+            self.paths, self.spec = names, spec
+        elif spec != self.spec:
+            missing, unknown = set(self.paths) - set(names), set(names) - set(self.paths)
+            raise SchemaError(
+                "pushed columns differ from the stored ones:"
+                f" missing {sorted(missing)}, unknown {sorted(unknown)}",
+                hint="make all samples in one way; for a warm-up by"
+                " RandomPolicy(like=policy.collect_mode)",
+            )
+        for name, array, (shape, dtype) in zip(names, arrays, self.forms, strict=True):
+            fits = array.dtype == dtype or (array.dtype == np.float64 and dtype == np.float32)
+            if array.shape[1:] != shape or not fits:
+                raise SchemaError(
+                    f"column '{name}': expected {dtype}{list(shape)} as stored,"
+                    f" got {array.dtype}{list(array.shape[1:])}"
+                )
+        return wide
+
+    def tree(self, leaves: list[Tree]) -> dict[str, Tree]:
+        """Returns columns with these leaves."""
+        tree: dict[str, Tree] = optree.tree_unflatten(self.spec, leaves)
+        return tree
+
+
 Recycled = tuple[list[RecycledBatch], list[npt.NDArray[Any]]]
 """Batches, and the columns that they are slices of."""
 
@@ -102,6 +185,7 @@ class Ring:
         self._storage = storage
         self._by_row = by_row and storage is None
         self._takes_tensors = storage is not None and storage.takes_tensors
+        self.schema = Schema()
         self.clear()
         self.push_count = 0
 
@@ -113,7 +197,7 @@ class Ring:
     @property
     def known(self) -> bool:
         """Whether keys, dtypes and shapes are fixed."""
-        return self._spec is not None
+        return self.schema.known
 
     @classmethod
     def over(cls, columns: Mapping[str, Tree], count: int) -> Ring:
@@ -124,9 +208,10 @@ class Ring:
             count: N.
         """
         ring = cls(count)
-        ring._stores, ring._spec = optree.tree_flatten(dict(columns))
+        ring._stores, ring.schema.spec = optree.tree_flatten(dict(columns))
         ring._sources = ring._stores
-        ring._sample_bytes = _bytes_of(ring._stores)
+        forms = [(store.shape[1:], store.dtype) for store in ring._stores]
+        ring.schema.forms, ring.schema.sample_bytes = forms, _bytes_of(forms)
         ring.count = count
         return ring
 
@@ -140,11 +225,9 @@ class Ring:
         self._frame_stores: list[Any] = []
         if self._storage is not None:
             self._storage.clear()
-        self._sample_bytes = 0
+        self.schema.clear()
         self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
-        self._spec: Any = None
-        self._paths: list[str] = []
-        self._schema: object = None
+        self._pushed_schema: object = None
         self._recycling = _Recycling()
 
     # ---- writing
@@ -157,9 +240,11 @@ class Ring:
         """
         count = batch._length  # noqa: SLF001 - the buffer's own class; `len` costs 3 % of a push
         schema = batch.schema
-        if schema is None or schema is not self._schema:
-            wide = self._check(batch)
-            self._schema = None if wide else schema  # each push may exceed the range of float32
+        if schema is None or schema is not self._pushed_schema:
+            wide = self._admit(batch)
+            self._pushed_schema = (
+                None if wide else schema
+            )  # each push may exceed the range of float32
         start = self.cursor
         stop = start + count
         if stop > self.capacity:
@@ -191,45 +276,20 @@ class Ring:
             store.check(leaves)
         return leaves if self._takes_tensors else [array_of(leaf) for leaf in leaves]
 
-    def _check(self, batch: Batch) -> bool:
-        """Checks a batch; returns whether it has columns of double precision."""
-        paths, leaves, spec = optree.tree_flatten_with_path(batch.columns)
-        names = [".".join(map(str, path)) for path in paths]
-        arrays = [_shaped(leaf) for leaf in leaves]
-        wide = any(array.dtype == np.float64 for array in arrays)
-        if wide:
-            from dicore_plugins.buffers.memory import check_range
-
-            check_range(names, arrays)
-        if any(array.shape[:1] != (len(batch),) for array in arrays):
-            found = {name: len(array) for name, array in zip(names, arrays, strict=True)}
-            raise SchemaError(f"a batch of {len(batch)} samples has columns of lengths {found}")
-        if self._spec is None:
-            self._allocate(batch, names, arrays, spec)
-            return wide
-        if spec != self._spec:
-            missing, unknown = set(self._paths) - set(names), set(names) - set(self._paths)
-            raise SchemaError(
-                "pushed columns differ from the stored ones:"
-                f" missing {sorted(missing)}, unknown {sorted(unknown)}",
-                hint="make all samples in one way; for a warm-up by"
-                " RandomPolicy(like=policy.collect_mode)",
-            )
-        for name, array, store in zip(names, arrays, self._stores, strict=True):
-            if array.shape[1:] != store.shape[1:] or not _fits(array.dtype, store.dtype):
-                raise SchemaError(
-                    f"column '{name}': expected {store.dtype}{list(store.shape[1:])} as stored,"
-                    f" got {array.dtype}{list(array.shape[1:])}"
-                )
+    def _admit(self, batch: Batch) -> bool:
+        """Checks a batch, the first of which allocates; returns whether it has doubles."""
+        new = not self.schema.known
+        wide = self.schema.check(batch)
+        if new:
+            try:
+                self._allocate(batch)
+            except BaseException:
+                self.clear()
+                raise
         return wide
 
-    def _allocate(
-        self, batch: Batch, names: list[str], arrays: list[npt.NDArray[Any]], spec: Any
-    ) -> None:
-        if not _are_numbers(batch.columns, arrays):
-            from dicore_plugins.buffers.memory import check_numbers
-
-            check_numbers(batch.columns, names, arrays)
+    def _allocate(self, batch: Batch) -> None:
+        arrays = [_shaped(leaf) for leaf in optree.tree_leaves(batch.columns)]
         needed = self.capacity * sum(a.dtype.itemsize * math.prod(a.shape[1:]) for a in arrays)
         if needed >= MUCH:
             from dicore_plugins.buffers.memory import check_memory, row_bytes
@@ -239,19 +299,14 @@ class Ring:
             check(needed, self.capacity)
         try:
             self._stores = self._new_columns(arrays)
-        except BaseException as error:
-            self.clear()
-            if not isinstance(error, MemoryError):
-                raise
+        except MemoryError as error:
             raise ReplayCapacityError(
                 f"{self.capacity} samples need {needed / 2**30:.1f} GiB, which cannot be allocated",
                 hint="reduce replay_buffer_size",
             ) from error
-        self._paths, self._spec = names, spec
-        self._sample_bytes = _bytes_of(self._stores)
         columns = batch.columns
         if all(isinstance(columns[key], np.ndarray) for key in columns):
-            by_name = dict(zip(names, self._stores, strict=True))
+            by_name = dict(zip(self.schema.paths, self._stores, strict=True))
             self._items = [(key, by_name[key]) for key in columns]
 
     def _new_columns(self, arrays: list[Any]) -> list[Any]:
@@ -262,18 +317,17 @@ class Ring:
             from dicore_plugins.buffers.frame_store import stack_columns
 
             stacked, self._frame_stores = stack_columns(arrays, self.capacity, self._storage)
-        dtypes = [np.float32 if a.dtype == np.float64 else a.dtype for a in arrays]
         if self._by_row and not stacked:
-            from dicore_plugins.buffers.row_layout import RowLayout
+            from dicore_plugins.buffers.memory import RowLayout
 
-            layout = RowLayout([array.shape[1:] for array in arrays], dtypes)
+            layout = RowLayout(self.schema.forms)
             if layout.fits:
                 self._layout = layout
                 self._sources = [np.empty((self.capacity, layout.size), np.uint8)]
                 return self._columns(self._sources)
         self._sources = [
-            stacked[at] if at in stacked else empty((self.capacity, *array.shape[1:]), dtype)
-            for at, (array, dtype) in enumerate(zip(arrays, dtypes, strict=True))
+            stacked[at] if at in stacked else empty((self.capacity, *shape), dtype)
+            for at, (shape, dtype) in enumerate(self.schema.forms)
         ]
         return self._sources
 
@@ -285,7 +339,7 @@ class Ring:
 
     def column(self, path: str) -> Tree:
         """Returns a column [C, ...] by its dotted path."""
-        return self._stores[self._paths.index(path)]
+        return self._stores[self.schema.paths.index(path)]
 
     def newest(self, chosen: slice) -> IntArray:
         """Returns the slots of the `chosen` samples, oldest first: int64 [n]."""
@@ -300,7 +354,7 @@ class Ring:
     def batch(self, slots: IntArray) -> Batch:
         """Returns a copy of the samples in `slots`."""
         taken = [store.take(slots, 0, None, "clip") for store in self._sources]
-        return Batch(self._tree(self._columns(taken)), len(slots))
+        return Batch(self.schema.tree(self._columns(taken)), len(slots))
 
     def recycled(self, slots: IntArray, size: int) -> list[RecycledBatch]:
         """Returns the samples in `slots` as batches of `size`, in recycled memory.
@@ -337,18 +391,14 @@ class Ring:
 
     def samples_in(self, size: int) -> int:
         """Returns how many samples fit into `size` bytes, at least one."""
-        return max(1, size // max(self._sample_bytes, 1))
+        return max(1, size // max(self.schema.sample_bytes, 1))
 
     def _blank(self, count: int, size: int) -> Recycled:
         empty = np.empty if self._storage is None else self._storage.output
         made = [empty((count, *store.shape[1:]), store.dtype) for store in self._sources]
         leaves = self._columns(made)
         parts = [[leaf[start : start + size] for leaf in leaves] for start in range(0, count, size)]
-        return [RecycledBatch(self._tree(part), size) for part in parts], made
-
-    def _tree(self, leaves: list[npt.NDArray[Any]]) -> dict[str, Tree]:
-        tree: dict[str, Tree] = optree.tree_unflatten(self._spec, leaves)
-        return tree
+        return [RecycledBatch(self.schema.tree(part), size) for part in parts], made
 
     # ---- state
 
@@ -357,7 +407,7 @@ class Ring:
         stored = [store[: self.count] for store in self._stores]
         frames = [each.state_dict() for each in self._frame_stores]
         return {
-            "columns": self._tree(stored) if self.count else {},
+            "columns": self.schema.tree(stored) if self.count else {},
             "cursor": self.cursor,
             "push_count": self.push_count,
             **({"frames": frames} if frames else {}),
@@ -388,7 +438,7 @@ class Ring:
             from dicore_plugins.buffers.frame_store import restored
 
             samples, chunks = restored(samples, state["frames"])
-            self._check(samples)
+            self._admit(samples)
             for store, chunk, frames in zip(
                 self._frame_stores, chunks, state["frames"], strict=True
             ):
@@ -396,6 +446,27 @@ class Ring:
         for start in range(0, len(samples), 4096):
             self.push(samples[start : start + 4096])
         self.cursor, self.push_count = cursor % self.capacity, push_count
+
+    def check_valid(self) -> tuple[bool, str]:
+        """Returns whether cursor, counts, columns and storage fit each other, and if not, why."""
+        from dicore_plugins.buffers.memory import verdict
+
+        return verdict(self._facts())
+
+    def _facts(self) -> Iterator[Fact]:
+        count, cursor, capacity = self.count, self.cursor, self.capacity
+        yield 0 <= count <= capacity, f"{count} samples in a ring of {capacity}"
+        at = 0 <= cursor < capacity if count == capacity else cursor == count
+        yield at, f"the cursor {cursor} is not where {count} samples of {capacity} end"
+        yield self.push_count >= count, f"{count} samples, of which {self.push_count} were pushed"
+        yield self.known or not count, f"{count} samples without columns"
+        for path, store in zip(self.schema.paths, self._stores, strict=True):
+            rows = store.shape[0]
+            yield rows == capacity, f"the column '{path}' has {rows} of {capacity} rows"
+        for frames in self._frame_stores:
+            yield frames.check_valid([self._stores[at] for at in frames.columns])
+        if hasattr(self._storage, "check_valid"):
+            yield self._storage.check_valid()
 
     def close(self, state: State | None = None) -> None:
         """Frees a storage; `state`, of the buffer, is kept with files that are kept."""
@@ -434,10 +505,6 @@ def _shaped(leaf: Tree) -> Any:
     return leaf if hasattr(leaf, "packed") else np.asarray(leaf)
 
 
-def _bytes_of(stores: list[Any]) -> int:
+def _bytes_of(forms: list[tuple[tuple[int, ...], np.dtype[Any]]]) -> int:
     """Returns the bytes of one sample."""
-    return sum(store.dtype.itemsize * math.prod(store.shape[1:]) for store in stores)
-
-
-def _fits(given: np.dtype[Any], stored: np.dtype[Any]) -> bool:
-    return given == stored or (given == np.float64 and stored == np.float32)
+    return sum(dtype.itemsize * math.prod(shape) for shape, dtype in forms)

@@ -24,7 +24,7 @@ from dicore.run.atomic import recover_one, replace_folder
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.folder import RunLock
 from dicore_plugins.buffers import memory
-from dicore_plugins.buffers.memory import check_bytes
+from dicore_plugins.buffers.memory import check_bytes, verdict
 from dicore_registry.explain import brief
 
 if TYPE_CHECKING:
@@ -172,6 +172,11 @@ class FileStorage:
             self._lock.release()
             self._lock = None
 
+    def check_valid(self) -> tuple[bool, str]:
+        """Returns whether each file has the length of its column, or which has not."""
+        more = [(each.name or "a file", each.surplus()) for each in self._columns]
+        return verdict((not n, f"{name}: {n} bytes more than its column") for name, n in more)
+
     def close(self, state: State | None = None) -> None:
         if self._target is not None and self._unfinished is not None and state is not None:
             by_address = {each.address: each for each in self._columns}
@@ -249,6 +254,11 @@ class MappedColumn:
         """Lets the system take back the memory; the data stays in the file."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
+
+    def surplus(self) -> int:
+        """Returns how many bytes the file has more than the column; less than 0: too few."""
+        length: int = max(1, self._start + self.nbytes)
+        return os.fstat(self._file).st_size - length
 
     def flush(self) -> None:
         """Writes everything to the disk."""

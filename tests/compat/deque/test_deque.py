@@ -573,7 +573,7 @@ class AgainstAList(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         assert self.buffer.export_data() == self.items
-        self.priorities._tree.check_valid()
+        assert self.priorities.check_valid() == (True, "")
         masses = sorted(max(item.meta["priority"], 1e-30) ** 0.6 for item in self.items)
         found = self.priorities._tree.masses
         np.testing.assert_allclose(np.sort(found[found > 0]), masses)

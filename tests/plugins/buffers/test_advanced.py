@@ -66,7 +66,7 @@ def test_the_tree_finds_what_a_cumulated_sum_finds(capacity: int, kernels: Any) 
         stop = int(rng.integers(start, capacity)) + 1
         tree.fill(start, stop, 0.5)
         masses[start:stop] = 0.5
-        tree.check_valid()
+        assert tree.check_valid() == (True, "")
         assert np.array_equal(tree.masses, masses)
         assert tree.minimum == masses[masses > 0].min()
         points = (rng.random(64) * 0.998 + 0.001) * masses.sum()
@@ -146,7 +146,7 @@ def test_sums_do_not_drift_and_an_empty_slot_is_never_drawn(kernels: Any) -> Non
     for _ in range(1000):
         slots = rng.integers(0, capacity, 1000)
         tree.set(slots, rng.random(1000) ** 9 * (rng.random(1000) < 0.8) * 1e6)
-    tree.check_valid()
+    assert tree.check_valid() == (True, "")
     assert np.isclose(tree.total, tree.masses.sum(), rtol=1e-12)
     ends = np.array([0.0, np.nextafter(tree.total, 0), tree.total, tree.total * 2])
     points = np.concatenate([ends, np.cumsum(tree.masses), rng.random(10_000) * tree.total])
@@ -212,7 +212,7 @@ def test_every_sample_has_its_facts() -> None:
     for row in buffer.sample(3, 10):
         assert row["replay_unique_id"] == f"agent_{row['action']}"
         buffer.update({"replay_unique_id": [row["replay_unique_id"]], "priority": [2.0]})
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
 
 
 def half(values: Any) -> Any:
@@ -256,7 +256,7 @@ def test_invalid_priorities_are_refused_whole(bad: float) -> None:
     with pytest.raises(ReplayPriorityError):
         buffer.push(Batch({**numbered_rows(2).columns, "priority": np.array([1.0, bad])}))
     assert buffer.push_count == 4
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
 
 
 def test_priorities_of_samples_that_are_gone_are_counted() -> None:
@@ -298,7 +298,7 @@ def test_priorities_of_a_device_are_set_one_update_later(far: None) -> None:
     assert stored() == [5, 6, 1, 1]
     buffer.update({"replay_unique_id": [0], "priority": torch.tensor([1.0])})
     assert stored() == [5, 6, 1, 9]
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
 
 
 def test_a_state_that_contradicts_itself_is_refused() -> None:
@@ -316,7 +316,7 @@ def test_a_state_that_contradicts_itself_is_refused() -> None:
         with pytest.raises(SchemaError, match=text):
             other.load_state_dict({**good, key: value})
         assert sorted(other.sample_batch(3)["action"].tolist()) == [50, 51, 52]
-        other.check_valid()
+        assert other.check_valid() == (True, "")
 
 
 def test_other_mistakes_of_an_update() -> None:
@@ -355,7 +355,7 @@ def test_samples_that_were_removed_are_not_read_again(tmp_path: Path) -> None:
     buffer.save_data(tmp_path / "data")
     twin.load_samples(tmp_path / "data")
     assert set(twin.samples()["action"].tolist()) == {*range(5)} - drawn
-    twin.check_valid()
+    assert twin.check_valid() == (True, "")
 
 
 def test_one_draw_keeps_to_max_use() -> None:
@@ -384,7 +384,7 @@ def test_a_loaded_state_may_have_samples_beyond_max_use() -> None:
     drawn = np.concatenate([buffer.sample_batch(2)["action"] for _ in range(4)])
     assert sorted(drawn.tolist()) == [8, 8, 9, 9, 10, 10, 11, 11]
     assert not buffer.sample_batch(1)
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
 
 
 def test_samples_become_stale_within_several_batches() -> None:
@@ -597,12 +597,12 @@ def test_threads_push_draw_update_and_save(kernels: Any, tmp_path: Path) -> None
 
     def look() -> None:
         while time.monotonic() < stop:
-            buffer.check_valid()
+            assert buffer.check_valid() == (True, "")
             assert buffer.use_count.min() >= 0
             buffer.save_data(tmp_path / "data")
             twin = buffer_of(300)
             twin.load_data(tmp_path / "data")
-            twin.check_valid()
+            assert twin.check_valid() == (True, "")
             batch = twin.sample_batch(64)
             torn[0] += not (batch["obs"] == batch["id"][:, None]).all()
 
@@ -614,7 +614,7 @@ def test_threads_push_draw_update_and_save(kernels: Any, tmp_path: Path) -> None
                 each.result(timeout=30)
     finally:
         sys.setswitchinterval(interval)
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
     assert torn == [0]
 
 
@@ -633,7 +633,7 @@ def test_state_goes_on_as_it_would_have(size: int) -> None:
     twin.push(Batch({**numbered_rows(3, 50).columns, "collect_iter": np.zeros(3, np.int64)}))
     twin.load_state_dict(buffer.state_dict())
     for each in (buffer, twin):
-        each.check_valid()
+        assert each.check_valid() == (True, "")
     assert (twin.count(), twin.beta, twin.removed) == (buffer.count(), buffer.beta, buffer.removed)
     if size == 5:
         for _ in range(6):
@@ -652,7 +652,7 @@ def test_the_state_of_a_naive_buffer_is_loaded_with_equal_priorities() -> None:
     naive, buffer = NaiveReplayBuffer({"replay_buffer_size": 4}), buffer_of(4)
     naive.push(numbered_rows(6))
     buffer.load_state_dict(naive.state_dict())
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
     assert sorted(buffer.sample_batch(4)["action"].tolist()) == [2, 3, 4, 5]
 
 
@@ -678,7 +678,7 @@ def test_a_wrong_collect_iter_is_refused_whole(stamps: Any) -> None:
     with pytest.raises(SchemaError, match=r"collect_iter: expected whole numbers \[3\]"):
         buffer.push(Batch({**numbered_rows(3).columns, "collect_iter": stamps}, 3))
     assert (buffer.count(), buffer.push_count) == (0, 0)
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
 
 
 def test_a_refused_push_changes_nothing() -> None:
@@ -688,7 +688,7 @@ def test_a_refused_push_changes_nothing() -> None:
         buffer.push(Batch({**numbered_rows(2).columns, "more": np.zeros(2)}))
     assert (buffer.count(), buffer.push_count) == (3, 3)
     assert len(buffer.push([])) == 0
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
 
 
 class AgainstAList(RuleBasedStateMachine):
@@ -762,7 +762,7 @@ class AgainstAList(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        self.buffer.check_valid()
+        assert self.buffer.check_valid() == (True, "")
         assert self.buffer.count() == len(self.samples)
         assert self.buffer.push_count == self.pushed
 

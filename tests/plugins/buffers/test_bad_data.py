@@ -80,7 +80,9 @@ def test_the_first_push_fixes_nothing_if_it_is_refused(kind: Any, monkeypatch: A
     whole = [[{"a": 1.0}], [{"b": 1.0}]]
     with pytest.raises(SchemaError):
         buffer.push(whole if kind is EpisodeReplayBuffer else [{"a": 1.0}, {"b": 1.0}])
-    monkeypatch.setattr(buffer, "_check_lengths" if kind is EpisodeReplayBuffer else "_check", stop)
+    later = {EpisodeReplayBuffer: "_check_lengths", FileReplayBuffer: "_write"}
+    stops = (buffer.buffer, "push") if kind is DequeReplayBuffer else (buffer, later[kind])
+    monkeypatch.setattr(*stops, stop)
     with pytest.raises(RuntimeError, match="stop"):
         buffer.push(steps(x=np.zeros(4)))
     monkeypatch.undo()
@@ -171,7 +173,7 @@ def test_priorities_at_the_ends_of_their_range(kind: Any, priority: list[float])
         buffer.push(steps())
         buffer.update({"replay_unique_id": np.arange(4)[: buffer.count()],
                        "priority": priority[: buffer.count()]})  # fmt: skip
-        getattr(buffer, "check_valid", lambda: None)()
+        assert buffer.check_valid() == (True, "")
         for _ in range(3):
             batch = buffer.sample_batch(8, replace=True)
             assert np.isfinite(batch["priority"]).all()

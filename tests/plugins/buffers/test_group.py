@@ -71,7 +71,7 @@ def test_priorities_reach_the_buffers_that_they_belong_to() -> None:
     group.update({**ids, "priority": batch["action"].astype(np.float32)})
     for name, first in (("agent", 0), ("demo", 500)):
         buffer = group.buffers[name]
-        buffer.check_valid()
+        assert buffer.check_valid() == (True, "")
         drawn = batch["action"][:3] if name == "agent" else batch["action"][3:6]
         slots = drawn - first
         np.testing.assert_allclose(buffer.state_dict()["priority"][slots], drawn + 1e-5)

@@ -123,7 +123,7 @@ def test_each_step_is_learned_from_once() -> None:
     buffer = buffer_of(unroll_len=3, burn_in=2)
     buffer.push(steps_of(12, 5, 1, 30))
     starts = buffer._index.starts
-    batch = buffer._gathered(np.sort(starts), reuse=False)
+    batch = buffer._gathered(np.sort(starts), buffer._priorities.scale, reuse=False)
     counted = np.bincount(batch["x"][batch["loss_mask"] > 0])
     assert counted.tolist() == [1] * 48
 
@@ -258,7 +258,7 @@ def test_priorities_of_overwritten_sequences_are_skipped() -> None:
     assert sorted(priorities) == pytest.approx([1, 5.00001])
     with pytest.raises(UsageError, match="never pushed"):
         buffer.update({"replay_unique_id": [99], "priority": [1.0]})
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
 
 
 def test_without_alpha_priorities_have_no_effect() -> None:
@@ -322,7 +322,7 @@ def test_environments_that_come_and_go() -> None:
         each for env in range(190, 200) for each in ((3 * env, 3 * env + 1), (3 * env + 2,))
     }
     assert len(buffer._index._head) < 100
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
 
 
 def test_several_environments_in_one_push() -> None:
@@ -358,7 +358,7 @@ def test_bad_steps_are_refused_whole() -> None:
         assert (buffer.count(), buffer.push_count) == (2, 4)
     with pytest.raises(ReplayUnderflowError, match="asked 3, have 2"):
         buffer.sample_batch(3)
-    buffer.check_valid()
+    assert buffer.check_valid() == (True, "")
 
 
 @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ class AgainstAList(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        self.buffer.check_valid()
+        assert self.buffer.check_valid() == (True, "")
         assert self.buffer.push_count == self.pushed
         wanted = self.sequences()
         assert self.buffer.count() == len(wanted)
@@ -497,7 +497,7 @@ class AgainstAList(RuleBasedStateMachine):
         ids = self.buffer._ring.ids(by_age).tolist()
         assert ids == sorted(wanted)
         if ids:
-            steps = self.buffer._gathered(by_age, reuse=False)
+            steps = self.buffer._gathered(by_age, self.buffer._priorities.scale, reuse=False)
             for start, x, valid in zip(ids, steps["x"], steps["valid"], strict=True):
                 assert x[valid].tolist() == wanted[start]
 
@@ -521,7 +521,7 @@ def test_the_state_goes_on_as_it_would_have(capacity: int, pushed: int) -> None:
     buffer.sample_batch(2)
     buffer.update({"replay_unique_id": [pushed - 4 - (pushed - 4) % 3], "priority": [3.0]})
     twin.load_state_dict(buffer.state_dict())
-    twin.check_valid()
+    assert twin.check_valid() == (True, "")
     for start in (pushed, pushed + 2):
         one, other = buffer.sample_batch(3), twin.sample_batch(3)
         if capacity == 16:
@@ -529,7 +529,7 @@ def test_the_state_goes_on_as_it_would_have(capacity: int, pushed: int) -> None:
         np.testing.assert_array_equal(other["state"][:, 0], other["obs"][:, 0, 0])
         for each in (buffer, twin):
             each.push(episode[start : start + 2])
-            each.check_valid()
+            assert each.check_valid() == (True, "")
     if capacity == 24 and pushed < 16:
         assert drawn(twin) >= drawn(buffer)
 
@@ -575,7 +575,7 @@ def test_uneven_streams_make_the_log_wider() -> None:
         slots = (start + np.arange(64)) % 256
         env_id = (np.arange(64) % 32 == 0).astype(np.int64)
         index.push(slots, env_id, np.zeros(64, np.bool_))
-        index.check_valid()
+        assert index.check_valid(min(start + 64, 256)) == (True, "")
     assert index._log.shape == (2, 256)
 
 
@@ -601,3 +601,13 @@ def test_rates_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "dicore.buffer"):
         buffer.sample_batch(2)
     assert "samples/s pushed" in caplog.text
+
+
+def test_the_weights_of_a_draw_have_the_beta_that_the_buffer_told_before() -> None:
+    buffer = SequenceReplayBuffer({"alpha": 1.0, "beta": 0.0, "anneal_step": 4})
+    buffer.push(Batch({"x": np.arange(2.0), "priority": np.array([1.0, 3.0])}))
+    for draw in range(6):
+        assert buffer.beta == min(1.0, draw / 4)
+        batch = buffer.sample_batch(2, replace=True)
+        wanted = (1.0 / batch["priority"]) ** min(1.0, draw / 4)
+        np.testing.assert_allclose(batch["IS"], wanted, rtol=1e-4)

@@ -45,6 +45,11 @@ class Buffer:
     def __init__(self) -> None:
         self._middleware: list[BufferMiddleware] = []
 
+    @property
+    def middleware(self) -> tuple[BufferMiddleware, ...]:
+        """The middleware, the outermost first."""
+        return tuple(self._middleware)
+
     def use(self, fn: BufferMiddleware) -> Self:
         """Adds a middleware, inside those that were added before."""
         if not callable(fn):

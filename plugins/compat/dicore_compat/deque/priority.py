@@ -6,6 +6,7 @@ Shapes: B items drawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,15 +14,10 @@ import numpy as np
 from dicore.errors import UsageError
 from dicore_compat.deque.buffer import DequeBuffer
 from dicore_compat.deque.store import BufferedData
-from dicore_plugins.buffers.base import check_draw
-from dicore_plugins.buffers.memory import check_memory
-from dicore_plugins.buffers.priority_tree import (
-    PriorityTree,
-    annealed,
-    checked_priorities,
-    masses_of,
-    strata,
-)
+from dicore_plugins.buffers.memory import check_memory, verdict
+from dicore_plugins.buffers.naive.buffer import check_draw
+from dicore_plugins.buffers.priorities import Priorities
+from dicore_plugins.buffers.priority_tree import Kernels, PriorityTree, checked_priorities
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict, Tree
@@ -32,6 +28,17 @@ __all__ = ["PriorityExperienceReplay"]
 
 _SLOT_BYTES = 64
 """Bytes that are kept of each place for an item."""
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options of `Priorities`."""
+
+    alpha: float
+    beta: float
+    anneal_step: int
+    priority_eps: float = 0.0
+    kernels: Kernels = "auto"
 
 
 class PriorityExperienceReplay:
@@ -59,22 +66,25 @@ class PriorityExperienceReplay:
     ) -> None:
         self._buffer = buffer_
         self._weighted = IS_weight
-        self._alpha = priority_power_factor
-        self._first_beta = IS_weight_power_factor
-        self._anneal = IS_weight_anneal_train_iter
-        self._draws = 0
-        self._highest = 1.0
         check_memory(_SLOT_BYTES * buffer_.store.size, buffer_.store.size)
         self._slot_of: dict[str, int] = {}
         self._index_of: list[str] = [""] * (buffer_.store.size + 1)
         self._free = [*range(buffer_.store.size + 1)][::-1]  # one more while the oldest leaves
-        self._tree = PriorityTree(buffer_.store.size + 1)
+        options = _Options(
+            priority_power_factor, IS_weight_power_factor, IS_weight_anneal_train_iter
+        )
+        self._priorities = Priorities(buffer_.store.size + 1, options)
         buffer_.store.listen(self._follow)
 
     @property
     def beta(self) -> float:
         """Exponent of the importance-sampling weights of the next draw."""
-        return annealed(self._first_beta, self._anneal, self._draws)
+        return self._priorities.beta
+
+    @property
+    def _tree(self) -> PriorityTree:
+        assert self._priorities.tree is not None, "it is made with the middleware"
+        return self._priorities.tree
 
     def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Handles an action; see `Buffer.use`."""
@@ -89,10 +99,10 @@ class PriorityExperienceReplay:
     def _push(
         self, chain: Callable[..., Any], data: Any, meta: Mapping[str, Any] | None = None
     ) -> Any:
-        given = {"priority": self._highest, **(meta or {})}
+        given = {"priority": self._priorities.highest, **(meta or {})}
         given["priority"] = self._checked(given["priority"])
         item = chain(data, given)
-        self._highest = max(self._highest, given["priority"])
+        self._priorities.highest = max(self._priorities.highest, given["priority"])
         return item
 
     def _update(
@@ -104,7 +114,7 @@ class PriorityExperienceReplay:
     ) -> Any:
         if meta is not None and "priority" in meta:
             meta = {**meta, "priority": self._checked(meta["priority"])}
-            self._highest = max(self._highest, meta["priority"])
+            self._priorities.highest = max(self._priorities.highest, meta["priority"])
         elif meta is not None and index in self._slot_of:
             meta = {**meta, "priority": self._buffer.get_by_index(index).meta["priority"]}
         return chain(index, data, meta)
@@ -137,9 +147,9 @@ class PriorityExperienceReplay:
             size = min(size, count)
         else:
             check_draw(size, count, "items", replace=replace)
+        scale = self._priorities.scale
         slots = self._drawn(size, None if sample_range is None else chosen)
-        weights = self._tree.weights(slots, self.beta)
-        self._draws += 1
+        weights = self._priorities.weights(self._tree.masses[slots], scale)
         items = chain(indices=[self._index_of[each] for each in slots.tolist()])
         for item, weight in zip(items, weights.tolist(), strict=True):
             if self._weighted:
@@ -149,48 +159,60 @@ class PriorityExperienceReplay:
     def _drawn(self, size: int, chosen: list[str] | None) -> Any:
         """Returns the slots of drawn items, of all or of the chosen ones: int64 [B]."""
         if not size:
+            self._priorities.draws += 1
             return np.empty(0, np.int64)
         slots = None if chosen is None else np.array([self._slot_of[each] for each in chosen])
-        return self._tree.at(strata(self._buffer.rng, size), slots)
+        return self._priorities.draw(self._buffer.rng, size, slots)
 
     def _follow(self, item: BufferedData, present: bool) -> None:
         """Keeps the tree as the items of the buffer are."""
         if not present:
             slot = self._slot_of.pop(item.index)
             self._free.append(slot)
-            self._tree.set(np.array([slot]), np.zeros(1))
+            self._priorities.remove(np.array([slot]))
             return
         slot = self._slot_of.get(item.index, -1)
         if slot < 0:
             slot = self._slot_of[item.index] = self._free.pop()
             self._index_of[slot] = item.index
-        priority = float(item.meta.get("priority", self._highest))
-        mass = masses_of(np.array([max(priority, 1e-30)]), self._alpha)
-        self._tree.set(np.array([slot]), mass)
+        priority = float(item.meta.get("priority", self._priorities.highest))
+        self._priorities.add(np.array([slot]), max(priority, 1e-30))
 
     def state_dict(self) -> StateDict:
         """Returns the highest priority, the number of draws, and where items are in the tree."""
         return {
-            "highest": self._highest,
-            "draws": self._draws,
+            "highest": self._priorities.highest,
+            "draws": self._priorities.draws,
             "slots": dict(self._slot_of),
             "free": list(self._free),
         }
 
     def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned, for the items that the buffer now has."""
-        self._highest, self._draws = float(state["highest"]), int(state["draws"])
+        every = self._priorities
+        every.highest, every.draws = float(state["highest"]), int(state["draws"])
         slots = {index: int(slot) for index, slot in state["slots"].items()}
         if slots.keys() != self._slot_of.keys() or max(slots.values(), default=0) >= len(
             self._index_of
         ):
             return  # another size: the items are in the tree, at other places
-        masses = {index: self._tree.masses[slot] for index, slot in self._slot_of.items()}
+        priority = {index: every.of[slot] for index, slot in self._slot_of.items()}
         self._tree.clear()
         self._slot_of = slots
-        every = range(len(self._index_of))  # of another size, other slots are free too
-        free = [int(each) for each in state["free"] if int(each) in every]
-        self._free = sorted({*every} - {*slots.values(), *free}, reverse=True) + free
+        places = range(len(self._index_of))  # of another size, other slots are free too
+        free = [int(each) for each in state["free"] if int(each) in places]
+        self._free = sorted({*places} - {*slots.values(), *free}, reverse=True) + free
         for index, slot in slots.items():
             self._index_of[slot] = index
-            self._tree.set(np.array([slot]), np.array([masses[index]]))
+            every.add(np.array([slot]), priority[index])
+
+    def check_valid(self) -> tuple[bool, str]:
+        """Returns whether the items of the buffer, and no others, have a mass, or why not."""
+        slots = np.array([*self._slot_of.values()], np.int64)
+        items = {self._index_of[slot] for slot in self._slot_of.values()}
+        facts = (
+            (items == set(self._buffer.store.order()), "the items are not those of the buffer"),
+            ((self._tree.masses[slots] > 0).all(), "an item has no mass"),
+            self._priorities.check_valid(slots),
+        )
+        return verdict(facts)

@@ -19,16 +19,15 @@ from dicore_compat.deque.config import DequeConfig
 from dicore_compat.deque.middleware import staleness_check, use_time_check
 from dicore_compat.deque.priority import PriorityExperienceReplay
 from dicore_compat.deque.store import BufferedData
-from dicore_plugins.buffers.advanced.priorities import checked_stamps
-from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored, too_few_left
-from dicore_plugins.buffers.naive.buffer import samples_of
+from dicore_plugins.buffers.advanced.limits import checked_stamps, too_few_left
+from dicore_plugins.buffers.memory import Fact
+from dicore_plugins.buffers.naive.buffer import ReplayBuffer, check_draw, stored
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
-from dicore_plugins.buffers.ring import Ring
 
 __all__ = ["DequeReplayBuffer"]
 
 
-class DequeReplayBuffer(SampleBuffer):
+class DequeReplayBuffer(ReplayBuffer):
     """Stores copies of samples in a `DequeBuffer` and draws them by priority; implements `IBuffer`.
 
     Drawn samples have the columns `priority` and `IS` float32 and `replay_unique_id` int64 [B] too.
@@ -85,14 +84,9 @@ class DequeReplayBuffer(SampleBuffer):
         """Number of stored samples."""
         return self.buffer.count()
 
-    __len__ = count
-
-    def _push(self, data: Any) -> range:
-        samples = samples_of(data)
+    def _push(self, samples: Batch, env_step: int | None) -> range:
         with self.buffer.store.changing():
             first = self.push_count
-            if not len(samples):
-                return range(first, first)
             columns = dict(samples.columns)
             given = columns.pop("priority", None)
             samples = Batch(columns, len(samples))
@@ -105,13 +99,15 @@ class DequeReplayBuffer(SampleBuffer):
             stamps = columns.get("collect_iter", np.full(len(metas), -1))
             for meta, stamp in zip(metas, checked_stamps(stamps, len(metas)), strict=True):
                 meta["train_iter_data_collected"] = int(stamp) if stamp >= 0 else math.inf
-            self._check(samples)
+            self._schema.check(samples)
             rows = samples.map(stored).rows()
             for row, meta in zip(rows, metas, strict=True):
                 self.buffer.push(row, meta)
             return range(first, self.push_count)
 
-    def _drawn(self, size: int, train_iter: int, part: slice | None, replace: bool) -> Any:
+    def _drawn(
+        self, size: int, train_iter: int, part: slice | None, replace: bool, reuse: bool
+    ) -> Batch | Refused:
         try:
             items = self._draw(size, train_iter, part, replace=replace)
         except ReplayUnderflowError as error:
@@ -167,7 +163,13 @@ class DequeReplayBuffer(SampleBuffer):
     def clear(self) -> None:
         """Removes all samples; ids continue to rise."""
         self.buffer.clear()
-        self._form = Ring(1)
+        self._schema.clear()
+
+    def _facts(self) -> Iterator[Fact]:
+        yield from super()._facts()
+        for middleware in self.buffer.middleware:
+            if isinstance(middleware, PriorityExperienceReplay):
+                yield middleware.check_valid()
 
     def state_dict(self) -> StateDict:
         """Returns samples, meta data, priorities and the state of the random generator."""
@@ -180,9 +182,9 @@ class DequeReplayBuffer(SampleBuffer):
             ReplayCapacityError: the samples do not fit into this buffer.
         """
         self.buffer.load_state_dict(state)
-        self._form = Ring(1)
+        self._schema.clear()
         if self.count():
-            self._check(Batch.from_rows([self.buffer.get(0).data]))
+            self._schema.check(Batch.from_rows([self.buffer.get(0).data]))
 
 
 def _chooses(middleware: Any) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,25 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Row, State, StateDict
-from dicore.errors import UsageError
+from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.buffer import Refused
-from dicore_plugins.buffers.advanced import priorities
+from dicore_plugins.buffers import priorities
 from dicore_plugins.buffers.advanced.config import AdvancedConfig
-from dicore_plugins.buffers.advanced.limits import BufferLog, ThruputControl
-from dicore_plugins.buffers.advanced.priorities import Late, by_slot, checked_stamps, is_far
-from dicore_plugins.buffers.base import one_by_one, too_few_left
-from dicore_plugins.buffers.memory import fitted
-from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
+from dicore_plugins.buffers.advanced.limits import (
+    BufferLog,
+    ThruputControl,
+    checked_stamps,
+    too_few_left,
+)
+from dicore_plugins.buffers.memory import Fact, fitted
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, ReplayBuffer, check_draw
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
+from dicore_plugins.buffers.priorities import Late, Priorities, by_slot, is_far
 from dicore_plugins.buffers.priority_tree import (
     FloatArray,
     PriorityTree,
-    annealed,
     checked_priorities,
     ids_of,
-    masses_of,
-    strata,
 )
 from dicore_plugins.buffers.ring import IntArray
 
@@ -84,73 +85,59 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         base = NaiveConfig(**shared, enable_track_used_data=True, periodic_thruput_seconds=None)
         super().__init__(base, rng=rng, device=device, folder=folder)
         self._cfg: Any = cfg
-        self._tree = PriorityTree(capacity := cfg.replay_buffer_size, cfg.kernels)
-        self._priority, self._usage.times, self._collect_iter = by_slot(capacity)
+        of, self._usage.times, self._collect_iter = by_slot(cfg.replay_buffer_size)
+        self._priorities = Priorities(cfg.replay_buffer_size, cfg, of)
         self._oldest_iter = math.inf
-        self._max_priority = 1.0
-        self._held = self._draws = self.skipped = 0
+        self._held = self.skipped = 0
         self._late: Late | None = None
         self._thruput = ThruputControl(cfg.thruput_controller, clock)
         self._log = BufferLog(cfg.monitor, log, clock)
         self.removed = self._log.removed
 
     @property
+    def _tree(self) -> PriorityTree:
+        assert self._priorities.tree is not None, "it is made with the buffer"
+        return self._priorities.tree
+
+    @property
     def beta(self) -> float:
         """Exponent of the importance-sampling weights of the next draw."""
-        return annealed(self._cfg.beta, self._cfg.anneal_step, self._draws)
+        return self._priorities.beta
 
     def count(self) -> int:
         """Number of stored samples, without removed ones."""
         return self._held
 
-    __len__ = count
-
     # ---- writing
 
-    def push(
-        self,
-        data: Row | Sequence[Mapping[str, Any]] | Batch,
-        cur_collector_envstep: int | None = None,
-    ) -> range | Refused:
-        """Stores a sample, a list of samples or a Batch, and returns their ids.
+    push = ReplayBuffer.push
 
-        Raises:
-            SchemaError: the data are not samples, or keys, dtypes or shapes differ from the first
-                push.
-            ReplayPriorityError: a given priority is negative or not finite.
-        """
-        samples, given = samples_of(data), None
-        if not len(samples):
-            return range(self.push_count, self.push_count)
+    def _push(self, samples: Batch, env_step: int | None) -> range | Refused:
+        given, count = None, len(samples)
         if _FACTS.keys() & samples.columns.keys():  # drawn before, perhaps from another buffer
             if "priority" in samples:
-                given = (
-                    checked_priorities(samples["priority"], len(samples)) + self._cfg.priority_eps
-                )
+                given = checked_priorities(samples["priority"], count)
             columns = {key: each for key, each in samples.items() if key not in _FACTS}
-            samples = Batch(columns, len(samples))
-        count = len(samples)
+            samples = Batch(columns, count)
         stamps: Any = samples.columns.get("collect_iter", -1)
         if stamps.__class__ is not int:
             stamps = checked_stamps(stamps, count)
-        with self._lock:
-            refused = self._thruput.refuses_push(count)
-            if refused is not None:
-                return refused
-            ids = self._ring.push(samples)
-            self._usage.pushed(count, self._ring.cursor)
-            self._place(count, given, stamps)
-            self._thruput.pushed += count
-            self._log.pushed(count, cur_collector_envstep)
+        refused = self._thruput.refuses_push(count)
+        if refused is not None:
+            return refused
+        ids = self._ring.push(samples)
+        self._usage.pushed(count, self._ring.cursor)
+        self._place(count, None if given is None else self._priorities.raised(given), stamps)
+        self._thruput.pushed += count
+        self._log.pushed(count, env_step)
         return ids
 
     def _place(self, count: int, given: FloatArray | None, stamps: Any) -> None:
         """Sets the priorities of the last `count` samples pushed."""
         capacity, cursor, tree = self._ring.capacity, self._ring.cursor, self._tree
+        every = self._priorities
         kept = min(count, capacity)
         first, row = (cursor - kept) % capacity, count - kept
-        if given is not None and count:
-            self._max_priority = max(self._max_priority, float(given.max()))
         if stamps.__class__ is not int and kept:
             self._oldest_iter = min(self._oldest_iter, int(stamps[row:].min()))
         while kept:
@@ -159,9 +146,9 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             overwritten = int(np.count_nonzero(tree.masses[first:stop]))
             self.removed["full"] += overwritten
             self._held += stop - first - overwritten
-            priority = self._max_priority if given is None else given[rows]
-            self._priority[first:stop] = priority
-            tree.fill(first, stop, masses_of(priority, self._cfg.alpha))
+            priority = every.highest if given is None else given[rows]
+            every.of[first:stop] = priority
+            tree.fill(first, stop, every.masses(priority))
             self._collect_iter[first:stop] = stamps if stamps.__class__ is int else stamps[rows]
             kept -= stop - first
             first, row = 0, rows.stop
@@ -199,73 +186,44 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
     def _set(self, key: str, numbers: IntArray, given: Any) -> None:
         """Sets priorities of samples by id or slot."""
-        priority = (
-            checked_priorities(given, len(numbers), self._tree.kernels) + self._cfg.priority_eps
-        )
+        priority = checked_priorities(given, len(numbers), self._tree.kernels)
         if not len(numbers):
             return
-        masses = masses_of(priority, self._cfg.alpha)
         with self._lock:
-            ring = self._ring
-            place = ring.push_count, ring.cursor, ring.count, ring.capacity
-            slots = (
-                priorities.slots_of(numbers, *place, self._tree.kernels) if key == _IDS else numbers
-            )
-            if key == _SLOTS and not 0 <= numbers.min() <= numbers.max() < ring.capacity:
+            ring, slots = self._ring, numbers
+            if key == _IDS:
+                place = ring.push_count, ring.cursor, ring.count, ring.capacity
+                slots = priorities.slots_of(numbers, *place, self._tree.kernels)
+            elif not 0 <= numbers.min() <= numbers.max() < ring.capacity:
                 raise UsageError(f"{_SLOTS} must be from 0 to {ring.capacity - 1}")
-            highest, skipped = self._tree.update(slots, masses, priority, self._priority)
-            self._max_priority = max(self._max_priority, highest)
-            self.skipped += skipped
+            self.skipped += self._priorities.set(slots, priority)
 
     # ---- reading
 
-    def sample_batch(
-        self,
-        batch_size: int,
-        cur_learner_iter: int = 0,
-        sample_range: slice | None = None,
-        replace: bool = False,
-        *,
-        reuse: bool = False,
+    def _drawn(
+        self, size: int, train_iter: int, part: slice | None, replace: bool, reuse: bool
     ) -> Batch | Refused:
-        """Draws B samples by priority; see the class for the columns that they have beside theirs.
+        self._remove_stale(train_iter)
+        chosen = None if part is None else self._chosen(part)
+        stored = self._held if chosen is None else len(chosen)
+        refused = self._too_few_left(size, chosen, replace=replace)
+        if refused is not None:
+            return refused
+        check_draw(size, stored, replace=replace)
+        refused = self._thruput.refuses_draw(size, math.inf if replace else stored)
+        if refused is not None:
+            return refused
+        scale = self._priorities.scale
+        slots = self._priorities.draw(self._rng, size, chosen)
+        if self._cfg.max_use < math.inf:
+            slots = self._within_max_use(slots, chosen)
+        self._thruput.drawn += size
+        batch, masses = self._annotated(slots, train_iter, reuse=reuse)
+        batch.columns["IS"][:] = self._priorities.weights(masses, scale)
+        self._log.drawn(batch.columns, size, self._held, train_iter)
+        return batch
 
-        The draw is refused if `max_use` and `max_staleness` leave too few.
-
-        Raises:
-            ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
-            UsageError: B is not positive.
-        """
-        with self._lock:
-            self._remove_stale(cur_learner_iter)
-            chosen = None if sample_range is None else self._chosen(sample_range)
-            stored = self._held if chosen is None else len(chosen)
-            refused = self._too_few_left(batch_size, chosen, replace=replace)
-            if refused is not None:
-                return refused
-            self._check_size(batch_size, stored, replace=replace)
-            refused = self._thruput.refuses_draw(batch_size, math.inf if replace else stored)
-            if refused is not None:
-                return refused
-            beta, lowest = self.beta, self._tree.minimum
-            slots = self._draw_by_mass(batch_size, chosen)
-            self._draws += 1
-            self._thruput.drawn += batch_size
-            batch, masses = self._annotated(slots, cur_learner_iter, reuse=reuse)
-            np.divide(lowest, masses, out=masses)
-            batch.columns["IS"][:] = np.power(masses, beta, out=masses)
-            self._log.drawn(batch.columns, batch_size, self._held, cur_learner_iter)
-            return batch
-
-    def sample_batches(
-        self, count: int, batch_size: int, cur_learner_iter: int = 0
-    ) -> Generator[Batch, None, Refused | None]:
-        """Draws the same batches as `count` calls of `sample_batch(…, reuse=True)`.
-
-        There is an update after each, so `cur_learner_iter` rises by one each time. Ends early when
-        a draw is refused, and returns why; raises what `sample_batch` does.
-        """
-        return one_by_one(self, count, batch_size, cur_learner_iter)
+    sample_batches = ReplayBuffer.sample_batches
 
     def sample(
         self,
@@ -275,13 +233,8 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         replace: bool = False,
     ) -> list[Row] | Refused:
         """Draws like `sample_batch`; returns dicts (copies), whose ids are strings: `buffer_17`."""
-        batch = self.sample_batch(
-            batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
-        )
-        if isinstance(batch, Refused):
-            return batch
-        rows = batch.rows()
-        for row in rows:
+        rows = super().sample(batch_size, cur_learner_iter, sample_range, replace)
+        for row in rows or ():
             row[_IDS] = f"{self._cfg.instance_name}_{int(row[_IDS])}"
         return rows
 
@@ -302,11 +255,6 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         if draws >= size:
             return None
         return Refused(f"drawing {size} samples: max_use={cfg.max_use:g} leaves {draws} draws")
-
-    def _draw_by_mass(self, count: int, chosen: IntArray | None) -> IntArray:
-        """Draws slots, from all stored samples or from the chosen slots."""
-        slots = self._tree.at(strata(self._rng, count), chosen)
-        return slots if self._cfg.max_use == math.inf else self._within_max_use(slots, chosen)
 
     def _within_max_use(self, slots: IntArray, chosen: IntArray | None) -> IntArray:
         """Draws again what would exceed `max_use`; removes samples that have reached it."""
@@ -337,12 +285,13 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             columns.update({key: np.empty(size, dtype) for key, dtype in _FACTS.items()})
         found = [columns[key] for key in _FACTS if key != "IS"]
         masses = np.empty(size)
-        known = self._usage.times, self._collect_iter, self._priority, self._tree.masses
+        of = self._priorities.of
+        known = self._usage.times, self._collect_iter, of, self._tree.masses
         place = train_iter, ring.push_count, ring.cursor, ring.capacity
         gather = (self._tree.kernels or priorities).facts
         gather(slots, *known, *place, *found, masses)
         if self._cfg.max_use < math.inf:  # some were removed by this draw
-            masses = masses_of(self._priority[slots], self._cfg.alpha)
+            masses = self._priorities.masses(of[slots])
         return batch, masses
 
     # ---- removing
@@ -350,7 +299,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     def _remove(self, slots: IntArray, reason: str) -> None:
         slots = slots[self._tree.masses[slots] > 0]
         if len(slots):
-            self._tree.set(slots, np.zeros(len(slots)))
+            self._priorities.remove(slots)
             self._held -= len(slots)
             self.removed[reason] += len(slots)
 
@@ -377,74 +326,69 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
     # ---- state
 
-    def state_dict(self) -> StateDict:
-        """Returns samples, priorities, cursors, counts and the state of the random generator.
+    def _saved(self) -> StateDict:
+        held = self._ring.count
+        return {
+            **super()._saved(),
+            "priority": self._priorities.of[:held],
+            "mass": self._tree.masses[:held],
+            "collect_iter": self._collect_iter[:held],
+            "alpha": self._cfg.alpha,
+            "max_priority": self._priorities.highest,
+            "draws": self._priorities.draws,
+            "skipped": self.skipped,
+            "removed": dict(self.removed),
+            "monitor": self._log.state_dict(),
+            "thruput": self._thruput.state_dict(),
+            **({} if self._late is None else {"late": list(self._late.arrived())}),
+        }
 
-        Columns are views, which later pushes change: no thread may push while they are read.
-        """
-        with self._lock:
-            held = self._ring.count
-            return {
-                **super().state_dict(),
-                "priority": self._priority[:held],
-                "mass": self._tree.masses[:held],
-                "collect_iter": self._collect_iter[:held],
-                "alpha": self._cfg.alpha,
-                "max_priority": self._max_priority,
-                "draws": self._draws,
-                "skipped": self.skipped,
-                "removed": dict(self.removed),
-                "monitor": self._log.state_dict(),
-                "thruput": self._thruput.state_dict(),
-                **({} if self._late is None else {"late": list(self._late.arrived())}),
-            }
+    def _load(self, state: State) -> None:
+        """Restores the samples; those of a naive buffer have equal priorities."""
+        state = fitted(state, self._ring.capacity)
+        held = len(Batch(dict(state["columns"]))) if state["columns"] else 0
+        priority = np.asarray(state.get("priority", np.ones(held)), np.float64)
+        mass = np.array(state.get("mass", np.ones(held)), np.float64)  # perhaps our own
+        stamps = np.asarray(state.get("collect_iter", np.full(held, -1)), np.int64)
+        _check_state(held, priority, mass, stamps)
+        super()._load(state)
+        every = self._priorities
+        if state.get("alpha") != self._cfg.alpha:
+            mass = np.where(mass > 0, every.masses(priority), 0.0)
+        self._tree.clear()
+        self._tree.fill(0, held, mass)
+        every.of[:held] = priority
+        every.highest = float(state.get("max_priority", 1.0))
+        every.draws = int(state.get("draws", 0))
+        self._held = int(np.count_nonzero(mass))
+        self._collect_iter[:held] = stamps
+        self._oldest_iter = -math.inf if held else math.inf  # found at the next draw
+        self.skipped = int(state.get("skipped", 0))
+        self._late = Late(*state["late"]) if "late" in state else None
+        self.removed.update(state.get("removed", {}))
+        self._log.load_state_dict(state.get("monitor", {}))
+        if "thruput" in state:
+            self._thruput.load_state_dict(state["thruput"])
 
-    def load_state_dict(self, state: State) -> None:
-        """Restores what `state_dict` returned; sampling continues identically.
+    def _facts(self) -> Iterator[Fact]:
+        yield from super()._facts()
+        found = int(np.count_nonzero(self._tree.masses))
+        yield self._held == found, f"it counts {self._held} samples; {found} have a mass"
+        yield self._priorities.check_valid(self._ring.newest(slice(None)))
+        stamps = self._collect_iter[self._chosen(slice(None))]
+        older = (stamps >= 0) & (stamps < self._oldest_iter)
+        yield not older.any(), f"a sample is older than the oldest, of update {self._oldest_iter}"
 
-        A buffer of a larger capacity gets the samples by age; the state of a naive buffer gives
-        all samples the same priority.
 
-        Raises:
-            ReplayCapacityError: the samples do not fit; nothing is changed.
-            SchemaError: priorities are missing or invalid; nothing is changed.
-        """
-        with self._lock:
-            state = fitted(state, self._ring.capacity)
-            held = len(Batch(dict(state["columns"]))) if state["columns"] else 0
-            priority = np.asarray(state.get("priority", np.ones(held)), np.float64)
-            mass = np.array(state.get("mass", np.ones(held)), np.float64)  # perhaps our own
-            stamps = np.asarray(state.get("collect_iter", np.full(held, -1)), np.int64)
-            priorities.check_state(held, priority, mass, stamps)
-            super().load_state_dict(state)
-            if state.get("alpha") != self._cfg.alpha:
-                mass = np.where(mass > 0, masses_of(priority, self._cfg.alpha), 0.0)
-            self._tree.clear()
-            self._tree.fill(0, held, mass)
-            self._priority[:held] = priority
-            self._held = int(np.count_nonzero(mass))
-            self._collect_iter[:held] = stamps
-            self._oldest_iter = -math.inf if held else math.inf  # found at the next draw
-            self._max_priority = float(state.get("max_priority", 1.0))
-            self._draws = int(state.get("draws", 0))
-            self.skipped = int(state.get("skipped", 0))
-            self._late = Late(*state["late"]) if "late" in state else None
-            self.removed.update(state.get("removed", {}))
-            self._log.load_state_dict(state.get("monitor", {}))
-            if "thruput" in state:
-                self._thruput.load_state_dict(state["thruput"])
-
-    def check_valid(self) -> None:
-        """Raises AssertionError if sums, counts or priorities disagree; for tests."""
-        with self._lock:
-            self._tree.check_valid()
-            masses = self._tree.masses
-            assert self._held == np.count_nonzero(masses) <= self._ring.count
-            assert not masses[self._ring.count :].any()
-            stored = self._chosen(slice(None))
-            assert np.array_equal(
-                masses[stored], masses_of(self._priority[stored], self._cfg.alpha)
-            )
+def _check_state(held: int, priority: FloatArray, mass: FloatArray, stamps: IntArray) -> None:
+    """Raises SchemaError if there is not a valid value for each of `held` samples."""
+    for name, values in (("priority", priority), ("mass", mass), ("collect_iter", stamps)):
+        if values.shape != (held,):
+            raise SchemaError(f"the state has {values.size} values of '{name}' for {held} samples")
+        if values is stamps and held:
+            checked_stamps(stamps, held)
+        elif not (np.isfinite(values) & (values >= 0)).all():
+            raise SchemaError(f"the state has values of '{name}' that are negative or not finite")
 
 
 AdvancedBuffer = AdvancedReplayBuffer

@@ -1,4 +1,7 @@
-"""Throughput control of a buffer, and the log of what passes through it."""
+"""Limits of a buffer on use, staleness and throughput, and the log of what passes through it.
+
+Shapes: N samples pushed.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,70 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from dicore.errors import SchemaError
 from dicore.interfaces.buffer import Refused
+from dicore_plugins.buffers.naive.buffer import as_array
+from dicore_plugins.buffers.ring import IntArray
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict, Tree
 
 
-__all__ = ["BufferLog", "ThruputControl"]
+__all__ = ["BufferLog", "ThruputControl", "checked_stamps", "too_few_left"]
 
+_LATEST = 2**31 - 1
+"""Largest `collect_iter`."""
 _LOG = logging.getLogger("dicore.buffer")
+
+
+class LimitOptions(Protocol):
+    """Options that limit how often and how long a sample is used."""
+
+    @property
+    def max_use(self) -> float: ...
+    @property
+    def max_staleness(self) -> float: ...
+
+
+def too_few_left(size: int, count: int, cfg: LimitOptions, *, replace: bool) -> Refused | None:
+    """Returns why a draw is refused from a buffer whose limits left too few samples, or None.
+
+    Args:
+        size: B.
+        count: Samples that are left.
+        cfg: Section with `max_use` and `max_staleness`.
+        replace: B may exceed `count`.
+    """
+    limited = cfg.max_use < math.inf or cfg.max_staleness < math.inf
+    if not limited or size < 1 or (count and (replace or size <= count)):
+        return None
+    return Refused(
+        f"drawing {size} samples: max_use={cfg.max_use:g} and max_staleness={cfg.max_staleness:g}"
+        f" leave {count}"
+    )
+
+
+def checked_stamps(given: Any, count: int) -> IntArray:
+    """Returns the column `collect_iter` as int64 [N].
+
+    Raises:
+        SchemaError: there is not one whole number for each of the `count` samples.
+    """
+    stamps, found = as_array(given), ""
+    if stamps.size == count and stamps.dtype.kind in "iuf":
+        small = stamps.min() >= -_LATEST and stamps.max() <= _LATEST  # not if one is NaN
+        if small and (stamps.dtype.kind != "f" or (stamps == np.floor(stamps)).all()):
+            return stamps.astype(np.int64, copy=False).reshape(count)
+        found = f" from {stamps.min()} to {stamps.max()}"
+    raise SchemaError(
+        f"collect_iter: expected whole numbers [{count}] up to {_LATEST}, got"
+        f" {stamps.dtype}{[*stamps.shape]}{found}",
+        hint="push the number of updates at which each sample was collected",
+    )
 
 
 class ThruputControl:

@@ -5,16 +5,15 @@ Shapes: N samples pushed, B samples drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from dicore.config.compiler import as_config
-from dicore.data import Batch, Row, State, StateDict
+from dicore.data import Batch, State, StateDict
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.elastic.config import ElasticConfig
-from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
+from dicore_plugins.buffers.memory import Fact
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, check_draw
 from dicore_plugins.buffers.ring import IntArray
 
 __all__ = ["ElasticReplayBuffer"]
@@ -57,37 +56,23 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
         """Number of stored samples, without dropped ones."""
         return self._held
 
-    __len__ = count
-
-    def push(
-        self,
-        data: Row | Sequence[Mapping[str, Any]] | Batch,
-        cur_collector_envstep: int | None = None,
-    ) -> range | Refused:
-        """Stores samples, and sets the size if the env steps are told; see `NaiveReplayBuffer`."""
-        with self._lock:
-            ids = super().push(data)
-            if isinstance(ids, Refused):
-                return ids
-            self._held = min(self._held + len(ids), self._size)
-            if cur_collector_envstep is not None:
-                self.set_buffer_size(cur_collector_envstep)
+    def _push(self, samples: Batch, env_step: int | None) -> range | Refused:
+        ids = super()._push(samples, env_step)
+        self._held = min(self._held + len(samples), self._size)
+        if env_step is not None:
+            self.set_buffer_size(env_step)
         return ids
 
     def _draw(self, number: int, batch_size: int, replace: bool) -> IntArray:
         if batch_size > self._held or batch_size < 1:
-            self._check_size(batch_size, self._held, replace=replace)
+            check_draw(batch_size, self._held, replace=replace)
         ages = self._rng.integers(0, self._held, number)
         slots: IntArray = (self._ring.cursor - 1 - ages) % self._ring.capacity
         return slots
 
     def _chosen(self, sample_range: slice) -> IntArray:
         oldest = self._ring.count - self._held
-        found = range(oldest, self._ring.count)[sample_range]
-        if not found:
-            return np.empty(0, np.int64)
-        slots = self._ring.newest(slice(min(found), max(found) + 1))
-        return slots[:: found.step]
+        return self._ring.newest(slice(oldest, None))[sample_range]
 
     def clear(self) -> None:
         """Drops all samples; ids continue to rise."""
@@ -95,14 +80,16 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
             super().clear()
             self._held = 0
 
-    def state_dict(self) -> StateDict:
-        """Returns the state of `NaiveReplayBuffer`, the size, and how many samples it holds."""
-        with self._lock:
-            return {**super().state_dict(), "size": self._size, "held": self._held}
+    def _saved(self) -> StateDict:
+        return {**super()._saved(), "size": self._size, "held": self._held}
 
-    def load_state_dict(self, state: State) -> None:
-        """Restores what `state_dict` returned, or the state of a naive buffer."""
-        with self._lock:
-            super().load_state_dict(state)
-            self._size = min(int(state.get("size", self._size)), self._ring.capacity)
-            self._held = min(int(state.get("held", self._ring.count)), self._size)
+    def _load(self, state: State) -> None:
+        """Restores the samples, perhaps those of a naive buffer."""
+        super()._load(state)
+        self._size = min(int(state.get("size", self._size)), self._ring.capacity)
+        self._held = min(int(state.get("held", self._ring.count)), self._size)
+
+    def _facts(self) -> Iterator[Fact]:
+        yield from super()._facts()
+        held, most = self._held, min(self._size, self._ring.count)
+        yield 0 <= held <= most, f"it holds {held} samples of {most}"

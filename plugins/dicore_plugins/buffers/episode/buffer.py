@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,25 @@ import optree
 
 from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import ReplayCapacityError, SchemaError
-from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored
+from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.episode.config import EpisodeConfig
-from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_kind, row_bytes
-from dicore_plugins.buffers.naive.buffer import samples_of
-from dicore_plugins.buffers.ring import MUCH, IntArray, Ring
+from dicore_plugins.buffers.memory import Fact, available_bytes, check_bytes, check_kind, row_bytes
+from dicore_plugins.buffers.naive.buffer import (
+    ReplayBuffer,
+    Samples,
+    check_draw,
+    samples_of,
+    stored,
+)
+from dicore_plugins.buffers.ring import MUCH, IntArray
 
 __all__ = ["EpisodeBuffer", "EpisodeReplayBuffer"]
 
 _LOG = logging.getLogger("dicore.buffer")
 
 
-class EpisodeReplayBuffer(SampleBuffer):
+class EpisodeReplayBuffer(ReplayBuffer):
     """Stores the newest episodes, and samples whole ones uniformly; implements `IBuffer`.
 
     Episodes are pushed whole, as a list of episodes (a `Batch` or a list of steps each); or step by
@@ -58,7 +64,6 @@ class EpisodeReplayBuffer(SampleBuffer):
         rng: np.random.Generator | None = None,
     ) -> None:
         super().__init__(cfg, rng=rng)
-        self.push_count = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -67,13 +72,11 @@ class EpisodeReplayBuffer(SampleBuffer):
         self._lengths: dict[int, int] = {}
         self._broken: set[int] = set()
         self._continuity = Continuity()
-        self._form = Ring(1)
+        self._schema.clear()
 
     def count(self) -> int:
         """Number of stored episodes."""
         return len(self._episodes)
-
-    __len__ = count
 
     @property
     def episode_len(self) -> list[int]:
@@ -82,23 +85,28 @@ class EpisodeReplayBuffer(SampleBuffer):
 
     # ---- writing
 
-    def _push(self, data: Any) -> range:
-        if _are_episodes(data):
-            whole = [samples_of(each) for each in data]
-            with self._lock:
-                return self._store([self._ended(each) for each in whole if len(each)])
-        steps = samples_of(data)
+    def push(
+        self, data: Samples | Sequence[Batch], cur_collector_envstep: int | None = None
+    ) -> range | Refused:
+        """Stores steps, or a list of episodes; returns the ids of episodes; see the class."""
+        if not _are_episodes(data):
+            return super().push(samples_of(data), cur_collector_envstep)
+        whole = [samples_of(each) for each in data]
         with self._lock:
-            if not len(steps):
-                return range(self.push_count, self.push_count)
-            single = "end" not in steps or np.ndim(steps["end"]) != 1
-            if not single and origin(steps)[0].shape != (len(steps),):
-                shape = list(np.shape(steps["env_id"]))
-                raise SchemaError(f"expected env_id [{len(steps)}], got {shape}")
-            self._check(steps)
-            if single:
-                return self._store(_copied(steps[at : at + 1]) for at in range(len(steps)))
-            return self._store(self._completed(steps))
+            return self._once(self._push_episodes, whole, None)
+
+    def _push_episodes(self, episodes: list[Batch], env_step: int | None) -> range:
+        return self._store([self._ended(each) for each in episodes if len(each)])
+
+    def _push(self, steps: Batch, env_step: int | None) -> range:
+        single = "end" not in steps or np.ndim(steps["end"]) != 1
+        if not single and origin(steps)[0].shape != (len(steps),):
+            shape = list(np.shape(steps["env_id"]))
+            raise SchemaError(f"expected env_id [{len(steps)}], got {shape}")
+        self._schema.check(steps)
+        if single:
+            return self._store(_copied(steps[at : at + 1]) for at in range(len(steps)))
+        return self._store(self._completed(steps))
 
     def _ended(self, episode: Batch) -> Batch:
         """Returns a copy of an episode, with `end` at its last step."""
@@ -107,7 +115,7 @@ class EpisodeReplayBuffer(SampleBuffer):
         end = np.zeros(len(episode), np.bool_)
         end[-1] = True
         episode = Batch({**episode.columns, "end": end}, len(episode))
-        self._check(episode)
+        self._schema.check(episode)
         return _copied(episode)
 
     def _completed(self, steps: Batch) -> list[Batch]:
@@ -182,7 +190,7 @@ class EpisodeReplayBuffer(SampleBuffer):
         first, found = self.push_count, [*episodes]
         self._check_memory(found)
         self._episodes.extend(found)
-        self.push_count += len(found)
+        self._push_count += len(found)
         return range(first, self.push_count)
 
     def _check_memory(self, new: list[Batch]) -> None:
@@ -209,9 +217,6 @@ class EpisodeReplayBuffer(SampleBuffer):
                 raise
             _LOG.warning("%s; %s", error.message, error.hint)
 
-    def update(self, info: Mapping[str, Any]) -> None:
-        """Ignores priorities: sampling is uniform."""
-
     def clear(self) -> None:
         """Drops all episodes, also running ones; ids continue to rise."""
         with self._lock:
@@ -219,49 +224,50 @@ class EpisodeReplayBuffer(SampleBuffer):
 
     # ---- reading
 
-    def _listed(self, *draw: Any) -> list[Any]:
-        episodes = self._chosen(*draw)
-        rows = [_dense(_copied(each)).rows() for each in episodes]
+    def sample(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+    ) -> list[Any]:
+        """Draws like `sample_batch`; returns a list of episodes, or of dicts without `end`."""
+        with self._lock:
+            episodes = self._chosen(batch_size, sample_range, replace)
+            rows = [_dense(_copied(each)).rows() for each in episodes]
         return rows if "end" in episodes[0] else [each[0] for each in rows]
 
-    def _drawn(self, size: int, train_iter: int, part: slice | None, replace: bool) -> Any:
-        episodes = self._chosen(size, train_iter, part, replace)
+    def _drawn(
+        self, size: int, train_iter: int, part: slice | None, replace: bool, reuse: bool
+    ) -> Batch:
+        episodes = self._chosen(size, part, replace)
         if self._cfg.padded:
             return _padded(episodes)
         return _dense(Batch.concat(episodes) if len(episodes) > 1 else _copied(episodes[0]))
 
-    def _chosen(self, size: int, train_iter: int, part: slice | None, replace: bool) -> list[Batch]:
-        with self._lock:
-            places = range(len(self._episodes))[slice(None) if part is None else part]
-            check_draw(size, len(places), "episodes", replace=replace)
-            chosen = self._rng.integers(0, len(places), size).tolist()
-            return [self._episodes[places[each]] for each in chosen]
+    def _chosen(self, size: int, part: slice | None, replace: bool) -> list[Batch]:
+        places = range(len(self._episodes))[slice(None) if part is None else part]
+        check_draw(size, len(places), "episodes", replace=replace)
+        chosen = self._rng.integers(0, len(places), size).tolist()
+        return [self._episodes[places[each]] for each in chosen]
 
     # ---- state
 
-    def state_dict(self) -> StateDict:
-        """Returns episodes, also running ones, and the state of the random generator."""
-        with self._lock:
-            running = {env: Batch.concat(pieces) for env, pieces in self._running.items()}
-            return {
-                "episodes": _joined(self._episodes),
-                "episode_len": np.array(self.episode_len, np.int64),
-                "running": _joined(running.values()),
-                "running_len": np.array([len(each) for each in running.values()], np.int64),
-                "running_env": np.array([*running], np.int64),
-                "broken_env": np.array(sorted(self._broken), np.int64),
-                "continuity": self._continuity.state_dict(),
-                "push_count": self.push_count,
-                "rng": self._rng.bit_generator.state,
-            }
+    def _saved(self) -> StateDict:
+        running = {env: Batch.concat(pieces) for env, pieces in self._running.items()}
+        return {
+            "episodes": _joined(self._episodes),
+            "episode_len": np.array(self.episode_len, np.int64),
+            "running": _joined(running.values()),
+            "running_len": np.array([len(each) for each in running.values()], np.int64),
+            "running_env": np.array([*running], np.int64),
+            "broken_env": np.array(sorted(self._broken), np.int64),
+            "continuity": self._continuity.state_dict(),
+            "push_count": self.push_count,
+        }
 
-    def load_state_dict(self, state: State) -> None:
-        """Restores what `state_dict` returned; sampling continues identically.
-
-        Raises:
-            ReplayCapacityError: the episodes do not fit into this buffer.
-            UsageError: the state is of another kind of buffer.
-        """
+    def _load(self, state: State) -> None:
+        """Restores the episodes, also running ones."""
         check_kind(state, "episode_len", "episodes")
         count = len(state["episode_len"])
         if count > self.replay_buffer_size:
@@ -270,20 +276,34 @@ class EpisodeReplayBuffer(SampleBuffer):
                 f" {self.replay_buffer_size}",
                 hint=f"set replay_buffer_size={count} or more",
             )
-        with self._lock:
-            self._forget()
-            self._episodes.extend(_split(state["episodes"], state["episode_len"]))
-            running = _split(state["running"], state["running_len"])
-            envs = np.asarray(state["running_env"]).tolist()
-            self._running = {env: [each] for env, each in zip(envs, running, strict=True)}
-            self._lengths = {env: len(each) for env, each in zip(envs, running, strict=True)}
-            self._broken = set(np.asarray(state["broken_env"]).tolist())
-            self._continuity.load_state_dict(state["continuity"])
-            for each in (*self._episodes, *running):
-                self._check(each)
-                break
-            self.push_count = int(state["push_count"])
-        self._rng.bit_generator.state = dict(state["rng"])
+        self._forget()
+        self._episodes.extend(_split(state["episodes"], state["episode_len"]))
+        running = _split(state["running"], state["running_len"])
+        envs = np.asarray(state["running_env"]).tolist()
+        self._running = {env: [each] for env, each in zip(envs, running, strict=True)}
+        self._lengths = {env: len(each) for env, each in zip(envs, running, strict=True)}
+        self._broken = set(np.asarray(state["broken_env"]).tolist())
+        self._continuity.load_state_dict(state["continuity"])
+        for each in (*self._episodes, *running):
+            self._schema.check(each)
+            break
+        self._push_count = int(state["push_count"])
+
+    def _facts(self) -> Iterator[Fact]:
+        yield from super()._facts()
+        for number, episode in enumerate(self._episodes):
+            ends = np.flatnonzero(np.asarray(episode.get("end", ())) > 0)
+            whole = "end" not in episode or np.ndim(episode["end"]) != 1
+            whole = whole or ends.tolist() == [len(episode) - 1]
+            yield whole, f"episode {number} of {len(episode)} steps ends at its steps {ends}"
+        for env, pieces in self._running.items():
+            steps = sum(map(len, pieces))
+            counted = steps == self._lengths.get(env)
+            yield counted, f"the running episode of env {env} has {steps} steps"
+            over = any(np.asarray(each["end"]).any() for each in pieces)
+            yield not over, f"the running episode of env {env} has ended"
+        same = self._running.keys() == self._lengths.keys()
+        yield same, "an episode that is not running has steps"
 
 
 def _are_episodes(data: Any) -> bool:

@@ -9,8 +9,9 @@ import math
 import uuid
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,18 @@ import numpy as np
 from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import ClosedError, ReplayCapacityError, UsageError
 from dicore.interfaces.buffer import Refused
-from dicore_plugins.buffers.advanced.priorities import checked_stamps
-from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored, too_few_left
+from dicore_plugins.buffers.advanced.limits import checked_stamps, too_few_left
 from dicore_plugins.buffers.file.config import FileConfig
 from dicore_plugins.buffers.file.folder import BodyFolder
 from dicore_plugins.buffers.file.records import Place, packed, write_head
-from dicore_plugins.buffers.memory import check_kind
-from dicore_plugins.buffers.naive.buffer import samples_of
+from dicore_plugins.buffers.memory import Fact, check_kind
+from dicore_plugins.buffers.naive.buffer import (
+    ReplayBuffer,
+    Samples,
+    check_draw,
+    stored,
+)
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
-from dicore_plugins.buffers.ring import Ring
 
 __all__ = ["FileBuffer", "FileReplayBuffer", "write_body"]
 
@@ -50,7 +54,7 @@ class _Item:
     gone: bool = False
 
 
-class FileReplayBuffer(SampleBuffer):
+class FileReplayBuffer(ReplayBuffer):
     """First-in first-out buffer of samples in files; implements `IBuffer`.
 
     A sample (full data) is written to a file when it is pushed, and read when it is drawn; only its
@@ -87,7 +91,6 @@ class FileReplayBuffer(SampleBuffer):
         super().__init__(cfg, rng=rng)
         self._items: list[_Item] = []
         self._handed: dict[int, _Item] = {}
-        self.push_count = 0
         self.removed = {"full": 0, "use": 0, "stale": 0}
         self._folder = BodyFolder(
             self._cfg.folder,
@@ -99,9 +102,9 @@ class FileReplayBuffer(SampleBuffer):
         for number, place in sorted(self._folder.found, key=lambda each: each[1]):
             number = max(number, self.push_count)  # noqa: PLW2901 - write_body knows no ids
             self._items.append(_Item(place, number))
-            self.push_count = number + 1
+            self._push_count = number + 1
         if self._items:
-            self._check(Batch.from_rows([self._folder.read(self._items[0].place)]))
+            self._schema.check(Batch.from_rows([self._folder.read(self._items[0].place)]))
         self._drop_surplus()
 
     @property
@@ -118,24 +121,30 @@ class FileReplayBuffer(SampleBuffer):
         """Number of stored samples."""
         return len(self._items)
 
-    __len__ = count
-
     # ---- writing
 
-    def _push(self, data: Any) -> range:
+    def push(self, data: Samples, cur_collector_envstep: int | None = None) -> range | Refused:
+        """Stores samples, or meta data of bodies that `write_body` wrote; returns their ids.
+
+        Raises:
+            SchemaError: the data are not samples, or keys, dtypes or shapes differ from the first
+                push.
+            ReplayCapacityError: the disk is full; nothing is stored.
+            UsageError: a body is not in the folder of the buffer.
+        """
         with self._lock:
             self._check_open()
-            first = self.push_count
             metas = _metas(data)
-            if metas is not None:
-                self._adopt(metas)
-            else:
-                samples = samples_of(data)
-                if len(samples):
-                    self._check(samples)
-                    self._write(samples)
-            self._drop_surplus()
-            return range(first, self.push_count)
+            if metas is None:
+                return super().push(data, cur_collector_envstep)
+            return self._once(self._adopt, metas, None)
+
+    def _push(self, samples: Batch, env_step: int | None) -> range:
+        first = self.push_count
+        self._schema.check(samples)
+        self._write(samples)
+        self._drop_surplus()
+        return range(first, self.push_count)
 
     def _write(self, samples: Batch) -> None:
         unknown = np.full(len(samples), -1)
@@ -157,15 +166,16 @@ class FileReplayBuffer(SampleBuffer):
             raise
         self.removed["full"] += skip
         self._items += new
-        self.push_count += len(samples)
+        self._push_count += len(samples)
 
-    def _adopt(self, metas: Iterable[Mapping[str, Any]]) -> None:
+    def _adopt(self, metas: Iterable[Mapping[str, Any]], env_step: int | None) -> range:
         """Stores the meta data of bodies that are in the folder."""
+        first = self.push_count
         bodies = [(self._folder.take(meta["file_path"]), meta) for meta in metas]
         if len({path.name for path, _ in bodies}) < len(bodies):
             raise UsageError("push: two of the samples have the same file_path")
         for body in [self._folder.peek(path) for path, _ in bodies]:
-            self._check(Batch.from_rows([body]))
+            self._schema.check(Batch.from_rows([body]))
         given = [meta.get("collect_iter", -1) for _, meta in bodies]
         stamps = checked_stamps(given, len(bodies)).tolist()
         for (path, meta), stamp in zip(bodies, stamps, strict=True):
@@ -173,7 +183,9 @@ class FileReplayBuffer(SampleBuffer):
             item.meta = {key: each for key, each in meta.items() if key != "file_path"}
             item.collect_iter = stamp
             self._items.append(item)
-            self.push_count += 1
+            self._push_count += 1
+        self._drop_surplus()
+        return range(first, self.push_count)
 
     def _drop_surplus(self) -> None:
         surplus = len(self._items) - self.replay_buffer_size
@@ -214,7 +226,7 @@ class FileReplayBuffer(SampleBuffer):
         with self._lock:
             self._check_open()
             self._remove(self._items, None)
-            self._form = Ring(1)
+            self._schema.clear()
 
     def close(self) -> None:
         """Deletes all files, also of samples that were handed out, and waits for it.
@@ -231,14 +243,15 @@ class FileReplayBuffer(SampleBuffer):
 
     # ---- reading
 
-    def _drawn(self, size: int, train_iter: int, part: slice | None, replace: bool) -> Any:
-        with self._lock:
-            items = self._draw(size, train_iter, part, replace=replace)
-            if isinstance(items, Refused):
-                return items
-            bodies = {item.number: item for item in items}
-            read = {number: self._folder.read(item.place) for number, item in bodies.items()}
-            self._count(items)
+    def _drawn(
+        self, size: int, train_iter: int, part: slice | None, replace: bool, reuse: bool
+    ) -> Batch | Refused:
+        items = self._draw(size, train_iter, part, replace=replace)
+        if isinstance(items, Refused):
+            return items
+        bodies = {item.number: item for item in items}
+        read = {number: self._folder.read(item.place) for number, item in bodies.items()}
+        self._count(items)
         batch = Batch.from_rows([read[item.number] for item in items])
         batch.columns["replay_unique_id"] = np.array([item.number for item in items], np.int64)
         batch.columns["use"] = np.array([item.use for item in items], np.int64)
@@ -334,28 +347,24 @@ class FileReplayBuffer(SampleBuffer):
 
         The samples must fit into memory; for more, keep the files (`existing=load`).
         """
-        with self._lock:
-            items = self._items
-            bodies = [self._folder.read(item.place) for item in items]
-            priority = [item.meta.get("priority", np.nan) for item in items]
-            return {
-                "columns": Batch.from_rows(bodies).columns if bodies else {},
-                "ids": np.array([item.number for item in items], np.int64),
-                "use": np.array([item.use for item in items], np.int64),
-                "collect_iter": np.array([item.collect_iter for item in items], np.int64),
-                "priority": np.array(priority, np.float64),
-                "push_count": self.push_count,
-                "removed": dict(self.removed),
-                "rng": self._rng.bit_generator.state,
-            }
+        return super().state_dict()
 
-    def load_state_dict(self, state: State) -> None:
-        """Restores what `state_dict` returned; sampling continues identically.
+    def _saved(self) -> StateDict:
+        items = self._items
+        bodies = [self._folder.read(item.place) for item in items]
+        priority = [item.meta.get("priority", np.nan) for item in items]
+        return {
+            "columns": Batch.from_rows(bodies).columns if bodies else {},
+            "ids": np.array([item.number for item in items], np.int64),
+            "use": np.array([item.use for item in items], np.int64),
+            "collect_iter": np.array([item.collect_iter for item in items], np.int64),
+            "priority": np.array(priority, np.float64),
+            "push_count": self.push_count,
+            "removed": dict(self.removed),
+        }
 
-        Raises:
-            ReplayCapacityError: the samples do not fit into this buffer.
-            UsageError: the state is of another kind of buffer.
-        """
+    def _load(self, state: State) -> None:
+        """Restores the samples, which are written to files."""
         check_kind(state, "ids", "files")
         ids = np.asarray(state["ids"]).tolist()
         if len(ids) > self.replay_buffer_size:
@@ -364,25 +373,30 @@ class FileReplayBuffer(SampleBuffer):
                 f" {self.replay_buffer_size}",
                 hint=f"set replay_buffer_size={len(ids)} or more",
             )
-        with self._lock:
-            self.clear()
-            if ids:
-                samples = Batch(tree_map(np.asarray, dict(state["columns"])))
-                self._check(samples)
-                self._write(samples)
-            facts = zip(
-                self._items,
-                ids,
-                *(np.asarray(state[key]).tolist() for key in ("use", "collect_iter", "priority")),
-                strict=True,
-            )
-            for item, number, use, collect_iter, priority in facts:
-                item.number, item.use, item.collect_iter = number, use, collect_iter
-                if not math.isnan(priority):
-                    item.meta["priority"] = priority
-            self.push_count = int(state["push_count"])
-            self.removed.update(state["removed"])
-        self._rng.bit_generator.state = dict(state["rng"])
+        self.clear()
+        if ids:
+            samples = Batch(tree_map(np.asarray, dict(state["columns"])))
+            self._schema.check(samples)
+            self._write(samples)
+        facts = zip(
+            self._items,
+            ids,
+            *(np.asarray(state[key]).tolist() for key in ("use", "collect_iter", "priority")),
+            strict=True,
+        )
+        for item, number, use, collect_iter, priority in facts:
+            item.number, item.use, item.collect_iter = number, use, collect_iter
+            if not math.isnan(priority):
+                item.meta["priority"] = priority
+        self._push_count = int(state["push_count"])
+        self.removed.update(state["removed"])
+
+    def _facts(self) -> Iterator[Fact]:
+        yield from super()._facts()
+        ids = [item.number for item in self._items]
+        yield all(a < b for a, b in pairwise([*ids, self.push_count])), "ids do not rise"
+        waiting = [item for item in self._handed.values() if item.gone]
+        yield self._folder.check_valid([item.place for item in (*self._items, *waiting)])
 
 
 def write_body(folder: str | Path, data: Mapping[str, Tree], **meta: Any) -> dict[str, Any]:

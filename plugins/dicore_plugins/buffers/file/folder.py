@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,6 +23,7 @@ from dicore_plugins.buffers.file.records import (
     scan,
     write_head,
 )
+from dicore_plugins.buffers.memory import Fact, verdict
 
 __all__ = ["BodyFolder", "Existing"]
 
@@ -226,6 +228,23 @@ class BodyFolder:
     def files(self) -> Iterator[Path]:
         """Yields the files that have bodies."""
         return (self._file(number) for number in self._live)
+
+    def check_valid(self, places: Iterable[Place]) -> tuple[bool, str]:
+        """Returns whether the files have the bodies at these places and no others, or why not."""
+        return verdict(self._facts([*places]))
+
+    def _facts(self, places: list[Place]) -> Iterator[Fact]:
+        counts = Counter(place.file for place in places)
+        for number in counts | self._live:
+            have, live = counts[number], self._live.get(number, 0)
+            unfinished = self._open is not None and number == self._next
+            right = have == live and (have or unfinished)
+            yield right, f"{self._file(number)}: {live} bodies are counted, {have} are in use"
+        for place in places:
+            file = self._file(place.file)
+            size = file.stat().st_size if file.is_file() else 0
+            end = place.offset + place.size
+            yield size >= end, f"{file}: {size} bytes, the bodies in it need {end}"
 
     def _file(self, number: int) -> Path:
         return self.path / f"body_{number:012d}.records"

@@ -1,4 +1,4 @@
-"""A first-in first-out replay buffer that samples uniformly.
+"""The base class of buffers, and the first-in first-out buffer that samples uniformly.
 
 Shapes: N samples pushed, B samples drawn.
 """
@@ -8,30 +8,32 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, Row, State, StateDict
-from dicore.errors import (
-    ConfigError,
-    ReplayCapacityError,
-    ReplayUnderflowError,
-    SchemaError,
-    UsageError,
-)
+from dicore.data import Batch, Row, State, StateDict, Tree
+from dicore.errors import ConfigError, DicoreError, ReplayUnderflowError, SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
-from dicore_plugins.buffers.ring import MUCH, IntArray, Ring
+from dicore_plugins.buffers.ring import MUCH, IntArray, Ring, Schema, array_of
 
 if TYPE_CHECKING:
-    from dicore.interfaces.buffer import IDataset, Refused
+    from collections.abc import Callable
 
+    from dicore.interfaces.buffer import IDataset, Refused
+    from dicore_plugins.buffers.memory import Fact
+
+Samples = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Batch
+"""What is pushed: a sample, a list of samples, or a Batch."""
+
+Pushed = TypeVar("Pushed")
 _LOG = logging.getLogger("dicore.buffer")
 _SAMPLES = ("columns", "cursor", "push_count", "frames", "mass", "held")
 """Entries of a state about the samples themselves, and which of them were removed."""
@@ -39,7 +41,238 @@ _BLOCK = 4 << 20
 """Bytes of samples gathered at once: few enough to stay in the CPU cache until they are used."""
 
 
-class NaiveReplayBuffer:
+class ReplayBuffer:
+    """What all buffers do alike; base class of those that implement `IBuffer`.
+
+    A buffer is a storage that keeps samples, an index that knows which there are, and a sampler
+    that chooses among them. A subclass implements `count`, `_push`, `_drawn`, `_saved`, `_load` and
+    `_facts`; the lock is held around each of them.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        rng: Random generator for sampling; None: the stream `buffer`.
+    """
+
+    config_class: ClassVar[type[ComponentConfig]]
+    capacity_in_episodes: ClassVar[bool] = False
+    """Whether `replay_buffer_size` is a number of episodes."""
+
+    def __init__(
+        self,
+        cfg: ComponentConfig | Mapping[str, Any] | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self._cfg: Any = as_config(cfg, self.config_class)
+        self._lock = threading.RLock()
+        self._rng = stream("buffer") if rng is None else rng
+        self._schema = Schema()
+        self._push_count = 0
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    @property
+    def replay_buffer_size(self) -> int:
+        """Capacity in samples."""
+        return int(self._cfg.replay_buffer_size)
+
+    @property
+    def push_count(self) -> int:
+        """Number of samples pushed so far."""
+        return self._push_count
+
+    def count(self) -> int:
+        """Number of stored samples."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self.count()
+
+    # ---- writing
+
+    def push(self, data: Samples, cur_collector_envstep: int | None = None) -> range | Refused:
+        """Stores a sample, a list of samples or a Batch, and returns their ids; see the class.
+
+        Raises:
+            SchemaError: the data are not samples, or keys, dtypes or shapes differ from the first
+                push.
+            ReplayPriorityError: a given priority is negative or not finite.
+            ReplayCapacityError: there is no room for them; nothing is stored.
+            UsageError: the data cannot be in this buffer.
+        """
+        samples = samples_of(data)
+        with self._lock:
+            if not len(samples):
+                return range(self.push_count, self.push_count)
+            return self._once(self._push, samples, cur_collector_envstep)
+
+    def _once(
+        self, push: Callable[[Pushed, int | None], range | Refused], data: Pushed, step: int | None
+    ) -> range | Refused:
+        """Calls a function that pushes data; the form of first ones, if refused, is forgotten."""
+        known = self._schema.known
+        try:
+            return push(data, step)
+        except BaseException:
+            if not known:
+                self._schema.clear()
+            raise
+
+    def _push(self, samples: Batch, env_step: int | None) -> range | Refused:
+        raise NotImplementedError
+
+    def update(self, info: Mapping[str, Any]) -> None:
+        """Ignores priorities: sampling is uniform."""
+
+    # ---- reading
+
+    def sample_batch(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+        *,
+        reuse: bool = False,
+    ) -> Batch | Refused:
+        """Draws B samples; see the class for the columns that they have beside theirs.
+
+        The draw is refused if limits of the buffer leave too few.
+
+        Args:
+            batch_size: B.
+            cur_learner_iter: Updates so far, for limits on staleness.
+            sample_range: Draw from this slice of the samples, oldest first.
+            replace: Allow B to exceed the number of samples to draw from.
+            reuse: Return recycled memory, valid until the thread's second next call with this size.
+
+        Raises:
+            ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
+            UsageError: B is not positive.
+        """
+        with self._lock:
+            return self._drawn(batch_size, cur_learner_iter, sample_range, replace, reuse)
+
+    def _drawn(
+        self, size: int, train_iter: int, part: slice | None, replace: bool, reuse: bool
+    ) -> Batch | Refused:
+        raise NotImplementedError
+
+    def sample(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+    ) -> list[Row] | Refused:
+        """Draws like `sample_batch`; returns the samples as a list of dicts (copies)."""
+        drawn = self.sample_batch(
+            batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
+        )
+        return drawn.rows() if isinstance(drawn, Batch) else drawn
+
+    def sample_batches(
+        self, count: int, batch_size: int, cur_learner_iter: int = 0
+    ) -> Generator[Batch, None, Refused | None]:
+        """Draws the same batches as `count` calls of `sample_batch(…, reuse=True)`.
+
+        There is an update after each, so `cur_learner_iter` rises by one each time. Ends early when
+        a draw is refused, and returns why; raises what `sample_batch` does.
+        """
+        for done in range(count):
+            batch = self.sample_batch(batch_size, cur_learner_iter + done, reuse=True)
+            if not isinstance(batch, Batch):
+                return batch
+            yield batch
+        return None
+
+    # ---- state
+
+    def clear(self) -> None:
+        """Removes all samples; ids continue to rise."""
+        raise NotImplementedError
+
+    def load_dataset(
+        self, dataset: IDataset, get_train_sample: Callable[..., Batch] | None = None
+    ) -> range:
+        """Pushes all samples of a data set; see `fill_buffer`."""
+        from dicore_plugins.datasets.filling import fill_buffer
+
+        by_episode = self.capacity_in_episodes
+        return fill_buffer(self, dataset, get_train_sample, by_episode=by_episode)
+
+    def state_dict(self) -> StateDict:
+        """Returns samples, counts and the state of the random generator.
+
+        Columns may be views, which later pushes change: no thread may push while they are read.
+        """
+        with self._lock:
+            return {**self._saved(), "rng": self._rng.bit_generator.state}
+
+    def load_state_dict(self, state: State) -> None:
+        """Restores what `state_dict` returned; sampling continues identically.
+
+        Raises:
+            ReplayCapacityError: the samples do not fit; nothing is changed.
+            UsageError: it is the state of something else; nothing is changed.
+            SchemaError: the state contradicts itself; the buffer may be empty then.
+        """
+        from dicore_plugins.buffers.memory import check_kind
+
+        check_kind(state, "rng", "random generator")
+        with self._lock:
+            before = self._rng.bit_generator.state
+            try:
+                self._rng.bit_generator.state = dict(state["rng"])
+                self._load(state)
+            except (DicoreError, ValueError):
+                self._rng.bit_generator.state = before
+                raise
+            valid, why = self.check_valid()
+            if not valid:
+                self.clear()
+                raise SchemaError(
+                    f"the state of the buffer contradicts itself: {why}",
+                    hint="load another checkpoint; the buffer is empty now",
+                )
+
+    def _saved(self) -> StateDict:
+        raise NotImplementedError
+
+    def _load(self, state: State) -> None:
+        raise NotImplementedError
+
+    def save_data(self, file: str | Path) -> None:
+        """Writes the state atomically to `file`, a folder of arrays and a manifest.
+
+        Pushes of other threads wait until it is written.
+        """
+        with self._lock:
+            write_state(Path(file), self.state_dict())
+
+    def load_data(self, file: str | Path) -> None:
+        """Reads what `save_data` wrote, or what a buffer with `storage_keep` left."""
+        self.load_state_dict(_read(file))
+
+    def check_valid(self) -> tuple[bool, str]:
+        """Returns whether all parts fit each other, and what contradicts what; "" if they do."""
+        from dicore_plugins.buffers.memory import verdict
+
+        with self._lock:
+            return verdict(self._facts())
+
+    def _facts(self) -> Iterator[Fact]:
+        """Yields what holds in a valid buffer; a subclass adds its own."""
+        yield self.count() <= self.replay_buffer_size, "there are more samples than fit"
+        yield self.push_count >= self.count(), "there are more samples than were pushed"
+
+
+class NaiveReplayBuffer(ReplayBuffer):
     """First-in first-out buffer with uniform sampling; implements `IBuffer`.
 
     Threads may push and sample at the same time; recycled batches belong to the thread that drew
@@ -54,7 +287,6 @@ class NaiveReplayBuffer:
     """
 
     config_class: ClassVar[type[ComponentConfig]] = NaiveConfig
-    _cfg: ComponentConfig
     by_row: ClassVar[bool] = False
     """Whether small samples are stored row after row: slower to push, faster to draw."""
     slot_bytes: ClassVar[int] = 8
@@ -62,21 +294,22 @@ class NaiveReplayBuffer:
 
     def __init__(
         self,
-        cfg: NaiveConfig | Mapping[str, Any] | None = None,
+        cfg: Any = None,
         *,
         rng: np.random.Generator | None = None,
         log: Any | None = None,
         device: str = "cuda",
         folder: str | Path | None = None,
     ) -> None:
-        cfg = as_config(cfg, NaiveConfig)
-        self._cfg = cfg
-        if missing := set(RingConfig().keys()) - set(cfg.keys()):
+        given = as_config(cfg, NaiveConfig)
+        super().__init__(given, rng=rng)
+        if missing := set(RingConfig().keys()) - set(given.keys()):
             raise ConfigError(
-                f"the section is of '{cfg.type or type(cfg).__name__}' and lacks {min(missing)}",
+                f"the section is of '{given.type or type(given).__name__}' and lacks"
+                f" {min(missing)}",
                 hint="build the buffer that it names: cfg.policy.other.replay_buffer.build(None)",
             )
-        self._lock = threading.RLock()
+        cfg = self._cfg
         if cfg.replay_buffer_size * self.slot_bytes >= MUCH:
             from dicore_plugins.buffers.memory import check_memory
 
@@ -90,23 +323,10 @@ class NaiveReplayBuffer:
         self._ring = Ring(
             cfg.replay_buffer_size, debug=cfg.debug, storage=storage, by_row=self.by_row
         )
-        self._rng = stream("buffer") if rng is None else rng
         period = cfg.periodic_thruput_seconds
         self._tracked = tracked = cfg.enable_track_used_data
         self._usage = Usage(self._ring.capacity, tracked=tracked, period=period, log=log)
         self._warned = False
-
-    @classmethod
-    def default_config(cls) -> dict[str, Any]:
-        """Returns all options with their defaults, as a plain dict."""
-        from dicore.config import default_config
-
-        return dict(default_config(cls.config_class))
-
-    @property
-    def replay_buffer_size(self) -> int:
-        """Capacity in samples."""
-        return self._ring.capacity
 
     @property
     def push_count(self) -> int:
@@ -127,13 +347,7 @@ class NaiveReplayBuffer:
         """Number of stored samples."""
         return self._ring.count
 
-    __len__ = count
-
-    def push(
-        self,
-        data: Row | Sequence[Mapping[str, Any]] | Batch,
-        cur_collector_envstep: int | None = None,
-    ) -> range | Refused:
+    def push(self, data: Samples, cur_collector_envstep: int | None = None) -> range | Refused:
         """Stores a sample, a list of samples or a Batch, and returns their ids.
 
         Raises:
@@ -141,23 +355,18 @@ class NaiveReplayBuffer:
                 push.
         """
         if not isinstance(data, Batch):
-            data = samples_of(data)
-            if len(data) == 0:
-                return range(self.push_count, self.push_count)
+            return super().push(data, cur_collector_envstep)
         self._lock.acquire()  # `with` costs 7 % of a push
         try:
-            ids = self._ring.push(data)
-            if self._tracked:
-                self._usage.pushed(len(ids), self._ring.cursor)
-            return ids
+            return self._push(data, cur_collector_envstep)
         finally:
             self._lock.release()
 
-    def load_dataset(self, dataset: IDataset, get_train_sample: Any | None = None) -> range:
-        """Pushes all samples of a data set; see `fill_buffer`."""
-        from dicore_plugins.datasets.filling import fill_buffer
-
-        return fill_buffer(self, dataset, get_train_sample)
+    def _push(self, samples: Batch, env_step: int | None) -> range | Refused:
+        ids = self._ring.push(samples)
+        if self._tracked:
+            self._usage.pushed(len(ids), self._ring.cursor)
+        return ids
 
     def samples(self) -> Batch:
         """Returns a copy of all stored samples, oldest first."""
@@ -165,35 +374,22 @@ class NaiveReplayBuffer:
             known = self._ring.known
             return self._ring.batch(self._chosen(slice(None))) if known else Batch({}, 0)
 
-    def sample_batch(
-        self,
-        batch_size: int,
-        cur_learner_iter: int = 0,
-        sample_range: slice | None = None,
-        replace: bool = False,
-        *,
-        reuse: bool = False,
+    def _drawn(
+        self, size: int, train_iter: int, part: slice | None, replace: bool, reuse: bool
     ) -> Batch | Refused:
-        """Draws B samples uniformly and independently.
-
-        Raises:
-            ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
-            UsageError: B is not positive.
-        """
         ring = self._ring
-        with self._lock:
-            if sample_range is None:
-                slots = self._draw(batch_size, batch_size, replace)
-            else:
-                chosen = self._chosen(sample_range)
-                self._check_size(batch_size, len(chosen), replace=replace)
-                slots = chosen[self._rng.integers(0, len(chosen), batch_size)]
-            self._usage.drawn(slots, ring.push_count)
-            return ring.recycled(slots, batch_size)[0] if reuse else ring.batch(slots)
+        if part is None:
+            slots = self._draw(size, size, replace)
+        else:
+            chosen = self._chosen(part)
+            check_draw(size, len(chosen), replace=replace)
+            slots = chosen[self._rng.integers(0, len(chosen), size)]
+        self._usage.drawn(slots, ring.push_count)
+        return ring.recycled(slots, size)[0] if reuse else ring.batch(slots)
 
     def sample_batches(
         self, count: int, batch_size: int, cur_learner_iter: int = 0
-    ) -> Iterator[Batch]:
+    ) -> Generator[Batch, None, Refused | None]:
         """Draws the same batches as `count` calls of `sample_batch(…, reuse=True)`.
 
         Gathers several batches at once, a few MiB at a time, which is about five times as fast.
@@ -211,42 +407,18 @@ class NaiveReplayBuffer:
                 self._usage.drawn(slots, ring.push_count)
                 batches = ring.recycled(slots, batch_size)
             yield from batches
-
-    def sample(
-        self,
-        batch_size: int,
-        cur_learner_iter: int = 0,
-        sample_range: slice | None = None,
-        replace: bool = False,
-    ) -> list[Row] | Refused:
-        """Draws like `sample_batch`, and returns the samples as a list of dicts (copies)."""
-        from dicore.interfaces.buffer import Refused
-
-        drawn = self.sample_batch(
-            batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
-        )
-        return drawn if isinstance(drawn, Refused) else drawn.rows()
+        return None
 
     def _draw(self, number: int, batch_size: int, replace: bool) -> IntArray:
         """Returns the slots of `number` samples, for batches of B."""
         count = self._ring.count
         if batch_size > count or batch_size < 1:
-            self._check_size(batch_size, count, replace=replace)
+            check_draw(batch_size, count, replace=replace)
         return self._rng.integers(0, count, number)
 
     def _chosen(self, sample_range: slice) -> IntArray:
         """Returns the slots of a slice of the stored samples, oldest first."""
         return self._ring.newest(sample_range)
-
-    def _check_size(self, batch_size: int, count: int, *, replace: bool) -> None:
-        if batch_size < 1:
-            raise UsageError(f"batch_size must be >= 1, got {batch_size}")
-        if count == 0 or (batch_size > count and not replace):
-            raise ReplayUnderflowError(
-                f"cannot sample: asked {batch_size}, have {count} (replace={replace})",
-                hint="collect more first" if count == 0 else "collect more, or pass replace=True",
-                context={"asked": batch_size, "have": count},
-            )
 
     def update(self, info: Mapping[str, Any]) -> None:
         """Ignores priorities, with one warning: sampling is uniform."""
@@ -260,52 +432,21 @@ class NaiveReplayBuffer:
             self._ring.clear()
             self._usage.clear()
 
-    def state_dict(self) -> StateDict:
-        """Returns samples, cursors, usage counts and the state of the random generator.
+    def _saved(self) -> StateDict:
+        return {**self._ring.state_dict(), **self._usage.state_dict()}
 
-        Columns are views, which later pushes change: no thread may push while they are read.
-        """
-        with self._lock:
-            return {
-                **self._ring.state_dict(),
-                **self._usage.state_dict(),
-                "rng": self._rng.bit_generator.state,
-            }
+    def _load(self, state: State) -> None:
+        """Restores the samples; a buffer of a larger capacity gets them by age."""
+        from dicore_plugins.buffers.memory import fitted
 
-    def load_state_dict(self, state: State) -> None:
-        """Restores what `state_dict` returned; sampling continues identically.
+        state = fitted(state, self._ring.capacity)
+        self._ring.load_state_dict(state)
+        self._usage.load_state_dict(state, self._ring.count)
 
-        A buffer of a larger capacity gets the samples by age.
-
-        Raises:
-            ReplayCapacityError: the samples do not fit; nothing is changed.
-            UsageError: it is the state of something else; nothing is changed.
-        """
-        from dicore_plugins.buffers.memory import check_kind, fitted
-
-        with self._lock:
-            state = fitted(state, self._ring.capacity)
-            check_kind(state, "rng", "random generator")
-            before = self._rng.bit_generator.state
-            try:
-                self._rng.bit_generator.state = dict(state["rng"])
-                self._ring.load_state_dict(state)
-            except (ReplayCapacityError, ValueError):
-                self._rng.bit_generator.state = before
-                raise
-            self._usage.load_state_dict(state, self._ring.count)
-
-    def save_data(self, file: str | Path) -> None:
-        """Writes the state atomically to `file`, a folder of arrays and a manifest.
-
-        Pushes of other threads wait until it is written.
-        """
-        with self._lock:
-            write_state(Path(file), self.state_dict())
-
-    def load_data(self, file: str | Path) -> None:
-        """Reads what `save_data` wrote, or what a buffer with `storage_keep` left."""
-        self.load_state_dict(_read(file))
+    def _facts(self) -> Iterator[Fact]:
+        yield self._ring.check_valid()
+        yield self._usage.check_valid(self._ring.count)
+        yield from super()._facts()
 
     def load_samples(self, file: str | Path) -> None:
         """Reads the samples of such a file: they are as new, and the random stream goes on."""
@@ -322,16 +463,46 @@ class NaiveReplayBuffer:
             self.clear()
 
 
-def _read(file: str | Path) -> Any:
+def _read(file: str | Path) -> StateDict:
     folder = Path(file)
     if not (folder / "state").is_dir():
-        return read_state(folder)
+        return dict(read_state(folder))
     from dicore_plugins.buffers.storage import read_kept
 
-    return read_kept(folder)
+    kept: StateDict = read_kept(folder)
+    return kept
 
 
-def samples_of(data: Row | Sequence[Mapping[str, Any]] | Batch) -> Batch:
+def check_draw(size: int, count: int, what: str = "", *, replace: bool) -> None:
+    """Checks the size of a draw.
+
+    Raises:
+        ReplayUnderflowError: it exceeds the `count` things stored, without `replace`.
+        UsageError: it is not positive.
+    """
+    if size < 1:
+        raise UsageError(f"batch_size must be >= 1, got {size}")
+    if count == 0 or (size > count and not replace):
+        have = f"{count} {what}" if what else count
+        raise ReplayUnderflowError(
+            f"cannot sample: asked {size}, have {have} (replace={replace})",
+            hint="collect more first" if count == 0 else "collect more, or pass replace=True",
+            context={"asked": size, "have": count},
+        )
+
+
+def as_array(column: Tree) -> npt.NDArray[Any]:
+    """Returns a column as an array, a tensor from any device."""
+    return np.asarray(array_of(column))
+
+
+def stored(column: Tree) -> npt.NDArray[Any]:
+    """Returns a copy of a column, in float32 if it is in float64."""
+    array = as_array(column)
+    return array.astype(np.float32 if array.dtype == np.float64 else array.dtype)
+
+
+def samples_of(data: object) -> Batch:
     """Returns what was pushed, a sample, a list of samples or a Batch, as a Batch.
 
     Raises:
@@ -430,6 +601,13 @@ class Usage:
         self.times.fill(-1)
         self.times[:held] = times
         self.never_drawn = int(state.get("never_drawn", 0))
+
+    def check_valid(self, held: int) -> tuple[bool, str]:
+        """Returns whether the first `held` slots alone have counts of draws, or why not."""
+        if self.times is None:
+            return True, ""
+        wrong = (self.times[:held] < 0).any() or (self.times[held:] >= 0).any()
+        return not wrong, "there are not as many counts of draws as samples"
 
     def _log_rates(self, push_count: int) -> None:
         now = time.monotonic()

@@ -5,25 +5,25 @@ Shapes: N steps pushed, B sequences drawn, L steps of a sequence, `...` one step
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import optree
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, Columns, Row, State, StateDict, tree_map
+from dicore.data import Batch, Columns, State, StateDict, tree_map
 from dicore.errors import ReplayCapacityError, SchemaError, UsageError
+from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.continuity import Continuity, origin
-from dicore_plugins.buffers.memory import check_kind
-from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
+from dicore_plugins.buffers.memory import Fact, check_kind
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, ReplayBuffer, check_draw
 from dicore_plugins.buffers.naive.config import NaiveConfig
-from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
+from dicore_plugins.buffers.priorities import Priorities, Scale, slots_of
+from dicore_plugins.buffers.priority_tree import FloatArray, checked_priorities, ids_of
 from dicore_plugins.buffers.ring import IntArray, RecycledBatch, as_sequences
 from dicore_plugins.buffers.sequence.config import SequenceConfig
-from dicore_plugins.buffers.sequence.index import BoolArray, SequenceIndex
-from dicore_plugins.buffers.sequence.priorities import SequencePriorities
-from dicore_plugins.buffers.sequence.states import StoredStates
+from dicore_plugins.buffers.sequence.index import BoolArray, SequenceIndex, StoredStates
 
 __all__ = ["SequenceBuffer", "SequenceReplayBuffer"]
 
@@ -68,7 +68,6 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     """
 
     config_class = SequenceConfig
-    _cfg: SequenceConfig
     slot_bytes = 64
     keeps_origin = True
     """Middleware pushes `end`, `env_id` and `valid` too."""
@@ -93,14 +92,12 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         stride = cfg.unroll_len if cfg.stride is None else cfg.stride
         self._index = SequenceIndex(capacity, self._length, stride, padding=cfg.padding)
         self._states = StoredStates(capacity, stride, cfg.state_every) if cfg.state_keys else None
-        self._priorities = SequencePriorities(cfg, self._index)
+        self._priorities = _Priorities(cfg, self._index)
         self._continuity = Continuity()
 
     def count(self) -> int:
         """Number of sequences that can be drawn."""
         return self._index.count
-
-    __len__ = count
 
     @property
     def step_count(self) -> int:
@@ -114,30 +111,17 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
 
     # ---- writing
 
-    def push(
-        self,
-        data: Row | Sequence[Mapping[str, Any]] | Batch,
-        cur_collector_envstep: int | None = None,
-    ) -> range:
-        """Stores a step, a list of steps or a Batch, and returns their ids.
+    push = ReplayBuffer.push
 
-        Raises:
-            SchemaError: the data are not steps, or keys, dtypes or shapes differ from the first
-                push.
-            ReplayPriorityError: a given priority is negative or not finite.
-        """
-        steps = samples_of(data)
-        with self._lock:
-            if not len(steps):
-                return range(self.push_count, self.push_count)
-            try:
-                return self._push(steps)
-            except BaseException:
-                if self._states is not None and not self._ring.known:
-                    self._states.clear()  # of steps that were refused
-                raise
+    def _push(self, steps: Batch, env_step: int | None) -> range | Refused:
+        try:
+            return self._pushed(steps)
+        except BaseException:
+            if self._states is not None and not self._ring.known:
+                self._states.clear()  # of steps that were refused
+            raise
 
-    def _push(self, steps: Batch) -> range:
+    def _pushed(self, steps: Batch) -> range:
         count, columns, given, states = len(steps), dict(steps.columns), None, None
         taken = [key for key in _RESERVED if key in columns]
         if taken:
@@ -221,57 +205,32 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             )
         priority = checked_priorities(given, len(number) * width)
         with self._lock:
-            age = self._ring.push_count - number
-            if len(age) and age.min() < 1:
-                raise UsageError(f"replay_unique_id {int(number.max())} was never pushed")
-            slots = (self._ring.cursor - age) % self._ring.capacity
-            stored = (age <= self._ring.count) & (self._index.lengths[slots] > 0)
-            slots, priorities = slots[stored], self._priorities
+            ring, every = self._ring, self._priorities
+            if not len(number):
+                return
+            slots = slots_of(number, ring.push_count, ring.cursor, ring.count, ring.capacity)
+            stored = (slots >= 0) & (self._index.lengths[slots] > 0)
+            slots = slots[stored]
             if by_step:
-                priority = priorities.mixed(priority.reshape(-1, width)[stored], slots)
+                every.set(slots, every.mixed(priority.reshape(-1, width)[stored], slots))
             else:
-                priority = priority[stored]
-            priorities.set(slots, priority)
+                every.set(slots, priority[stored])
 
     # ---- reading
 
-    def sample_batch(
-        self,
-        batch_size: int,
-        cur_learner_iter: int = 0,
-        sample_range: slice | None = None,
-        replace: bool = False,
-        *,
-        reuse: bool = False,
+    def _drawn(
+        self, size: int, train_iter: int, part: slice | None, replace: bool, reuse: bool
     ) -> Batch:
-        """Draws B sequences; see the class for the columns.
+        chosen = None if part is None else self._by_age()[part]
+        count = self._index.count if chosen is None else len(chosen)
+        if size > count or size < 1:
+            check_draw(size, count, "sequences", replace=replace)
+        scale = self._priorities.scale
+        starts = self._priorities.draw(self._rng, size, chosen)
+        self._usage.drawn(starts, self._ring.push_count)
+        return self._gathered(starts, scale, reuse=reuse)
 
-        Args:
-            batch_size: B.
-            cur_learner_iter: Not used.
-            sample_range: Draw from this slice of the sequences, in the order of their first steps.
-            replace: Allow B to exceed the number of sequences.
-            reuse: Return recycled memory, valid until the thread's second next call with this size.
-
-        Raises:
-            ReplayUnderflowError: B exceeds the number of sequences to draw from, without `replace`.
-            UsageError: B is not positive.
-        """
-        with self._lock:
-            chosen = None if sample_range is None else self._by_age()[sample_range]
-            count = self._index.count if chosen is None else len(chosen)
-            if batch_size > count or batch_size < 1:
-                self._check_size(batch_size, count, replace=replace)
-            starts = self._priorities.draw(self._rng, batch_size, chosen)
-            self._usage.drawn(starts, self._ring.push_count)
-            return self._gathered(starts, reuse=reuse)
-
-    def sample_batches(
-        self, count: int, batch_size: int, cur_learner_iter: int = 0
-    ) -> Iterator[Batch]:
-        """Draws the same batches as `count` calls of `sample_batch(…, reuse=True)`."""
-        for _ in range(count):
-            yield self.sample_batch(batch_size, cur_learner_iter, reuse=True)
+    sample_batches = ReplayBuffer.sample_batches
 
     def _by_age(self) -> IntArray:
         """Returns the slots of the first steps of all sequences, oldest first."""
@@ -279,7 +238,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         by_age: IntArray = starts[np.argsort(self._ring.ids(starts))]
         return by_age
 
-    def _gathered(self, starts: IntArray, *, reuse: bool) -> Batch:
+    def _gathered(self, starts: IntArray, scale: Scale, *, reuse: bool) -> Batch:
         """Returns the sequences that begin in slots."""
         count, length, index = len(starts), self._length, self._index
         slots = index.slots_of(starts) if length > 1 else starts[:, None]
@@ -303,7 +262,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         columns["replay_unique_id"][:] = self._ring.ids(starts)
         columns["replay_buffer_idx"][:] = starts
         columns["priority"][:] = self._priorities.of[starts]
-        columns["IS"][:] = self._priorities.weights(starts)
+        columns["IS"][:] = self._priorities.weights_of(starts, scale)
         if length > 1:
             self._mark(columns, starts)
         return batch
@@ -350,28 +309,19 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             if self._states is not None:
                 self._states.clear()
 
-    def state_dict(self) -> StateDict:
-        """Returns steps, sequences, priorities and the state of the random generator."""
-        with self._lock:
-            held = self._ring.count
-            state = {
-                **super().state_dict(),
-                "sequences": self._index.state_dict(held),
-                "continuity": self._continuity.state_dict(),
-                "priorities": self._priorities.state_dict(held),
-            }
-            if self._states is not None:
-                state["states"] = self._states.state_dict(held)
-            return state
+    def _saved(self) -> StateDict:
+        held = self._ring.count
+        states = {} if self._states is None else {"states": self._states.state_dict(held)}
+        return {
+            **super()._saved(),
+            "sequences": self._index.state_dict(held),
+            "continuity": self._continuity.state_dict(),
+            "priorities": self._priorities.state_dict(held),
+            **states,
+        }
 
-    def load_state_dict(self, state: State) -> None:
-        """Restores what `state_dict` returned; sampling continues identically.
-
-        A buffer of a larger capacity gets the steps by age.
-
-        Raises:
-            UsageError: the state is of another kind of buffer, or of other sequences.
-        """
+    def _load(self, state: State) -> None:
+        """Restores steps and sequences; a buffer of a larger capacity gets them by age."""
         self._check_form(state)
         capacity, cursor = self._ring.capacity, int(state["cursor"])
         held = len(state["priorities"]["of"])
@@ -381,13 +331,12 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
                 hint=f"set replay_buffer_size={held} or more",
             )
         shift = cursor if cursor < held < capacity else 0  # as `fitted` turns the columns
-        with self._lock:
-            super().load_state_dict(state)
-            self._index.load_state_dict(state["sequences"], shift)
-            self._continuity.load_state_dict(state["continuity"])
-            self._priorities.load_state_dict(state["priorities"], shift)
-            if self._states is not None:
-                self._states.load_state_dict(state["states"], shift, held)
+        super()._load(state)
+        self._index.load_state_dict(state["sequences"], shift)
+        self._continuity.load_state_dict(state["continuity"])
+        self._priorities.load_state_dict(state["priorities"], shift)
+        if self._states is not None:
+            self._states.load_state_dict(state["states"], shift, held)
 
     def _check_form(self, state: State) -> None:
         check_kind(state, "sequences", "sequences")
@@ -400,10 +349,104 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
                 hint="use the options that the buffer was saved with",
             )
 
-    def check_valid(self) -> None:
-        """Raises AssertionError if sequences or priorities contradict themselves; for tests."""
-        self._index.check_valid()
-        self._priorities.check_valid()
+    def _facts(self) -> Iterator[Fact]:
+        yield self._ring.check_valid()
+        yield self._index.check_valid(self._ring.count)
+        yield self._priorities.check_valid(self._index.starts)
+        if self._states is not None:
+            yield self._states.check_valid(self._ring.count)
+
+
+class _Priorities(Priorities):
+    """Priorities of the sequences that begin in slots, uniform until some are set.
+
+    Args:
+        cfg: Options of the buffer.
+        index: Finds the sequences.
+    """
+
+    def __init__(self, cfg: SequenceConfig, index: SequenceIndex) -> None:
+        super().__init__(cfg.replay_buffer_size, cfg, uniform=True)
+        self._eta, self._index = cfg.eta, index
+        self._of_steps: FloatArray | None = None
+
+    def clear(self) -> None:
+        """Forgets the priorities of all sequences; new ones get the highest so far."""
+        self.tree = self._of_steps = None
+
+    def mixed(self, priority: FloatArray, starts: IntArray) -> FloatArray:
+        """Returns eta * max + (1 - eta) * mean of the priorities [B, L] of the steps."""
+        lengths = self._index.lengths[starts]
+        inside = np.arange(priority.shape[1]) < lengths[:, None]
+        counted = np.where(inside, priority, 0.0)
+        eta = self._eta
+        mixed: FloatArray = eta * counted.max(1) + (1 - eta) * counted.sum(1) / lengths
+        return mixed
+
+    def place(self, gone: IntArray, new: IntArray) -> None:
+        """Gives new sequences the highest priority so far, or that of their steps."""
+        self.remove(gone)
+        if not len(new):
+            return
+        if self._of_steps is None:
+            self.add(new, self.highest)
+        else:
+            self._begin()
+            self.add(new, self.raised(self.mixed(self._of_steps[self._index.slots_of(new)], new)))
+
+    def set_steps(self, slots: IntArray, priority: FloatArray | None) -> None:
+        """Sets the priorities of new steps [n]; None: none are given."""
+        if self._of_steps is None:
+            if priority is None:
+                return
+            self._of_steps = np.full(len(self.of), self.highest)
+        self._of_steps[slots] = self.highest if priority is None else priority
+
+    def set(self, slots: IntArray, priority: FloatArray) -> int:
+        if not len(slots):
+            return 0
+        self._begin()
+        return super().set(slots, priority)
+
+    def _begin(self) -> None:
+        """Draws by priority from now on."""
+        if self.tree is None and self._cfg.alpha > 0:
+            self.use_tree(np.sort(self._index.starts))
+
+    def draw(self, rng: np.random.Generator, count: int, chosen: IntArray | None) -> IntArray:
+        if self.tree is not None:
+            return super().draw(rng, count, chosen)
+        self.draws += 1
+        if chosen is None:
+            return self._index.chosen(rng.integers(0, self._index.count, count))
+        return chosen[rng.integers(0, len(chosen), count)]
+
+    def weights_of(self, starts: IntArray, scale: Scale) -> FloatArray | float:
+        """Returns the importance-sampling weights of drawn sequences: [B]."""
+        return 1.0 if self.tree is None else self.weights(self.tree.masses[starts], scale)
+
+    def state_dict(self, held: int) -> StateDict:
+        """Returns the priorities of the sequences and steps of the first `held` slots."""
+        of_steps = {} if self._of_steps is None else {"of_steps": self._of_steps[:held]}
+        return {
+            "of": self.of[:held],
+            "highest": self.highest,
+            "draws": self.draws,
+            "in_use": self.tree is not None,
+            **of_steps,
+        }
+
+    def load_state_dict(self, state: State, shift: int) -> None:
+        """Restores what `state_dict` returned; `shift` as for `SequenceIndex`."""
+        self.clear()
+        held = len(state["of"])
+        self.of[:held] = np.roll(np.asarray(state["of"]), -shift)
+        self.highest, self.draws = float(state["highest"]), int(state["draws"])
+        if "of_steps" in state:
+            self._of_steps = np.full(len(self.of), self.highest)
+            self._of_steps[:held] = np.roll(np.asarray(state["of_steps"]), -shift)
+        if state["in_use"] and self._cfg.alpha > 0:
+            self.use_tree(np.sort(self._index.starts))
 
 
 SequenceBuffer = SequenceReplayBuffer

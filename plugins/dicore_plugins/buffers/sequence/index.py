@@ -1,29 +1,35 @@
-"""Finds the sequences among the steps that a ring holds.
+"""Finds the sequences among the steps that a ring holds, and keeps their recurrent states.
 
-Shapes: N steps pushed, B sequences, L steps of a sequence, C slots of the ring, S streams.
+Shapes: N steps pushed, B sequences, L steps of a sequence, C slots of the ring, S streams, R stored
+states, `...` one state.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore_plugins.buffers.continuity import EnvRows
-from dicore_plugins.buffers.ring import IntArray
+from dicore_plugins.buffers.memory import Fact, check_memory, verdict
+from dicore_plugins.buffers.naive.buffer import stored
+from dicore_plugins.buffers.ring import IntArray, Schema
 
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict
-
-
-__all__ = ["SequenceIndex"]
+__all__ = ["SequenceIndex", "StoredStates"]
 
 BoolArray = npt.NDArray[np.bool_]
 Slots = npt.NDArray[np.int32]
 
 _MANY = 64
 """Environments that are remembered even if none of their steps is stored."""
+
+
+_FIRST = 64
+"""States for which there is memory in the beginning."""
 
 
 class SequenceIndex:
@@ -299,14 +305,158 @@ class SequenceIndex:
         self._log = np.zeros((len(self._head), 16), np.int64)
         self._write_log(np.arange(held))
 
-    def check_valid(self) -> None:
-        """Raises AssertionError if the index contradicts itself; for tests."""
+    def check_valid(self, held: int) -> tuple[bool, str]:
+        """Returns whether sequences are of steps of one episode that are stored, or why not.
+
+        Args:
+            held: Number of stored steps, in the first slots.
+        """
+        return verdict(self._facts(held))
+
+    def _facts(self, held: int) -> Iterator[Fact]:
+        starts, at = self.starts, np.flatnonzero(self._stream >= 0)
+        yield np.array_equal(at, np.arange(held)), f"{len(at)} of {held} steps are in a stream"
         begun = np.flatnonzero(self.lengths)
-        assert np.array_equal(np.sort(self.starts), begun)
-        assert np.array_equal(self._place[self.starts], np.arange(self.count))
-        held = np.flatnonzero(self._stream >= 0)
-        assert (self._tail <= self._head).all()
-        assert len(held) == int((self._head - self._tail).sum())
+        yield (
+            np.array_equal(np.sort(starts), begun),
+            "the list of sequences is not complete",
+        )
+        place = self._place[starts]
+        yield np.array_equal(place, np.arange(self.count)), "a sequence is not where it is listed"
+        yield (self._stream[at] < len(self._head)).all(), "a step is in a stream that there is not"
+        yield (self._tail <= self._head).all(), "a stream ends before it begins"
+        inside = int((self._head - self._tail).sum())
+        yield inside == held, f"the streams have {inside} steps of {held}"
         width = self._log.shape[1]
-        found = self._log[self._stream[held], self._position[held] & (width - 1)]
-        assert np.array_equal(found, held)
+        logged = self._log[self._stream[at], self._position[at] & (width - 1)]
+        yield np.array_equal(logged, at), "a step is not where its stream has it"
+        lengths = self.lengths[starts]
+        yield lengths.max(initial=0) <= self._length, "a sequence is too long"
+        last = self._position[starts] + lengths - 1
+        yield (last < self._head[self._stream[starts]]).all(), "a sequence has steps to come"
+        crossing = self.first[self.slots_of(starts)[:, 1:]].any(1) & (lengths > 1)
+        where = starts[crossing][:1]
+        yield not crossing.any(), f"the sequence in slot {where} crosses the end of an episode"
+
+
+class StoredStates:
+    """Keeps one recurrent state of every `every` steps of an episode, beginning with its first.
+
+    Memory grows with the number of states that are kept at the same time: C / every for long
+    episodes.
+
+    Args:
+        capacity: C.
+        stride: Steps between the starts of two sequences of an episode.
+        state_every: Steps between the states of a sequence; 0: only the first is needed.
+    """
+
+    def __init__(self, capacity: int, stride: int, state_every: int) -> None:
+        self.every = math.gcd(stride, state_every)
+        self._capacity = capacity
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all states and their form."""
+        self._schema = Schema()
+        self._row: npt.NDArray[np.int32] = np.full(self._capacity, -1, np.int32)
+        self._free: list[int] = []
+        self._columns: Tree = None
+        self._room = 0
+
+    def check(self, states: Batch) -> None:
+        """Checks states before they are stored.
+
+        Raises:
+            SchemaError: keys, dtypes or shapes differ from those of the first ones.
+            ReplayCapacityError: the states of long episodes alone exceed the available memory.
+        """
+        self._schema.check(states)
+        if self._columns is None:
+            size = self._schema.sample_bytes
+            check_memory(size * math.ceil(self._capacity / self.every), self._capacity)
+
+    def push(self, slots: IntArray, states: Batch, since: IntArray) -> None:
+        """Stores the states of steps, those that are needed.
+
+        Args:
+            slots: int64 [n] of the last n = min(N, C) steps.
+            states: Columns [n, ...].
+            since: int64 [n]; steps since the first one of the episode.
+        """
+        before = self._row[slots]
+        self._free += before[before >= 0].tolist()
+        self._row[slots] = -1
+        kept = np.flatnonzero(since % self.every == 0)
+        if not len(kept):
+            return
+        self._grow(len(kept))
+        rows = np.array([self._free.pop() for _ in range(len(kept))], np.int64)
+        self._row[slots[kept]] = rows
+
+        def write(column: Tree, leaf: Tree) -> Any:
+            column[rows] = stored(leaf)[kept]
+            return column
+
+        tree_map(write, self._columns, dict(states.columns))
+
+    def _grow(self, count: int) -> None:
+        """Makes room for `count` more states."""
+        missing = count - len(self._free)
+        if missing <= 0:
+            return
+        held = self._room
+        self._room = max(min(max(2 * held, _FIRST), self._capacity), held + missing)
+        self._free += range(self._room - 1, held - 1, -1)
+        if self._columns is None:
+            forms = self._schema.forms
+            leaves = [np.empty((self._room, *shape), dtype) for shape, dtype in forms]
+            self._columns = self._schema.tree(leaves)
+        else:
+            self._columns = tree_map(lambda leaf: _longer(leaf, self._room), self._columns)
+
+    def of(self, slots: IntArray) -> dict[str, Tree]:
+        """Returns the states of steps [B, ...]; zeros where none is kept."""
+        rows = self._row[slots]
+
+        def taken(leaf: Tree) -> Any:
+            found = leaf.take(np.maximum(rows, 0), 0)
+            found[rows < 0] = 0
+            return found
+
+        found: dict[str, Tree] = tree_map(taken, self._columns)
+        return found
+
+    def check_valid(self, held: int) -> tuple[bool, str]:
+        """Returns whether stored steps have states of their own, or why not."""
+        rows = self._row[self._row >= 0]
+        used = len(np.unique(rows)) + len(self._free)
+        facts = (
+            (not (self._row[held:] >= 0).any(), "a step that is not stored has a state"),
+            (len(np.unique(rows)) == len(rows), "two steps have the same state"),
+            (used == self._room, f"{used} of {self._room} states are in use or free"),
+            (not np.isin(self._free, rows).any(), "the state of a step counts as free"),
+        )
+        return verdict(facts)
+
+    def state_dict(self, held: int) -> StateDict:
+        """Returns the states of the first `held` slots, which are all that are stored."""
+        row = self._row[:held]
+        kept = np.flatnonzero(row >= 0)
+        columns = {} if self._columns is None else tree_map(lambda x: x[row[kept]], self._columns)
+        return {"slots": kept, "kept_columns": columns}
+
+    def load_state_dict(self, state: State, shift: int, held: int) -> None:
+        """Restores what `state_dict` returned; `shift` as for `SequenceIndex`."""
+        self.clear()
+        slots = np.asarray(state["slots"], np.int64)
+        if len(slots):
+            states = Batch(tree_map(np.asarray, dict(state["kept_columns"])), len(slots))
+            self.check(states)
+            self.push((slots - shift) % held, states, np.zeros(len(slots), np.int64))
+
+
+def _longer(leaf: Tree, size: int) -> Any:
+    grown = np.empty((size, *leaf.shape[1:]), leaf.dtype)
+    grown[: len(leaf)] = leaf
+    return grown
