@@ -208,8 +208,8 @@ def _differ(before: Tree, shown: Tree) -> BoolArray:
 
 def _differs(one: Any, other: Any) -> BoolArray:
     if hasattr(one, "packed") and hasattr(other, "packed"):
-        same: BoolArray = (one.numbers == other.numbers).reshape(len(one), -1).all(1)
-        if same.all():
-            return ~same
+        changed = one.numbers != other.numbers
+        if not changed.any():
+            return np.zeros(len(one), np.bool_)
     differs: npt.NDArray[Any] = np.asarray(one) != np.asarray(other)
     return np.asarray(differs.any(axis=tuple(range(1, differs.ndim))))

@@ -32,6 +32,7 @@ from dicore_plugins.buffers import (
     SequenceReplayBuffer,
 )
 from dicore_plugins.buffers.sequence.index import SequenceIndex
+from dicore_plugins.frames import FrameWriter, StackedFrames
 
 
 def buffer_of(capacity: int = 64, seed: int = 0, **options: Any) -> SequenceReplayBuffer:
@@ -611,3 +612,25 @@ def test_the_weights_of_a_draw_have_the_beta_that_the_buffer_told_before() -> No
         batch = buffer.sample_batch(2, replace=True)
         wanted = (1.0 / batch["priority"]) ** min(1.0, draw / 4)
         np.testing.assert_allclose(batch["IS"], wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [SequenceReplayBuffer, EpisodeReplayBuffer])
+def test_stacks_of_an_environment_that_was_not_pushed_before(kind: Any) -> None:
+    """There is no earlier step of it that could be missing."""
+    writer, numbers = FrameWriter((2, 2), np.uint8), []
+    for _ in range(9):
+        writer.chunk.frames[writer.next_row()] = len(numbers)
+        numbers.append(writer.done())
+    stacks = np.array(numbers)[np.arange(6)[:, None] + np.arange(3)]
+    buffer = kind({"unroll_len": 3} if kind is SequenceReplayBuffer else {})
+    for env in (0, 1):
+        rows = slice(3 * env, 3 * env + 3)
+        columns = {
+            "obs": StackedFrames(stacks[rows], (writer.chunk,)),
+            "next_obs": StackedFrames(stacks[rows] + 1, (writer.chunk,)),
+            "env_id": np.full(3, env),
+            "end": np.arange(3) == (2 if env else 3),  # env 0 goes on
+        }
+        buffer.push(Batch(columns, 3))
+    assert buffer.count() == (1 if kind is EpisodeReplayBuffer else 2)
+    assert buffer.check_valid() == (True, "")
