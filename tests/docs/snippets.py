@@ -37,13 +37,18 @@ from markdown_it import MarkdownIt
 from dicore.cli import main
 from dicore.errors import ConfigWarning
 from dicore_registry import Registry, using
+from tests.soak import SOAK
 
 _OPTION = re.compile(r":(?P<name>[\w-]+):[ \t]*(?P<value>.*)\n?")
-_NUMBER = re.compile(r"\d+(?:[,_]\d+)*(?:\.\d+)?(?:e-?\d+)?")
+_NUMBER = re.compile(r"(?:(?<!\S)-)?\d+(?:[,_]\d+)*(?:\.\d+)?(?:e-?\d+)?")
 _LONG = {"--max-env-step": 1_000, "--train_iter": 100}
-"""Maximum budgets of commands in the tests."""
+"""Maximum budgets of commands in the tests, of which `make test` takes three tenths."""
 _BUDGET = re.compile(r"(?m:^(?:STEPS|UPDATES) = |\b(?:max_env_)?step=(?=\d\d))\d+_?\d{3}\b")
 """Budgets of `python`, of which the tests take 7 %: the first cell of notebooks, and long ones."""
+_IN_FILES = re.compile(r"(?m:^(max_env_step = )(\d+)$)")
+"""Budgets in files."""
+_SOLVED = () if SOAK else ("env.stop_value=50",)
+"""What is reached soon by `_TO_THE_END`."""
 _TO_THE_END = ["dicore", "train", "-e", "cartpole", "-p", "dqn", "-s", "0"]
 """The first command of several pages, which trains until the stop value; it is run once."""
 _RUN = "runs/cartpole_dqn_s0"
@@ -136,7 +141,10 @@ class Page:
         if snippet.caption:
             target = self.folder / snippet.caption
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(snippet.code, encoding="utf-8")
+            text = _IN_FILES.sub(
+                lambda line: f"{line[1]}{at_most(line[2], '--max-env-step')}", snippet.code
+            )
+            target.write_text(text, encoding="utf-8")
         elif snippet.language == "python":
             text = _BUDGET.sub(_less, snippet.code)
             code = compile("\n" * (snippet.line - 1) + text, self.path, "exec")
@@ -151,7 +159,7 @@ class Page:
         if words[0] in _SHOWN:
             check_shown(words)
             return
-        code, output = self._output(cut(words))
+        code, output = self._output(cut(words, in_full="stop value reached" in wanted))
         fails = re.search(r"^error:", wanted, re.MULTILINE) is not None
         if bool(code) != fails:
             raise AssertionError(f"{where}: $ {command}\nexited with {code}:\n{output}")
@@ -223,7 +231,7 @@ def trained_to_the_end() -> tuple[Path, str]:
         if not said.exists():
             folder.mkdir()
             page = Page(Path("trained"), folder)
-            code, text = page._output([*_TO_THE_END, "--exp-name", _RUN])
+            code, text = page._output([*_TO_THE_END, *_SOLVED, "--exp-name", _RUN])
             assert code == 0, text
             said.write_text(text, encoding="utf-8")
     return folder, said.read_text(encoding="utf-8")
@@ -234,13 +242,19 @@ def _less(budget: re.Match[str]) -> str:
     return f"{name}= {int(number) * 7 // 100}"
 
 
-def cut(words: list[str]) -> list[str]:
-    """Returns a command with budgets limited to those of `_LONG`."""
+def cut(words: list[str], *, in_full: bool = False) -> list[str]:
+    """Returns a command with budgets limited to those of `_LONG`, or three tenths of them."""
     before = ["", *words]
     return [
-        str(min(int(word), _LONG[option])) if option in _LONG else word
+        at_most(word, option, in_full=in_full) if option in _LONG else word
         for option, word in zip(before, words, strict=False)
     ]
+
+
+def at_most(budget: str, option: str, *, in_full: bool = SOAK) -> str:
+    """Returns the budget of the tests for one of a page."""
+    least = min(int(budget), _LONG[option])
+    return str(least if in_full or SOAK else least * 3 // 10)
 
 
 def check_shown(words: list[str]) -> None:
