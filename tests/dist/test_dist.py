@@ -250,9 +250,9 @@ def test_updates_that_a_new_learner_makes_again_are_logged_once(tmp_path: Path) 
     observed._run = SimpleNamespace(log=SimpleNamespace(log_scalars=log))  # type: ignore[assignment]
     observed.policy = SimpleNamespace(collect_mode=None)
     budget = SimpleNamespace(of=lambda mode: None)
-    observed.of(SimpleNamespace(train_iter=130, env_step=7, budget=budget))  # type: ignore[arg-type]
+    observed.of(SimpleNamespace(train_iter=130, env_step=7, budget=budget, observers=[]))  # type: ignore[arg-type]
     for step in (100, 200, 100, 200, 300):
-        observed._learned({"shown": [(step, {"loss": float(len(logged))})]})
+        observed.learned({"shown": [(step, {"loss": float(len(logged))})]})
     assert logged == [(200, 0.0), (300, 1.0)]
 
 

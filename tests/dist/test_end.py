@@ -20,7 +20,7 @@ def test_a_process_that_was_lost_and_starts_again_at_the_end_is_ended_too(
     learner: Any, collectors: Any, places: dict[str, Any]
 ) -> None:
     coordinator = roles.coordinated(roles.compiled(), learner, collectors, places)
-    find, asked = coordinator._find, []
+    find, asked = coordinator._peers.address_of, []
 
     def found(name: str) -> str | None:
         if name != "collector1":
@@ -28,7 +28,7 @@ def test_a_process_that_was_lost_and_starts_again_at_the_end_is_ended_too(
         asked.append(coordinator._ended.is_set())
         return find(name) if sum(asked) > 1 else "127.0.0.1:9"  # where the lost one was
 
-    coordinator._find = found
+    coordinator._peers.address_of = found  # type: ignore[method-assign]
     coordinator.run(lambda: False)
     assert sum(asked) > 1
     assert collectors[1].wait(5)

@@ -22,7 +22,7 @@ from dicore_dist.coordinator.journal import Journal
 from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskError
 from dicore_dist.links.ray_link import RayStore, RayTransport
 from dicore_dist.workers.ray_roles import RayCollector, RayLearner
-from tests.dist.test_roles import compiled, info_of
+from tests.dist.test_roles import Known, compiled, info_of
 
 
 @pytest.fixture
@@ -104,11 +104,11 @@ def test_a_training_over_ray(token: str, store: RayStore, tmp_path: Path) -> Non
         each.start()
     try:
         journal = Journal(tmp_path / "journal.jsonl")
-        find = {name: each.address for name, each in made.items()}.get
+        peers = Known({name: each.address for name, each in made.items()}, token)
         job = {**info_of(config), "job_id": journal.job_id}
         flow = flow_of(config.cfg, store, journal.blocks)
         commander = NaiveCommander()
-        coordinator = Coordinator(config.cfg, job, flow, commander, journal, find, token)
+        coordinator = Coordinator(config.cfg, job, flow, commander, journal, peers)
         coordinator.run(lambda: False)
         assert coordinator.train_iter == 20
         assert flow.ratio.samples + 5 * 4 + 16 >= 20 * 4

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import namedtuple
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,7 @@ from dicore.run.env_factory import spec_of
 from dicore_dist import BaseCommCollector, BaseCommLearner
 from dicore_dist.commands.pipeline import flow_of
 from dicore_dist.coordinator.commander import NaiveCommander, SoloCommander
-from dicore_dist.coordinator.coordinator import Coordinator
+from dicore_dist.coordinator.coordinator import Coordinator, Observer
 from dicore_dist.coordinator.flow import BlockBuffer, Worth
 from dicore_dist.coordinator.journal import Journal
 from dicore_dist.links.errors import PeerError, RemoteTaskError
@@ -200,7 +201,21 @@ def coordinated(
     job = {**info_of(config), "job_id": journal.job_id}
     flow = flow_of(config.cfg, FileStore(Path(places["path_data"]), TOKEN), journal.blocks)
     commander = commander or NaiveCommander()
-    return Coordinator(config.cfg, job, flow, commander, journal, names.get, TOKEN, lambda: names)
+    return Coordinator(config.cfg, job, flow, commander, journal, Known(names, TOKEN))
+
+
+@dataclass
+class Known:
+    """Addresses by name."""
+
+    names: dict[str, str]
+    token: str
+
+    def address_of(self, name: str) -> str | None:
+        return self.names.get(name)
+
+    def collectors(self) -> list[str]:
+        return [name for name in self.names if name != "learner0"]
 
 
 @pytest.mark.parametrize("commander", ["naive", "solo"])
@@ -568,9 +583,8 @@ def test_a_collector_joins_while_training_and_a_lost_one_does_not_end_it(
     monkeypatch.setattr("dicore_dist.coordinator.coordinator._LOOK_S", 0.0)
     config = compiled("pipeline.system.start_timeout=30", "pipeline.system.collector_num=1")
     coordinator = coordinated(config, learner, [], places)
-    find = coordinator._find
-    coordinator._others = lambda: ["collector7"]
-    coordinator._find = lambda name: collectors[1].address if name == "collector7" else find(name)
+    peers = Known({"learner0": learner.address, "collector7": collectors[1].address}, TOKEN)
+    coordinator._peers = peers
     coordinator.run(lambda: False)
     assert coordinator.train_iter == 40
 
@@ -587,8 +601,8 @@ def test_a_learner_that_never_starts_ends_the_run_with_its_command(
 ) -> None:
     config = compiled("pipeline.system.start_timeout=0.3", *options)
     coordinator = coordinated(config, learner, collectors, places)
-    find = coordinator._find
-    coordinator._find = lambda name: None if name == "learner0" else find(name)
+    names = {f"collector{index}": each.address for index, each in enumerate(collectors)}
+    coordinator._peers = Known(names, TOKEN)
     with pytest.raises(PeerError, match=r"learner0 has not started, for 0\.3 s") as caught:
         coordinator.run(lambda: False)
     assert re.search(hint, caught.value.hint)
@@ -713,7 +727,12 @@ def test_consecutive_evaluations_are_counted_over_all_collectors(
     config = compiled("policy.eval.evaluator.consecutive=2")
     coordinator = coordinated(config, learner, collectors, places)
     seen: list[bool] = []
-    coordinator.on_evaluation = lambda result: seen.append(result["stop"])
+
+    class Told(Observer):
+        def evaluated(self, result: Any) -> None:
+            seen.append(result["stop"])
+
+    coordinator.observers.append(Told())
     for number, stop in enumerate((True, False, True, True)):
         meta = {"task_id": f"t{number}", "policy_iter": number, "mean_return": 0.0, "stop": stop}
         assert coordinator._evaluated(meta)["stop"] is (number == 3)

@@ -16,14 +16,14 @@ from dicore.config.writer import saved_tree
 from dicore.console import say
 from dicore.data.json_codec import dumps
 from dicore.errors import DicoreError, UsageError
-from dicore_dist.coordinator.coordinator import Addresses, Coordinator
+from dicore_dist.coordinator.coordinator import Addresses, Coordinator, Observer
 from dicore_dist.coordinator.dist_status import DistStatus
 from dicore_dist.coordinator.flow import BlockBuffer, Replay
 from dicore_dist.coordinator.journal import Journal
 from dicore_dist.coordinator.observed import POLICY, Observed
 from dicore_dist.coordinator.operator import OperatorServer
 from dicore_dist.coordinator.restarts import Restarts
-from dicore_dist.coordinator.rounds import Rounds, Share
+from dicore_dist.coordinator.rounds import Flow, Rounds, Share
 from dicore_dist.coordinator.supervisor import Job, Supervisor
 from dicore_dist.links.exchange import FileStore, Store
 from dicore_dist.links.token_file import forget_token, kept_token
@@ -129,10 +129,7 @@ class DistPipeline(TrainingPipeline):
             _replicas(cfg.pipeline.system) as operator,
             _processes(cfg, facts, place, folder, failed, coordinator.restarts) as replace,
         ):
-            coordinator.on_silent = replace
-            if operator is not None:
-                coordinator.on_lost = operator.report
-            coordinator.on_look = status.write
+            coordinator.observers.append(_Watch(status, replace, operator))
             try:
                 coordinator.run(lambda: bool(failed or run.stop_requested))
             finally:
@@ -159,10 +156,28 @@ class DistPipeline(TrainingPipeline):
             "buffer_id": "buffer",
             "folder": str(folder),
         }
-        find = Addresses(cfg.pipeline.system, Path(place.path_policy))
+        peers = Addresses(cfg.pipeline.system, Path(place.path_policy), place.token)
         flow = flow_of(cfg, stores.data, journal.blocks)
-        token = place.token
-        return Coordinator(cfg, job, flow, commander, journal, find, token, find.collectors)
+        return Coordinator(cfg, job, flow, commander, journal, peers)
+
+
+class _Watch(Observer):
+    """Writes the status, and has processes replaced."""
+
+    def __init__(
+        self, status: DistStatus, replace: Callable[[str], None], operator: OperatorServer | None
+    ) -> None:
+        self._status, self._replace, self._operator = status, replace, operator
+
+    def looked(self) -> None:
+        self._status.write()
+
+    def silent(self, name: str) -> None:
+        self._replace(name)
+
+    def lost(self, name: str) -> None:
+        if self._operator is not None:
+            self._operator.report(name)
 
 
 @dataclass(frozen=True)
@@ -217,7 +232,7 @@ def _replicas(system: Any) -> Iterator[OperatorServer | None]:
             operator.delete_replicas(collectors=system.collector_num, learners=1)
 
 
-def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, Any]] = ()) -> Any:
+def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, Any]] = ()) -> Flow:
     """Returns what is between collectors and learner, with the blocks of an earlier coordinator."""
     policy, system = cfg.policy, cfg.pipeline.system
     if policy.on_policy:

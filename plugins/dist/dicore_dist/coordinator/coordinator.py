@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dicore.errors import ClosedError, DicoreError
 from dicore_dist.coordinator.budget import EnvStepBudget
@@ -22,7 +22,11 @@ from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskError
 from dicore_dist.links.master import HEARTBEAT_S, Connection
 
-__all__ = ["Coordinator"]
+__all__ = ["Coordinator", "Observer", "Peers"]
+
+if TYPE_CHECKING:
+    from dicore_dist.coordinator.rounds import Flow
+    from dicore_dist.interface import ICommander
 
 _LOG = logging.getLogger("dicore.comm")
 _POLL_S: Final = 0.05
@@ -33,6 +37,40 @@ _RETURN_S: Final = 10.0
 _LEARNER: Final = "learner0"
 
 
+class Observer:
+    """What is told of a training; subclasses override what they want to know."""
+
+    def evaluated(self, result: Mapping[str, Any]) -> None:
+        """An evaluation has ended."""
+
+    def collected(self, meta: Mapping[str, Any]) -> None:
+        """A block of samples has come; `meta` describes it."""
+
+    def learned(self, info: Mapping[str, Any]) -> None:
+        """The learner has made updates."""
+
+    def looked(self) -> None:
+        """A second has passed."""
+
+    def lost(self, name: str) -> None:
+        """A process that was there does not answer."""
+
+    def silent(self, name: str) -> None:
+        """A process is there and does not answer."""
+
+
+class Peers(Protocol):
+    """Finds the processes of a training by name: `learner0`, `collector1`."""
+
+    token: str
+
+    def address_of(self, name: str) -> str | None:
+        """Returns the address of a process; None if it has not started."""
+
+    def collectors(self) -> Iterable[str]:
+        """Returns the names of all collectors that are there, also beyond `collector_num`."""
+
+
 class Coordinator:
     """Runs one training over a learner and collectors.
 
@@ -40,43 +78,32 @@ class Coordinator:
         cfg: The bound config; `pipeline.system` and the budgets are used.
         job: What the info of every task has: `config`, `policy_id`, `buffer_id`.
         flow: The samples: `Replay` or `Rounds`.
-        commander: Assigns tasks, see `ICommander`.
+        commander: Assigns tasks.
         journal: Where it notes what it did.
-        find: Returns the address of a process by its name (`learner0`, `collector1`), or None.
-        token: The shared token.
-        others: Returns the names of all collectors that have an address now, also of further ones
-            than `collector_num`.
+        peers: Finds the processes.
 
     Attributes:
-        on_evaluation: Called with the result of each evaluation.
-        on_block: Called with the metadata of each block of samples.
-        on_learn_info: Called with each info of the learner.
-        on_lost: Called with the name of a process that was there and does not answer.
-        on_silent: Called with the name of a process that is there and does not answer.
+        observers: Those that are told what happens.
         flow: The samples.
         train_iter: Updates so far.
         budget: The env steps that are left.
         restarts: Counts the losses of processes; who starts them counts those.
         doing: What the processes do.
-        on_look: Called once a second.
     """
 
     def __init__(
         self,
         cfg: Any,
         job: Mapping[str, Any],
-        flow: Any,
-        commander: Any,
+        flow: Flow,
+        commander: ICommander,
         journal: Journal,
-        find: Callable[[str], str | None],
-        token: str,
-        others: Callable[[], Iterable[str]] = tuple,
+        peers: Peers,
     ) -> None:
         self._cfg, self._system = cfg, cfg.pipeline.system
         self._job, self.flow, self._commander = dict(job), flow, commander
-        self._journal, self._find, self._token = journal, find, token
+        self._journal, self._peers = journal, peers
         self._master = (journal.job_id, journal.epoch)
-        self._others = others
         self._lock = threading.Lock()
         self._ended, self._learner_done = threading.Event(), threading.Event()
         self._error: BaseException | None = None
@@ -90,12 +117,7 @@ class Coordinator:
         self.restarts = Restarts(most, self._system.restart_window)
         self.budget = EnvStepBudget(cfg, journal.env_step)
         self.train_iter = journal.train_iter
-        self.on_evaluation: Callable[[Mapping[str, Any]], None] = lambda result: None
-        self.on_block: Callable[[Mapping[str, Any]], None] = lambda meta: None
-        self.on_learn_info: Callable[[Mapping[str, Any]], None] = lambda info: None
-        self.on_look: Callable[[], None] = lambda: None
-        self.on_lost: Callable[[str], None] = lambda name: None
-        self.on_silent: Callable[[str], None] = lambda name: None
+        self.observers: list[Observer] = []
         if hasattr(commander, "load_state_dict"):
             commander.load_state_dict(journal.tasks)
 
@@ -118,9 +140,10 @@ class Coordinator:
             while not self._ended.wait(_POLL_S) and not stopped():
                 if time.monotonic() - looked_at > _LOOK_S:
                     looked_at = time.monotonic()
-                    self.on_look()
+                    for each in self.observers:
+                        each.looked()
                     self._check_progress(looked_at)
-                    for name in self._others():
+                    for name in self._peers.collectors():
                         self._start(name)
         finally:
             self._ended.set()
@@ -165,7 +188,7 @@ class Coordinator:
 
     def _close(self, name: str) -> bool:
         """Asks a process to end; returns whether it will, or was never there."""
-        address = self._find(name)
+        address = self._peers.address_of(name)
         if address is None:
             return True
         try:
@@ -179,7 +202,7 @@ class Coordinator:
     def _connection(self, address: str, **times: float) -> Connection:
         limit = float(self._system.heartbeat_timeout)
         given = {"tolerance_s": limit, "heartbeat_s": min(HEARTBEAT_S, limit / 3), **times}
-        return Connection(address, self._token, master=self._master, **given)
+        return Connection(address, self._peers.token, master=self._master, **given)
 
     # ---- one thread per process
 
@@ -220,14 +243,16 @@ class Coordinator:
             since = self._lost.setdefault(name, now)
             alike = [name] if name == _LEARNER else [*self._threads.keys() - {_LEARNER}]
             for_s = now - max(self._lost.get(each, now) for each in alike)
-        if since == now and self._find(name) is not None:
+        if since == now and self._peers.address_of(name) is not None:
             _LOG.warning("%s does not answer: %s", name, error.message)
             self.doing.note(name, "does not answer")
-            self.on_lost(name)
+            for observer in self.observers:
+                observer.lost(name)
             if not self._system.starts:
                 self.restarts.lost(name)
         if error.context.get("silent"):
-            self.on_silent(name)
+            for observer in self.observers:
+                observer.silent(name)
         if self.restarts.are_too_many(*alike):
             times = self.restarts.count(name)
             text = f"{error.message}; lost {times} times, with nothing done in between"
@@ -250,7 +275,7 @@ class Coordinator:
 
     def _connected(self, name: str) -> Connection | None:
         """Returns a process that answers; None if the run has ended meanwhile."""
-        address = self._find(name)
+        address = self._peers.address_of(name)
         if address is None:
             raise PeerError(f"{name} has not started", hint=self._hint(name))
         connection = self._connection(address)
@@ -303,7 +328,8 @@ class Coordinator:
         self.restarts.delivered(_LEARNER)
         self._journal.write("updates", train_iter=self.train_iter)
         self.flow.learned(info)
-        self.on_learn_info(info)
+        for observer in self.observers:
+            observer.learned(info)
         with self._lock:
             self._commander.update_learner_info(task_id, {"learner_step": info["learner_step"]})
             if info["learner_done"] and self._commander.finish_learner_task(task_id, info):
@@ -375,7 +401,8 @@ class Coordinator:
         self.restarts.delivered(name)
         steps, version = int(meta["env_step"]), int(meta["policy_iter"])
         self.doing.note(name, "collects", env_step=steps, version=version)
-        self.on_block(meta)
+        for observer in self.observers:
+            observer.collected(meta)
         return meta
 
     # ---- what both need
@@ -415,7 +442,8 @@ class Coordinator:
             result = {**meta, "stop": self._in_a_row >= needed}
         facts = {key: meta[key] for key in ("task_id", "policy_iter", "mean_return")}
         self._journal.write("evaluation", **facts)
-        self.on_evaluation(result)
+        for observer in self.observers:
+            observer.evaluated(result)
         return result
 
     def _note_task(self, kind: str, task: Mapping[str, Any]) -> int:
@@ -435,12 +463,13 @@ class Addresses:
     Args:
         system: The section `pipeline.system`.
         folder: Folder of the parameters.
+        token: The shared token.
     """
 
-    def __init__(self, system: Any, folder: Path) -> None:
-        self._system, self._folder = system, folder
+    def __init__(self, system: Any, folder: Path, token: str) -> None:
+        self._system, self._folder, self.token = system, folder, token
 
-    def __call__(self, name: str) -> str | None:
+    def address_of(self, name: str) -> str | None:
         """Returns the address of a process by its name; None if it has not started."""
         from dicore_dist.links.slurm import hosts_of
 

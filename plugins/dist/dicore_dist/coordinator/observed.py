@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.run.env_factory import BuildContext, spec_of
-from dicore_dist.coordinator.coordinator import Coordinator
+from dicore_dist.coordinator.coordinator import Coordinator, Observer
 from dicore_dist.links.exchange import Store
 from dicore_plugins.collectors.base import EpisodeStatistics
 
@@ -23,7 +23,7 @@ POLICY: Final = "policy"
 """Name of the parameters in the stores."""
 
 
-class Observed:
+class Observed(Observer):
     """The policy, the run's log and counters, and its checkpoints.
 
     Args:
@@ -57,8 +57,7 @@ class Observed:
     def of(self, coordinator: Coordinator) -> None:
         """Observes what a coordinator is told."""
         self._coordinator, self._shown = coordinator, int(coordinator.train_iter)
-        coordinator.on_evaluation = self._evaluated
-        coordinator.on_block, coordinator.on_learn_info = self._collected, self._learned
+        coordinator.observers.append(self)
         coordinator.budget.of(self.policy.collect_mode)
 
     def state_dict(self) -> StateDict:
@@ -75,7 +74,7 @@ class Observed:
     def _env_steps(self) -> int:
         return 0 if self._coordinator is None else int(self._coordinator.env_step)
 
-    def _evaluated(self, result: Mapping[str, Any]) -> None:
+    def evaluated(self, result: Mapping[str, Any]) -> None:
         value, train_iter = float(result["value"]), int(result["policy_iter"])
         with self._lock:
             at = {"train_iter": max(0, train_iter), "env_step": self._env_steps()}
@@ -91,7 +90,7 @@ class Observed:
             self._store.remove(str(result["policy_path"]))
             self._stopped = self._stopped or bool(result["stop"])
 
-    def _collected(self, meta: Mapping[str, Any]) -> None:
+    def collected(self, meta: Mapping[str, Any]) -> None:
         with self._lock:
             episodes, train_iter = self._episodes, self._updates()
             for value, length in zip(meta["returns"], meta["lengths"], strict=True):
@@ -104,7 +103,7 @@ class Observed:
                 episodes.report(self._run.log, totals, train_iter)
                 episodes.clear()
 
-    def _learned(self, info: Mapping[str, Any]) -> None:
+    def learned(self, info: Mapping[str, Any]) -> None:
         with self._lock:
             for train_iter, scalars in info.get("shown", ()):
                 if int(train_iter) <= self._shown:

@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from dicore.errors import DicoreError
 from dicore_dist.links.exchange import Store
 
-__all__ = ["Rounds", "Share"]
+__all__ = ["Flow", "Rounds", "Share"]
 
 _LOG = logging.getLogger("dicore.comm")
 
@@ -30,6 +30,49 @@ class Share:
     amount: Mapping[str, int]
     policy_iter: int | None = None
     number: tuple[int, int] = (0, 0)
+
+
+class Flow(Protocol):
+    """What is between collectors and learner: it says who may go on, and has the samples."""
+
+    @property
+    def is_random(self) -> bool:
+        """Whether collectors act at random."""
+
+    @property
+    def stored(self) -> int | None:
+        """Samples in the buffer; None: there is none."""
+
+    @property
+    def owes_updates(self) -> bool:
+        """Whether the samples are worth updates that were not made yet."""
+
+    def end(self) -> None:
+        """Says that nothing more is collected: the budget is spent."""
+
+    def begin(self, learner_step: int, first_step: int = 0) -> None:
+        """Notes the updates from which a learner starts, and those of a checkpoint that it had."""
+
+    def claim(self, stopped: Callable[[], bool]) -> Share | None:
+        """Waits until collecting may go on; returns what to collect, None if stopped."""
+
+    def making(self, share: Share) -> None:
+        """Notes that a collector makes a share."""
+
+    def give_back(self, share: Share) -> None:
+        """Takes back a share that was not delivered."""
+
+    def put(self, share: Share, meta: Mapping[str, Any]) -> None:
+        """Stores the metadata of a block."""
+
+    def wait_to_learn(self, stopped: Callable[[], bool]) -> bool:
+        """Waits until updates may be made; returns False if stopped."""
+
+    def draw(self, size: int, train_iter: int) -> list[dict[str, Any]]:
+        """Returns the metadata of samples for updates."""
+
+    def learned(self, info: Mapping[str, Any]) -> None:
+        """Notes the updates that were made."""
 
 
 class Rounds:
@@ -56,10 +99,10 @@ class Rounds:
         self._found: dict[int, Mapping[str, Any]] = {}
         self._changed = threading.Condition()
 
-    is_random = False
+    is_random: bool = False
     """On-policy learning has no random samples."""
 
-    stored = None
+    stored: int | None = None
     """There is no buffer."""
 
     @property
