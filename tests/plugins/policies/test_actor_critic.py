@@ -72,10 +72,9 @@ def policy_of(name: str, actions: gym.Space[Any], *overrides: str, observed: Any
     return bind(compiled, EnvSpec(observed, actions)).policy.build(None)
 
 
-LEARNS = [("ppo", each) for each in BEST] + [
-    (name, each) for name in ("a2c", "pg") for each in ("start", "multi_discrete", "box")
-]
-LEARNS.append(("a2c", "shifted"))
+LEARNS: list[Any] = [("ppo", each) for each in BEST] + [("pg", "multi_discrete")]
+LEARNS += [("a2c", each) for each in ("start", "multi_discrete", "box", "shifted")]
+LEARNS += [pytest.param("pg", each, marks=pytest.mark.soak) for each in ("start", "box")]
 
 
 @pytest.mark.parametrize(("name", "form"), LEARNS)

@@ -489,16 +489,18 @@ def test_the_default_network_is_built_and_acts_by_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("preset", "policy", "buffer"),
     [
-        ("cartpole_c51", "c51", "naive"),
-        ("cartpole_ddqn", "ddqn", "naive"),
+        pytest.param("cartpole_c51", "c51", "naive", marks=pytest.mark.soak),  # also contrib_envs
+        pytest.param("cartpole_ddqn", "ddqn", "naive", marks=pytest.mark.soak),  # also contrib_envs
         ("cartpole_fqf", "fqf", "naive"),
         ("cartpole_sql", "sql", "naive"),
         ("cartpole_sqn", "sqn", "naive"),
         ("two_step_bdq", "bdq", "naive"),
         ("t_maze_r2d2", "r2d2", "naive"),
-        ("cartpole_iqn", "iqn", "naive"),
-        ("cartpole_mdqn", "mdqn", "naive"),
-        ("cartpole_qrdqn", "qrdqn", "naive"),
+        pytest.param("cartpole_iqn", "iqn", "naive", marks=pytest.mark.soak),  # also contrib_envs
+        pytest.param("cartpole_mdqn", "mdqn", "naive", marks=pytest.mark.soak),  # also contrib_envs
+        pytest.param(
+            "cartpole_qrdqn", "qrdqn", "naive", marks=pytest.mark.soak
+        ),  # also contrib_envs
         ("cartpole_rainbow", "rainbow", "advanced"),
     ],
 )
