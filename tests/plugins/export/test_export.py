@@ -81,7 +81,8 @@ POLICIES = {
     "image": ("mini_breakout", "dqn", ("env.env_wrapper=obs_transpose", "policy.model.conv=small")),
 }
 SUFFIXES = {name: [".ts"] for name in POLICIES}
-SUFFIXES |= {"hybrid": [".ts", ".onnx"], "hybrid_actor": [".ts", ".pt2"]}
+if SOAK:
+    SUFFIXES |= {"hybrid": [".ts", ".onnx"], "hybrid_actor": [".ts", ".pt2"]}
 SUFFIXES |= {"discrete": [".ts", ".pt2", ".onnx"], "tuple": [".pt2"], "memory": [".onnx"]}
 
 WITH_PAGE = ("discrete", "memory", "hybrid")

@@ -307,7 +307,13 @@ def test_a_dimension_with_a_single_action_is_learned_around(name: str) -> None:
     assert acted in actions
 
 
-@pytest.mark.parametrize("name", ALL)
+RESUMED = [
+    pytest.param(name, marks=() if name in ("td3", "sac") else pytest.mark.soak) for name in ALL
+]
+"""One that explores by noise and one that samples: what is saved is the same in the others."""
+
+
+@pytest.mark.parametrize("name", RESUMED)
 def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) -> None:
     def train(folder: str, steps: int, *, resume: bool = False) -> Any:
         given: dict[str, Any] = {
