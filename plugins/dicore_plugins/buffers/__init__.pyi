@@ -29,7 +29,9 @@ from dicore_plugins.buffers.file.config import FileConfig as FileConfig
 from dicore_plugins.buffers.group import BufferGroup as BufferGroup
 from dicore_plugins.buffers.naive.buffer import NaiveBuffer as NaiveBuffer
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer as NaiveReplayBuffer
+from dicore_plugins.buffers.naive.buffer import ReplayBuffer as ReplayBuffer
 from dicore_plugins.buffers.naive.config import NaiveConfig as NaiveConfig
+from dicore_plugins.buffers.priorities import Priorities as Priorities
 from dicore_plugins.buffers.priority_tree import PriorityTree as PriorityTree
 from dicore_plugins.buffers.ring import Ring as Ring
 from dicore_plugins.buffers.sequence.buffer import SequenceBuffer as SequenceBuffer

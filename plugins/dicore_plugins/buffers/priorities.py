@@ -89,6 +89,11 @@ class Priorities:
             self.tree.set(slots, masses_of(self.of[slots], self._cfg.alpha))
         return self.tree
 
+    def tree_used(self) -> PriorityTree:
+        """Returns the tree of a sampler whose draws are by priority."""
+        assert self.tree is not None, "draws are uniform until `use_tree`"
+        return self.tree
+
     def masses(self, priority: Tree) -> Any:
         """Returns priority^alpha."""
         return masses_of(priority, self._cfg.alpha)
@@ -101,7 +106,8 @@ class Priorities:
     @property
     def scale(self) -> Scale:
         """What the weights of the next draw are computed with."""
-        return 1.0 if self.tree is None else self.tree.minimum, self.beta
+        cfg, lowest = self._cfg, 1.0 if self.tree is None else self.tree.minimum
+        return lowest, annealed(cfg.beta, cfg.anneal_step, self.draws)
 
     def raised(self, priority: FloatArray) -> FloatArray:
         """Returns priorities, none of which is 0, and notes the highest."""
@@ -127,7 +133,8 @@ class Priorities:
             self.add(slots, priority)
             highest, skipped = float(priority.max(initial=0.0)), 0
         else:
-            highest, skipped = self.tree.update(slots, self.masses(priority), priority, self.of)
+            masses = masses_of(priority, self._cfg.alpha)
+            highest, skipped = self.tree.update(slots, masses, priority, self.of)
         self.highest = max(self.highest, highest)
         return skipped
 
@@ -138,9 +145,10 @@ class Priorities:
 
     def draw(self, rng: np.random.Generator, count: int, chosen: IntArray | None) -> IntArray:
         """Draws slots, of all samples or of the chosen ones: int64 [B]."""
-        assert self.tree is not None, "draws are uniform until `use_tree`"
+        tree = self.tree
+        assert tree is not None, "draws are uniform until `use_tree`"
         self.draws += 1
-        return self.tree.at(strata(rng, count), chosen)
+        return tree.at(strata(rng, count), chosen)
 
     @staticmethod
     def weights(masses: FloatArray, scale: Scale) -> FloatArray:

@@ -67,7 +67,7 @@ class Storage(Protocol):
         """Waits until the oldest batch in recycled memory is no longer read."""
 
     def clear(self) -> None:
-        """Frees all columns."""
+        """Frees all columns. It may have `check_valid() -> (bool, why)` beside it."""
 
     def close(self, state: State | None = None) -> None:
         """Frees everything; `state` is that of the buffer, for files that are kept."""

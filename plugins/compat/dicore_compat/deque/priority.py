@@ -83,8 +83,7 @@ class PriorityExperienceReplay:
 
     @property
     def _tree(self) -> PriorityTree:
-        assert self._priorities.tree is not None, "it is made with the middleware"
-        return self._priorities.tree
+        return self._priorities.tree_used()
 
     def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Handles an action; see `Buffer.use`."""

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,11 +31,13 @@ from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.priorities import Late, Priorities, by_slot, is_far
 from dicore_plugins.buffers.priority_tree import (
     FloatArray,
-    PriorityTree,
     checked_priorities,
     ids_of,
 )
 from dicore_plugins.buffers.ring import IntArray
+
+if TYPE_CHECKING:
+    from dicore_plugins.buffers.storage import Storage
 
 __all__ = ["AdvancedBuffer", "AdvancedReplayBuffer"]
 
@@ -60,6 +62,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         clock: Returns the time in seconds, for throughput.
         device: Device of `storage=cuda` and `storage=pinned`.
         folder: Folder of `storage=mmap` if the options name none.
+        storage: Keeps the columns, instead of what the option `storage` names.
 
     Attributes:
         removed: Number of samples removed so far, by reason: `full`, `use`, `stale`.
@@ -79,25 +82,23 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         clock: Callable[[], float] = time.monotonic,
         device: str = "cuda",
         folder: str | Path | None = None,
+        storage: Storage | None = None,
     ) -> None:
         cfg = as_config(cfg, AdvancedConfig)
         shared = {key: cfg[key] for key in RingConfig().keys()}  # noqa: SIM118 - no dict
         base = NaiveConfig(**shared, enable_track_used_data=True, periodic_thruput_seconds=None)
-        super().__init__(base, rng=rng, device=device, folder=folder)
+        super().__init__(base, rng=rng, device=device, folder=folder, storage=storage)
         self._cfg: Any = cfg
         of, self._usage.times, self._collect_iter = by_slot(cfg.replay_buffer_size)
         self._priorities = Priorities(cfg.replay_buffer_size, cfg, of)
+        self._tree = self._priorities.tree_used()
         self._oldest_iter = math.inf
+        self._limited = cfg.max_use < math.inf or cfg.max_staleness < math.inf
         self._held = self.skipped = 0
         self._late: Late | None = None
         self._thruput = ThruputControl(cfg.thruput_controller, clock)
         self._log = BufferLog(cfg.monitor, log, clock)
         self.removed = self._log.removed
-
-    @property
-    def _tree(self) -> PriorityTree:
-        assert self._priorities.tree is not None, "it is made with the buffer"
-        return self._priorities.tree
 
     @property
     def beta(self) -> float:
@@ -203,10 +204,11 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     def _drawn(
         self, size: int, train_iter: int, part: slice | None, replace: bool, reuse: bool
     ) -> Batch | Refused:
-        self._remove_stale(train_iter)
+        if self._limited:
+            self._remove_stale(train_iter)
         chosen = None if part is None else self._chosen(part)
         stored = self._held if chosen is None else len(chosen)
-        refused = self._too_few_left(size, chosen, replace=replace)
+        refused = self._too_few_left(size, chosen, replace=replace) if self._limited else None
         if refused is not None:
             return refused
         check_draw(size, stored, replace=replace)

@@ -64,9 +64,9 @@ class EpisodeReplayBuffer(ReplayBuffer):
         rng: np.random.Generator | None = None,
     ) -> None:
         super().__init__(cfg, rng=rng)
-        self._forget()
+        self._empty()
 
-    def _forget(self) -> None:
+    def _empty(self) -> None:
         self._episodes: deque[Batch] = deque(maxlen=self._cfg.replay_buffer_size)
         self._running: dict[int, list[Batch]] = {}
         self._lengths: dict[int, int] = {}
@@ -220,7 +220,7 @@ class EpisodeReplayBuffer(ReplayBuffer):
     def clear(self) -> None:
         """Drops all episodes, also running ones; ids continue to rise."""
         with self._lock:
-            self._forget()
+            self._empty()
 
     # ---- reading
 
@@ -276,7 +276,7 @@ class EpisodeReplayBuffer(ReplayBuffer):
                 f" {self.replay_buffer_size}",
                 hint=f"set replay_buffer_size={count} or more",
             )
-        self._forget()
+        self._empty()
         self._episodes.extend(_split(state["episodes"], state["episode_len"]))
         running = _split(state["running"], state["running_len"])
         envs = np.asarray(state["running_env"]).tolist()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from dicore.interfaces.buffer import IDataset, Refused
     from dicore_plugins.buffers.memory import Fact
+    from dicore_plugins.buffers.storage import Storage
 
 Samples = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Batch
 """What is pushed: a sample, a list of samples, or a Batch."""
@@ -109,6 +110,8 @@ class ReplayBuffer:
         with self._lock:
             if not len(samples):
                 return range(self.push_count, self.push_count)
+            if self._schema.known:
+                return self._push(samples, cur_collector_envstep)
             return self._once(self._push, samples, cur_collector_envstep)
 
     def _once(
@@ -120,8 +123,12 @@ class ReplayBuffer:
             return push(data, step)
         except BaseException:
             if not known:
-                self._schema.clear()
+                self._forget()
             raise
+
+    def _forget(self) -> None:
+        """Forgets the form of samples that were refused."""
+        self._schema.clear()
 
     def _push(self, samples: Batch, env_step: int | None) -> range | Refused:
         raise NotImplementedError
@@ -284,6 +291,7 @@ class NaiveReplayBuffer(ReplayBuffer):
         log: Run log for throughput lines (`log_text(text, channel=…)`); None: `logging` only.
         device: Device of `storage=cuda` and `storage=pinned`.
         folder: Folder of `storage=mmap` if the options name none.
+        storage: Keeps the columns, instead of what the option `storage` names.
     """
 
     config_class: ClassVar[type[ComponentConfig]] = NaiveConfig
@@ -300,6 +308,7 @@ class NaiveReplayBuffer(ReplayBuffer):
         log: Any | None = None,
         device: str = "cuda",
         folder: str | Path | None = None,
+        storage: Storage | None = None,
     ) -> None:
         given = as_config(cfg, NaiveConfig)
         super().__init__(given, rng=rng)
@@ -314,8 +323,8 @@ class NaiveReplayBuffer(ReplayBuffer):
             from dicore_plugins.buffers.memory import check_memory
 
             check_memory(cfg.replay_buffer_size * self.slot_bytes, cfg.replay_buffer_size)
-        storage, self._keeps = None, cfg.storage_keep
-        if cfg.storage != "cpu":
+        self._keeps = cfg.storage_keep
+        if storage is None and cfg.storage != "cpu":
             from dicore_plugins.buffers.storage import storage_of
 
             folder = cfg.storage_folder or folder
@@ -323,6 +332,7 @@ class NaiveReplayBuffer(ReplayBuffer):
         self._ring = Ring(
             cfg.replay_buffer_size, debug=cfg.debug, storage=storage, by_row=self.by_row
         )
+        self._schema = self._ring.schema
         period = cfg.periodic_thruput_seconds
         self._tracked = tracked = cfg.enable_track_used_data
         self._usage = Usage(self._ring.capacity, tracked=tracked, period=period, log=log)
@@ -367,6 +377,9 @@ class NaiveReplayBuffer(ReplayBuffer):
         if self._tracked:
             self._usage.pushed(len(ids), self._ring.cursor)
         return ids
+
+    def _forget(self) -> None:
+        self.clear()
 
     def samples(self) -> Batch:
         """Returns a copy of all stored samples, oldest first."""

@@ -6,7 +6,7 @@ Shapes: N steps pushed, B sequences drawn, L steps of a sequence, `...` one step
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optree
@@ -14,7 +14,6 @@ import optree
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Columns, State, StateDict, tree_map
 from dicore.errors import ReplayCapacityError, SchemaError, UsageError
-from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.memory import Fact, check_kind
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, ReplayBuffer, check_draw
@@ -24,6 +23,9 @@ from dicore_plugins.buffers.priority_tree import FloatArray, checked_priorities,
 from dicore_plugins.buffers.ring import IntArray, RecycledBatch, as_sequences
 from dicore_plugins.buffers.sequence.config import SequenceConfig
 from dicore_plugins.buffers.sequence.index import BoolArray, SequenceIndex, StoredStates
+
+if TYPE_CHECKING:
+    from dicore_plugins.buffers.storage import Storage
 
 __all__ = ["SequenceBuffer", "SequenceReplayBuffer"]
 
@@ -65,6 +67,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         cfg: Options, as a section, a dict, or None for the defaults.
         rng: Random generator for sampling; None: the stream `buffer`.
         log: Run log for throughput lines; None: `logging` only.
+        storage: Keeps the columns of the steps; None: arrays in memory.
     """
 
     config_class = SequenceConfig
@@ -78,6 +81,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         *,
         rng: np.random.Generator | None = None,
         log: Any | None = None,
+        storage: Storage | None = None,
     ) -> None:
         cfg = as_config(cfg, SequenceConfig)
         base = NaiveConfig(
@@ -85,7 +89,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             periodic_thruput_seconds=cfg.periodic_thruput_seconds,
             debug=cfg.debug,
         )
-        super().__init__(base, rng=rng, log=log)
+        super().__init__(base, rng=rng, log=log, storage=storage)
         self._cfg = cfg
         self._length = cfg.length
         capacity = cfg.replay_buffer_size
@@ -113,15 +117,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
 
     push = ReplayBuffer.push
 
-    def _push(self, steps: Batch, env_step: int | None) -> range | Refused:
-        try:
-            return self._pushed(steps)
-        except BaseException:
-            if self._states is not None and not self._ring.known:
-                self._states.clear()  # of steps that were refused
-            raise
-
-    def _pushed(self, steps: Batch) -> range:
+    def _push(self, steps: Batch, env_step: int | None) -> range:
         count, columns, given, states = len(steps), dict(steps.columns), None, None
         taken = [key for key in _RESERVED if key in columns]
         if taken:
@@ -208,7 +204,9 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             ring, every = self._ring, self._priorities
             if not len(number):
                 return
-            slots = slots_of(number, ring.push_count, ring.cursor, ring.count, ring.capacity)
+            place = ring.push_count, ring.cursor, ring.count, ring.capacity
+            kernels = None if every.tree is None else every.tree.kernels
+            slots = slots_of(number, *place, kernels)
             stored = (slots >= 0) & (self._index.lengths[slots] > 0)
             slots = slots[stored]
             if by_step:
@@ -225,8 +223,9 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         count = self._index.count if chosen is None else len(chosen)
         if size > count or size < 1:
             check_draw(size, count, "sequences", replace=replace)
-        scale = self._priorities.scale
-        starts = self._priorities.draw(self._rng, size, chosen)
+        every = self._priorities
+        scale = None if every.tree is None else every.scale
+        starts = every.draw(self._rng, size, chosen)
         self._usage.drawn(starts, self._ring.push_count)
         return self._gathered(starts, scale, reuse=reuse)
 
@@ -238,7 +237,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         by_age: IntArray = starts[np.argsort(self._ring.ids(starts))]
         return by_age
 
-    def _gathered(self, starts: IntArray, scale: Scale, *, reuse: bool) -> Batch:
+    def _gathered(self, starts: IntArray, scale: Scale | None, *, reuse: bool) -> Batch:
         """Returns the sequences that begin in slots."""
         count, length, index = len(starts), self._length, self._index
         slots = index.slots_of(starts) if length > 1 else starts[:, None]
@@ -421,9 +420,11 @@ class _Priorities(Priorities):
             return self._index.chosen(rng.integers(0, self._index.count, count))
         return chosen[rng.integers(0, len(chosen), count)]
 
-    def weights_of(self, starts: IntArray, scale: Scale) -> FloatArray | float:
+    def weights_of(self, starts: IntArray, scale: Scale | None) -> FloatArray | float:
         """Returns the importance-sampling weights of drawn sequences: [B]."""
-        return 1.0 if self.tree is None else self.weights(self.tree.masses[starts], scale)
+        if self.tree is None or scale is None:
+            return 1.0
+        return self.weights(self.tree.masses[starts], scale)
 
     def state_dict(self, held: int) -> StateDict:
         """Returns the priorities of the sequences and steps of the first `held` slots."""
