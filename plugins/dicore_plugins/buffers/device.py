@@ -15,6 +15,8 @@ from dicore.errors import SchemaError, UsageError
 from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_memory
 
 if TYPE_CHECKING:
+    import torch
+
     from dicore.data import State, Tree
 
 
@@ -35,7 +37,7 @@ class PinnedStorage:
 
     def __init__(self, device: str = "cuda") -> None:
         self._device = _device(device)
-        self._event: Any = None
+        self._event: torch.cuda.Event | None = None
 
     def check(self, needed: int, capacity: int) -> None:
         check_memory(needed, capacity)
@@ -78,8 +80,8 @@ class DeviceStorage:
 
     def __init__(self, device: str = "cuda") -> None:
         self.device = _device(device)
-        self._slots: Any = None
-        self._index: Any = None
+        self._slots: Tree = None
+        self._index: Tree = None
 
     def check(self, needed: int, capacity: int) -> None:
         free: int | None
@@ -98,7 +100,7 @@ class DeviceStorage:
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> TensorColumn:
         return TensorColumn(self, shape, dtype)
 
-    def output(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
+    def output(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> torch.Tensor:
         import torch
 
         try:
@@ -107,7 +109,7 @@ class DeviceStorage:
         except torch.OutOfMemoryError as error:
             raise MemoryError(str(error)) from error
 
-    def index(self, slots: Any) -> Any:
+    def index(self, slots: Tree) -> Tree:
         """Returns slots as a tensor on the device; the columns of one draw share it."""
         if slots is not self._slots:
             import torch
@@ -116,7 +118,7 @@ class DeviceStorage:
             self._index = self.moved(torch.from_numpy(np.ascontiguousarray(slots, np.int64)))
         return self._index
 
-    def moved(self, tensor: Any) -> Any:
+    def moved(self, tensor: torch.Tensor) -> torch.Tensor:
         """Returns slots on the device; nobody waits for what a GPU still has to do."""
         if self.device.type != "cuda":
             return tensor.to(self.device)
@@ -162,14 +164,14 @@ class TensorColumn:
     def __getitem__(self, rows: slice) -> Tree:
         return self.tensor[rows]
 
-    def take(self, rows: Tree, axis: int, out: Any, mode: str) -> Tree:
+    def take(self, rows: Tree, axis: int, out: Tree, mode: str) -> Tree:
         """Returns samples [B, ...]; as `ndarray.take`."""
         import torch
 
         return torch.index_select(self.tensor, 0, self._storage.index(rows), out=out)
 
 
-def _device(name: str) -> Any:
+def _device(name: str) -> torch.device:
     import torch
 
     device, found = torch.device(name), torch.cuda.device_count()
@@ -182,7 +184,7 @@ def _device(name: str) -> Any:
     return device
 
 
-def _torch_dtype(dtype: npt.DTypeLike) -> Any:
+def _torch_dtype(dtype: npt.DTypeLike) -> torch.dtype:
     import torch
 
     try:

@@ -5,17 +5,20 @@ Shapes: C samples, B drawn, F frames stored, k frames in a stack; `...` one fram
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import Batch, StateDict, Tree
+from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import SchemaError
-from dicore_plugins.buffers.memory import Fact, verdict
+from dicore_plugins.buffers.memory import Fact, Form, verdict
 from dicore_plugins.frames import Chunk, StackedFrames
+
+if TYPE_CHECKING:
+    from dicore_plugins.buffers.storage import Storage
 
 __all__ = ["FrameStore", "StackColumn", "gather", "stack_columns"]
 
@@ -45,11 +48,15 @@ class FrameStore:
     """
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: npt.DTypeLike, capacity: int, storage: Any = None
+        self,
+        shape: tuple[int, ...],
+        dtype: npt.DTypeLike,
+        capacity: int,
+        storage: Storage | None = None,
     ) -> None:
         room = capacity + max(64, capacity // _SPARE)
         self._empty = np.empty if storage is None else storage.empty
-        self.frames: Any = self._empty((room, *shape), dtype)
+        self.frames: Tree = self._empty((room, *shape), dtype)
         self._used = 0
         self._free: Slots = np.empty(0, np.int32)
         self._refs: Slots = np.zeros(room, np.int32)
@@ -57,7 +64,7 @@ class FrameStore:
         self._slot_of: Slots = np.zeros(1 << (2 * room - 1).bit_length(), np.int32)
         self.columns: list[int] = []
 
-    def check(self, leaves: list[Any]) -> None:
+    def check(self, leaves: list[Tree]) -> None:
         """Raises SchemaError if one of the columns of a push has stacks without frames."""
         for leaf in leaves:
             if isinstance(leaf, StackedFrames) and leaf.numbers.size and leaf.numbers.min() < 0:
@@ -125,7 +132,7 @@ class FrameStore:
             live = np.flatnonzero(self._number >= 0)
             self._slot_of[self._number[live] & (len(self._slot_of) - 1)] = live
 
-    def _write(self, stacks: StackedFrames, numbers: Any, slots: Slots) -> None:
+    def _write(self, stacks: StackedFrames, numbers: Array, slots: Slots) -> None:
         for chunk in stacks.chunks:
             first, end = np.searchsorted(numbers, (chunk.first, chunk.end))
             if first < end:
@@ -158,7 +165,7 @@ class FrameStore:
             "columns": list(self.columns),
         }
 
-    def load(self, chunk: Chunk, free: Any) -> None:
+    def load(self, chunk: Chunk, free: Tree) -> None:
         """Stores the frames of a saved store in the same slots; no stack refers to them yet."""
         count = len(chunk.frames)
         if count > len(self.frames):
@@ -189,7 +196,7 @@ class StackColumn:
         self.shape = (capacity, depth, *store.frames.shape[1:])
         self.dtype = store.frames.dtype
 
-    def __setitem__(self, rows: Tree, stacks: Any) -> None:
+    def __setitem__(self, rows: Tree, stacks: Tree) -> None:
         if not isinstance(stacks, StackedFrames):
             stacks = StackedFrames.of(np.asarray(stacks, self.dtype))
         old = self.slots[rows]
@@ -209,7 +216,7 @@ class StackColumn:
         return taken.reshape(-1, *self.shape[1:]) if out is None else out
 
 
-def gather(columns: Sequence[Any], slots: Any, leaves: Sequence[Any]) -> None:
+def gather(columns: Sequence[Tree], slots: Tree, leaves: Sequence[Tree]) -> None:
     """Copies samples together, the stacks of few at a time: their frames are in the cache then.
 
     Args:
@@ -232,7 +239,7 @@ def gather(columns: Sequence[Any], slots: Any, leaves: Sequence[Any]) -> None:
 
 
 def stack_columns(
-    arrays: list[Any], capacity: int, storage: Any = None
+    arrays: list[Tree], capacity: int, storage: Storage | None = None
 ) -> tuple[dict[int, StackColumn], list[FrameStore]]:
     """Returns the columns of frame stacks by position, and the stores of their frames.
 
@@ -241,7 +248,7 @@ def stack_columns(
         capacity: C.
         storage: Allocates the frames; None: arrays in memory.
     """
-    stores: dict[Any, FrameStore] = {}
+    stores: dict[Form, FrameStore] = {}
     columns: dict[int, StackColumn] = {}
     for at, array in enumerate(arrays):
         if isinstance(array, StackedFrames):
@@ -253,7 +260,7 @@ def stack_columns(
     return columns, [*stores.values()]
 
 
-def restored(samples: Batch, states: Sequence[Mapping[str, Any]]) -> tuple[Batch, list[Chunk]]:
+def restored(samples: Batch, states: Sequence[State]) -> tuple[Batch, list[Chunk]]:
     """Returns saved samples with their stacks, and a chunk for each saved store.
 
     Args:

@@ -19,13 +19,17 @@ from dicore.run.folder import RunLock
 from dicore.run.memory import available_bytes
 
 __all__ = [
-    "Fact", "RowLayout", "available_bytes", "check_bytes", "check_kind", "check_memory",
-    "check_numbers", "check_range", "fitted", "poison", "remove_abandoned", "row_bytes", "verdict",
+    "Fact", "Form", "RowLayout", "available_bytes", "check_bytes", "check_kind", "check_memory",
+    "check_numbers", "check_range", "check_room", "fitted", "poison", "remove_abandoned",
+    "row_bytes", "verdict",
 ]  # fmt: skip
 
 
 Fact = tuple[object, str]
 """What holds in a valid part, and what is wrong if it does not."""
+
+Form = tuple[tuple[int, ...], np.dtype[Any]]
+"""Shape [...] and dtype of a column."""
 
 _MOST = 128
 """Bytes of a sample up to which this is faster than one array for each column."""
@@ -42,7 +46,7 @@ class RowLayout:
         fits: Whether samples are small numbers, for which it is made.
     """
 
-    def __init__(self, forms: list[tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
+    def __init__(self, forms: list[Form]) -> None:
         self._columns, at, widest = [], 0, 8
         for shape, dtype in forms:
             width = max(1, dtype.itemsize)
@@ -53,7 +57,7 @@ class RowLayout:
         self.size = -(-at // widest) * widest
         self.fits = self.size <= _MOST and all(d.kind in "biuf" for *_, d in self._columns)
 
-    def columns(self, rows: Tree) -> list[Any]:
+    def columns(self, rows: Tree) -> list[Tree]:
         """Returns the columns of rows uint8 [N, size] as views [N, ...]."""
         if not len(rows):
             return [np.empty((0, *shape), dtype) for _, shape, dtype in self._columns]
@@ -104,10 +108,10 @@ def check_bytes(
     )
 
 
-def row_bytes(arrays: list[Any]) -> int:
+def row_bytes(arrays: list[Tree]) -> int:
     """Returns the bytes that a sample of these columns needs in a ring; of stacks, one frame."""
     size = 0
-    frames: dict[tuple[Any, Any], int] = {}
+    frames: dict[Form, int] = {}
     for array in arrays:
         one = array.dtype.itemsize * math.prod(array.shape[1:])
         if hasattr(array, "packed"):
@@ -124,7 +128,7 @@ def _rounded(count: int) -> int:
     return count // step * step
 
 
-def check_numbers(columns: Mapping[Any, Any], names: list[str], arrays: list[Any]) -> None:
+def check_numbers(columns: Mapping[str, Tree], names: list[str], arrays: list[Tree]) -> None:
     """Raises SchemaError unless there are columns, with names, of numbers that torch has, too."""
     if not names:
         raise SchemaError("the samples have no columns", hint="push dicts of numbers and arrays")
@@ -138,7 +142,7 @@ def check_numbers(columns: Mapping[Any, Any], names: list[str], arrays: list[Any
             raise SchemaError(f"column '{name}' contains {what}; expected numbers")
 
 
-def check_range(names: list[str], arrays: list[Any]) -> None:
+def check_range(names: list[str], arrays: list[Tree]) -> None:
     """Raises SchemaError if a finite number of double precision is too large for float32."""
     for name, array in zip(names, arrays, strict=True):
         if array.dtype == np.float64:
@@ -168,6 +172,15 @@ def check_kind(state: State, key: str, what: str) -> None:
         raise UsageError(
             f"the state is of a buffer that has no {what}",
             hint="load it into a buffer of the type that saved it",
+        )
+
+
+def check_room(count: int, capacity: int, what: str) -> None:
+    """Raises ReplayCapacityError if the `count` samples of a state are more than the capacity."""
+    if count > capacity:
+        raise ReplayCapacityError(
+            f"the state has {count} {what}, the buffer's capacity is {capacity}",
+            hint=f"set replay_buffer_size={count} or more",
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from dicore.data.tree import is_tensor
 from dicore.errors import ReplayCapacityError, SchemaError
 
 if TYPE_CHECKING:
-    from dicore_plugins.buffers.memory import Fact
+    from dicore_plugins.buffers.frame_store import FrameStore
+    from dicore_plugins.buffers.memory import Fact, Form, RowLayout
+    from dicore_plugins.buffers.storage import Storage
 
 IntArray = npt.NDArray[np.int64]
 
@@ -65,7 +67,7 @@ def as_sequences(
         time_major: The steps are [L * B, ...]: the first ones of all sequences, then the second.
     """
 
-    def shaped(leaf: Tree) -> Any:
+    def shaped(leaf: Tree) -> Tree:
         if not time_major:
             return leaf.reshape(len(leaf) // length, length, *leaf.shape[1:])
         return leaf.reshape(length, len(leaf) // length, *leaf.shape[1:]).swapaxes(0, 1)
@@ -90,7 +92,7 @@ class Schema:
     def clear(self) -> None:
         """Forgets them."""
         self.paths: list[str] = []
-        self.forms: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
+        self.forms: list[Form] = []
         self.spec: Tree = None
         self.sample_bytes = 0
 
@@ -154,7 +156,7 @@ class Schema:
         return tree
 
 
-Recycled = tuple[list[RecycledBatch], list[npt.NDArray[Any]]]
+Recycled = tuple[list[RecycledBatch], list[Tree]]
 """Batches, and the columns that they are slices of."""
 
 
@@ -178,7 +180,12 @@ class Ring:
     """
 
     def __init__(
-        self, capacity: int, *, debug: bool = False, storage: Any = None, by_row: bool = False
+        self,
+        capacity: int,
+        *,
+        debug: bool = False,
+        storage: Storage | None = None,
+        by_row: bool = False,
     ) -> None:
         self.capacity = capacity
         self.debug = debug
@@ -219,14 +226,14 @@ class Ring:
         """Drops all samples and their schema; ids continue to rise."""
         self.count = 0
         self.cursor = 0
-        self._stores: list[Any] = []
+        self._stores: list[Tree] = []
         self._sources = self._stores
-        self._layout: Any = None
-        self._frame_stores: list[Any] = []
+        self._layout: RowLayout | None = None
+        self._frame_stores: list[FrameStore] = []
         if self._storage is not None:
             self._storage.clear()
         self.schema.clear()
-        self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
+        self._items: list[tuple[str, Tree]] | None = None
         self._pushed_schema: object = None
         self._recycling = _Recycling()
 
@@ -270,7 +277,7 @@ class Ring:
         for store, leaf in zip(self._stores, self._leaves(batch), strict=True):
             store[slots] = leaf[skip:]
 
-    def _leaves(self, batch: Batch) -> list[Any]:
+    def _leaves(self, batch: Batch) -> list[Tree]:
         leaves = optree.tree_leaves(batch.columns)
         for store in self._frame_stores[:1]:
             store.check(leaves)
@@ -309,10 +316,10 @@ class Ring:
             by_name = dict(zip(self.schema.paths, self._stores, strict=True))
             self._items = [(key, by_name[key]) for key in columns]
 
-    def _new_columns(self, arrays: list[Any]) -> list[Any]:
+    def _new_columns(self, arrays: list[Tree]) -> list[Tree]:
         """Returns an empty column for each leaf; frame stacks share a store of frames."""
         empty = np.empty if self._storage is None else self._storage.empty
-        stacked: dict[int, Any] = {}
+        stacked: Mapping[int, Tree] = {}
         if any(hasattr(array, "packed") for array in arrays):
             from dicore_plugins.buffers.frame_store import stack_columns
 
@@ -331,7 +338,7 @@ class Ring:
         ]
         return self._sources
 
-    def _columns(self, arrays: list[Any]) -> list[Any]:
+    def _columns(self, arrays: list[Tree]) -> list[Tree]:
         """Returns the columns of what was made or taken like the sources."""
         return arrays if self._layout is None else self._layout.columns(arrays[0])
 
@@ -419,16 +426,12 @@ class Ring:
         Raises:
             ReplayCapacityError: the samples do not fit into this ring.
         """
-        from dicore_plugins.buffers.memory import fitted
+        from dicore_plugins.buffers.memory import check_room, fitted
 
         state = fitted(state, self.capacity)
         columns = tree_map(lambda leaf: np.asarray(array_of(leaf)), dict(state["columns"]))
         samples = Batch(columns) if columns else Batch({}, 0)
-        if len(samples) > self.capacity:
-            raise ReplayCapacityError(
-                f"the state has {len(samples)} samples, the buffer's capacity is {self.capacity}",
-                hint=f"set replay_buffer_size={len(samples)} or more",
-            )
+        check_room(len(samples), self.capacity, "samples")
         cursor, push_count = int(state["cursor"]), int(state["push_count"])
         wrapped = len(samples) == self.capacity and 0 <= cursor < self.capacity
         if not (wrapped or cursor == len(samples)) or push_count < len(samples):
@@ -465,8 +468,9 @@ class Ring:
             yield rows == capacity, f"the column '{path}' has {rows} of {capacity} rows"
         for frames in self._frame_stores:
             yield frames.check_valid([self._stores[at] for at in frames.columns])
-        if hasattr(self._storage, "check_valid"):
-            yield self._storage.check_valid()
+        valid = getattr(self._storage, "check_valid", None)
+        if valid is not None:
+            yield valid()
 
     def close(self, state: State | None = None) -> None:
         """Frees a storage; `state`, of the buffer, is kept with files that are kept."""
@@ -475,7 +479,7 @@ class Ring:
         self.clear()
 
 
-def _are_numbers(columns: Mapping[Any, Any], arrays: list[Any]) -> bool:
+def _are_numbers(columns: Mapping[str, Tree], arrays: list[Tree]) -> bool:
     """Returns whether there are columns, with names, and all have numbers that torch has, too."""
     numbers = all(a.dtype.kind in "biufc" and a.dtype.char not in "gG" for a in arrays)
     return bool(arrays) and numbers and all(key.__class__ is str for key in columns)
@@ -500,11 +504,11 @@ def array_of(leaf: Tree) -> Tree:
         return leaf.float().numpy()
 
 
-def _shaped(leaf: Tree) -> Any:
+def _shaped(leaf: Tree) -> Tree:
     leaf = array_of(leaf)  # frame stacks stay as they are
     return leaf if hasattr(leaf, "packed") else np.asarray(leaf)
 
 
-def _bytes_of(forms: list[tuple[tuple[int, ...], np.dtype[Any]]]) -> int:
+def _bytes_of(forms: list[Form]) -> int:
     """Returns the bytes of one sample."""
     return sum(dtype.itemsize * math.prod(shape) for shape, dtype in forms)

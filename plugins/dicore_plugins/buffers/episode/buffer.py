@@ -18,7 +18,14 @@ from dicore.errors import ReplayCapacityError, SchemaError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.episode.config import EpisodeConfig
-from dicore_plugins.buffers.memory import Fact, available_bytes, check_bytes, check_kind, row_bytes
+from dicore_plugins.buffers.memory import (
+    Fact,
+    available_bytes,
+    check_bytes,
+    check_kind,
+    check_room,
+    row_bytes,
+)
 from dicore_plugins.buffers.naive.buffer import (
     ReplayBuffer,
     Samples,
@@ -269,13 +276,7 @@ class EpisodeReplayBuffer(ReplayBuffer):
     def _load(self, state: State) -> None:
         """Restores the episodes, also running ones."""
         check_kind(state, "episode_len", "episodes")
-        count = len(state["episode_len"])
-        if count > self.replay_buffer_size:
-            raise ReplayCapacityError(
-                f"the state has {count} episodes, the buffer's capacity is"
-                f" {self.replay_buffer_size}",
-                hint=f"set replay_buffer_size={count} or more",
-            )
+        check_room(len(state["episode_len"]), self.replay_buffer_size, "episodes")
         self._empty()
         self._episodes.extend(_split(state["episodes"], state["episode_len"]))
         running = _split(state["running"], state["running_len"])

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from dicore.data import Batch, State, StateDict, Tree, tree_map
-from dicore.errors import ClosedError, ReplayCapacityError, UsageError
+from dicore.errors import ClosedError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.limits import checked_stamps, too_few_left
 from dicore_plugins.buffers.file.config import FileConfig
 from dicore_plugins.buffers.file.folder import BodyFolder
 from dicore_plugins.buffers.file.records import Place, packed, write_head
-from dicore_plugins.buffers.memory import Fact, check_kind
+from dicore_plugins.buffers.memory import Fact, check_kind, check_room
 from dicore_plugins.buffers.naive.buffer import (
     ReplayBuffer,
     Samples,
@@ -367,12 +367,7 @@ class FileReplayBuffer(ReplayBuffer):
         """Restores the samples, which are written to files."""
         check_kind(state, "ids", "files")
         ids = np.asarray(state["ids"]).tolist()
-        if len(ids) > self.replay_buffer_size:
-            raise ReplayCapacityError(
-                f"the state has {len(ids)} samples, the buffer's capacity is"
-                f" {self.replay_buffer_size}",
-                hint=f"set replay_buffer_size={len(ids)} or more",
-            )
+        check_room(len(ids), self.replay_buffer_size, "samples")
         self.clear()
         if ids:
             samples = Batch(tree_map(np.asarray, dict(state["columns"])))

@@ -13,9 +13,9 @@ import optree
 
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Columns, State, StateDict, tree_map
-from dicore.errors import ReplayCapacityError, SchemaError, UsageError
+from dicore.errors import SchemaError, UsageError
 from dicore_plugins.buffers.continuity import Continuity, origin
-from dicore_plugins.buffers.memory import Fact, check_kind
+from dicore_plugins.buffers.memory import Fact, check_kind, check_room
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, ReplayBuffer, check_draw
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.priorities import Priorities, Scale, slots_of
@@ -324,11 +324,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         self._check_form(state)
         capacity, cursor = self._ring.capacity, int(state["cursor"])
         held = len(state["priorities"]["of"])
-        if held > capacity:
-            raise ReplayCapacityError(
-                f"the state has {held} steps, the buffer's capacity is {capacity}",
-                hint=f"set replay_buffer_size={held} or more",
-            )
+        check_room(held, capacity, "steps")
         shift = cursor if cursor < held < capacity else 0  # as `fitted` turns the columns
         super()._load(state)
         self._index.load_state_dict(state["sequences"], shift)
