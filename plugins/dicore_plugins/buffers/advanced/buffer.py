@@ -53,6 +53,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     sample has also `replay_unique_id` and `replay_buffer_idx` int64 (its id and slot), `priority`
     float32, `IS` float32 (importance-sampling weight, divided by the largest possible one), `use`
     int64 (its draws, with this one) and `staleness` int64 (updates since it was collected).
+    `sample` returns ids as strings: `buffer_17`.
     Schaul et al. 2016, Prioritized Experience Replay.
 
     Args:
@@ -227,16 +228,10 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
     sample_batches = ReplayBuffer.sample_batches
 
-    def sample(
-        self,
-        batch_size: int,
-        cur_learner_iter: int = 0,
-        sample_range: slice | None = None,
-        replace: bool = False,
-    ) -> list[Row] | Refused:
-        """Draws like `sample_batch`; returns dicts (copies), whose ids are strings: `buffer_17`."""
-        rows = super().sample(batch_size, cur_learner_iter, sample_range, replace)
-        for row in rows or ():
+    def _rows(self, batch: Batch) -> list[Row]:
+        """Returns rows whose ids are strings: `buffer_17`."""
+        rows = batch.rows()
+        for row in rows:
             row[_IDS] = f"{self._cfg.instance_name}_{int(row[_IDS])}"
         return rows
 

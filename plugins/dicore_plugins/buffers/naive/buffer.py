@@ -181,7 +181,10 @@ class ReplayBuffer:
         drawn = self.sample_batch(
             batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
         )
-        return drawn.rows() if isinstance(drawn, Batch) else drawn
+        return self._rows(drawn) if isinstance(drawn, Batch) else drawn
+
+    def _rows(self, batch: Batch) -> list[Row]:
+        return batch.rows()
 
     def sample_batches(
         self, count: int, batch_size: int, cur_learner_iter: int = 0
