@@ -70,20 +70,12 @@ class PADDPGPolicy(PDQNPolicy):
         self._move_target("actor", "critic")
         return {"actor_loss": loss.detach()}
 
-    def _forward_collect(
-        self,
-        obs: Mapping[int, Any],
-        eps: float | None = None,
-        noise: float | None = None,
-        **unknown: Any,
+    def _chosen(
+        self, batch: EnvBatch[Any], output: Columns, kind: Any, args: Any, random: Any
     ) -> EnvBatch[Any]:
-        """Selects actions as P-DQN does, and adds the `scores` float32 [R, K] that fit them."""
-        self._refuse(unknown)
-        batch = EnvBatch.of(obs)
-        output = self._actor.forward(batch.value)
-        kind, args, random = self._explored(batch.value, output, eps, noise)
+        """Adds the `scores` float32 [R, K] that fit the actions."""
         scores = np.where(random[:, None], self._random_scores(kind), output["logit"])
-        found = self._hybrid(batch, kind, args)
+        found = super()._chosen(batch, output, kind, args, random)
         return found.with_value({**found.value, "scores": _lowered(scores, batch.value)})
 
     def _random_scores(self, kind: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:

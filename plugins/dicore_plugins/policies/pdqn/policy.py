@@ -109,7 +109,13 @@ class PDQNPolicy(ContinuousQPolicy):
         self._refuse(unknown)
         batch = EnvBatch.of(obs)
         output = self._actor.forward(batch.value)
-        kind, args, _ = self._explored(batch.value, output, eps, noise)
+        kind, args, random = self._explored(batch.value, output, eps, noise)
+        return self._chosen(batch, output, kind, args, random)
+
+    def _chosen(
+        self, batch: EnvBatch[Any], output: Columns, kind: Any, args: Any, random: Any
+    ) -> EnvBatch[Any]:
+        """Returns what is stored of explored actions; `random` [R] says which were drawn."""
         return self._hybrid(batch, kind, args)
 
     def _explored(
