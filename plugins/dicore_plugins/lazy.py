@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import pkgutil
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dicore_registry.errors import MissingPackageError
+from dicore_registry.public_names import refusal
 
 if TYPE_CHECKING:
     from dicore.run.env_factory import BuildContext
@@ -61,8 +63,8 @@ def _moved(path: str, home: str) -> Any:
         if error.name != root:
             raise
         dist = root.replace("_", "-")
-        text = f"'{name}' comes with {dist}: pip install {dist}"
-        raise MissingPackageError(text) from None
+        missing = MissingPackageError(f"'{name}' comes with {dist}: pip install {dist}")
+        raise refusal(missing, name, sys._getframe(2)) from None  # noqa: SLF001 - as in `dicore`
     deprecated(path, instead=f"{home}.{name}", since="0.1", stacklevel=3)
     return found
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore_registry.errors import MissingPackageError, UnknownComponentError
 from dicore_registry.known import known
 from dicore_registry.registry import default
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 def attribute(name: str) -> Any:
@@ -21,11 +24,24 @@ def attribute(name: str) -> Any:
     try:
         return public_name(name)
     except MissingPackageError as error:
-        # `from dicore import name` asks by `hasattr` first and would drop an AttributeError.
-        asked_by = sys._getframe(2).f_globals.get("__name__")  # noqa: SLF001 - `inspect` is slow
-        if asked_by == "importlib._bootstrap":
-            raise
-        raise AttributeError(error.message, name=name) from None
+        raise refusal(error, name, sys._getframe(2)) from None  # noqa: SLF001 - `inspect` is slow
+
+
+def refusal(error: MissingPackageError, name: str, asked_in: FrameType) -> Exception:
+    """Returns what the `__getattr__` of a module raises for a name whose package is missing.
+
+    Args:
+        error: Says which package that is.
+        name: The name.
+        asked_in: Frame of whoever asks for the name.
+
+    Returns:
+        An AttributeError, so that `hasattr` is False; for `from module import name` the error
+        itself: that asks by `hasattr` first and would drop an AttributeError.
+    """
+    if asked_in.f_globals.get("__name__") == "importlib._bootstrap":
+        return error
+    return AttributeError(error.message, name=name)
 
 
 def public_name(name: str, asked: str = "") -> Any:

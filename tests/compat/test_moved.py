@@ -51,6 +51,10 @@ def test_without_the_package_an_old_place_names_it(monkeypatch: pytest.MonkeyPat
     text = "'AgentBase' comes with dicore-compat: pip install dicore-compat"
     with pytest.raises(MissingPackageError, match=text):
         from dicore_plugins.agents import AgentBase  # noqa: F401
+    agents = import_module("dicore_plugins.agents")
+    assert not hasattr(agents, "AgentBase")
+    with pytest.raises(AttributeError, match=text):
+        _ = agents.AgentBase
 
 
 def test_a_config_may_name_an_old_place() -> None:
