@@ -33,6 +33,7 @@ from dicore_plugins.buffers.priority_tree import (
     FloatArray,
     checked_priorities,
     ids_of,
+    masses_of,
 )
 from dicore_plugins.buffers.ring import IntArray
 
@@ -137,7 +138,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     def _place(self, count: int, given: FloatArray | None, stamps: Any) -> None:
         """Sets the priorities of the last `count` samples pushed."""
         capacity, cursor, tree = self._ring.capacity, self._ring.cursor, self._tree
-        every = self._priorities
+        every, alpha = self._priorities, self._cfg.alpha
         kept = min(count, capacity)
         first, row = (cursor - kept) % capacity, count - kept
         if stamps.__class__ is not int and kept:
@@ -150,7 +151,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             self._held += stop - first - overwritten
             priority = every.highest if given is None else given[rows]
             every.of[first:stop] = priority
-            tree.fill(first, stop, every.masses(priority))
+            tree.fill(first, stop, masses_of(priority, alpha))
             self._collect_iter[first:stop] = stamps if stamps.__class__ is int else stamps[rows]
             kept -= stop - first
             first, row = 0, rows.stop

@@ -110,7 +110,7 @@ class ReplayBuffer:
         with self._lock:
             if not len(samples):
                 return range(self.push_count, self.push_count)
-            if self._schema.known:
+            if self._schema.spec is not None:
                 return self._push(samples, cur_collector_envstep)
             return self._once(self._push, samples, cur_collector_envstep)
 

@@ -19,7 +19,7 @@ from dicore_plugins.buffers.memory import Fact, check_kind, check_room
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, ReplayBuffer, check_draw
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.priorities import Priorities, Scale, slots_of
-from dicore_plugins.buffers.priority_tree import FloatArray, checked_priorities, ids_of
+from dicore_plugins.buffers.priority_tree import FloatArray, checked_priorities, ids_of, strata
 from dicore_plugins.buffers.ring import IntArray, RecycledBatch, as_sequences
 from dicore_plugins.buffers.sequence.config import SequenceConfig
 from dicore_plugins.buffers.sequence.index import BoolArray, SequenceIndex, StoredStates
@@ -409,9 +409,9 @@ class _Priorities(Priorities):
             self.use_tree(np.sort(self._index.starts))
 
     def draw(self, rng: np.random.Generator, count: int, chosen: IntArray | None) -> IntArray:
-        if self.tree is not None:
-            return super().draw(rng, count, chosen)
         self.draws += 1
+        if self.tree is not None:
+            return self.tree.at(strata(rng, count), chosen)
         if chosen is None:
             return self._index.chosen(rng.integers(0, self._index.count, count))
         return chosen[rng.integers(0, len(chosen), count)]
@@ -420,7 +420,9 @@ class _Priorities(Priorities):
         """Returns the importance-sampling weights of drawn sequences: [B]."""
         if self.tree is None or scale is None:
             return 1.0
-        return self.weights(self.tree.masses[starts], scale)
+        lowest, beta = scale
+        found: FloatArray = (lowest / self.tree.masses[starts]) ** beta
+        return found
 
     def state_dict(self, held: int) -> StateDict:
         """Returns the priorities of the sequences and steps of the first `held` slots."""
