@@ -180,9 +180,12 @@ def _main() -> None:
     if not order["torch"]:
         finder: Any = _TorchBlocker()
         sys.meta_path.insert(0, finder)
+    import numpy as np  # can be imported only once, see `_import`
+
     import dicore.config  # so that its import time is not attributed to a target
 
     assert isinstance(dicore.config, ModuleType)
+    assert isinstance(np, ModuleType)
     sys.stdout = sys.stderr
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # modules may print
