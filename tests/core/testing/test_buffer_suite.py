@@ -257,6 +257,10 @@ def adds_its_own(self: Any, batch_size: int, *args: Any, **kwargs: Any) -> Any:
     return Batch({**batch.columns, "slot": np.arange(len(batch))})
 
 
+def is_invalid_when_full(self: ListBuffer) -> tuple[bool, str]:
+    return self.count() < 5, "it is full"
+
+
 FAULTS: list[Fault] = [
     ("has_the_methods", {"clear": None, "update": property()}),
     ("has_the_methods", {"__init__": one_too_many}),
@@ -287,6 +291,7 @@ FAULTS: list[Fault] = [
     ("state_round_trip", {"load_state_dict": forgets_the_count}),
     ("empty_state_round_trip", {"state_dict": needs_samples}),
     ("file_round_trip", {"load_data": loads_less}),
+    ("is_valid_after_each_operation", {"check_valid": is_invalid_when_full}),
     ("clear_removes_all_samples", {"clear": clears_half}),
     ("update_accepts_priorities", {"update": update_fails}),
 ]
