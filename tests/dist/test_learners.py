@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import distributed
 
 from dicore.errors import ConfigError, DicoreError, UsageError
 from dicore_dist import average_gradients, sync_gradients
@@ -246,6 +247,22 @@ def test_torchrun_starts_learners_again_from_their_checkpoint(tmp_path: Path) ->
         ]
     assert ends[2][0] == ends[2][1]
     np.testing.assert_allclose(ends[2][0], ends[1][0], atol=1e-6)
+
+
+def test_join_group_takes_what_torchrun_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dicore_dist import join_group, leave_group
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    given = {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    for name, value in given.items():
+        monkeypatch.setenv(name, str(value))
+    join_group()
+    try:
+        assert distributed.get_world_size() == 1
+    finally:
+        leave_group()
 
 
 def test_join_group_outside_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,19 +8,21 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 
 from dicore.cli import main
 from dicore.errors import UsageError
 from dicore.run.launch import launch
 from dicore_plugins.export.formats import FORMATS
-from dicore_plugins.export.greedy_module import greedy_module
-from dicore_plugins.export.policy import export_policy
+from dicore_plugins.export.greedy_module import GreedyModule, greedy_module
+from dicore_plugins.export.policy import _Acted, _compared, export_policy
 from dicore_plugins.policies.random import RandomPolicy
 from dicore_tools.evaluation.policy_loader import find_policy
 from tests.plugins.policies.test_actor_critic import policy_of
@@ -170,6 +172,27 @@ def test_wrappers_are_named(tmp_path: Path) -> None:
     stored = read().env_states["evaluator"][0][0]
     for name in ("mean", "var"):
         np.testing.assert_allclose(listed[name], stored[name], rtol=1e-6)
+
+
+def test_one_action_of_many_that_differs_is_enough(tmp_path: Path) -> None:
+    acted = _Acted(np.zeros((5, 3)), {"action": np.zeros((5, 1))}, np.ones(5, bool))
+
+    def load(file: Path) -> Any:
+        return lambda obs: (np.where(np.arange(len(obs)) == 3, 0.5, 0.0)[:, None],)
+
+    form = FORMATS[".ts"]._replace(load=load)
+    with pytest.raises(UsageError, match=r"actions differ by up to 0\.5"):
+        _compared(form, tmp_path / "policy.ts", None, (acted.obs,), acted)
+
+
+def test_actions_of_several_heads_begin_where_the_space_does() -> None:
+    class Heads(torch.nn.Module):
+        def forward(self, obs: torch.Tensor) -> dict[str, list[torch.Tensor]]:
+            return {"logit": [obs[:, :2], obs[:, 2:]]}
+
+    module = GreedyModule(Heads(), SimpleNamespace(action_start=[2, -1]))
+    found = module(torch.tensor([[0.0, 1.0, 5.0, 2.0, 7.0], [3.0, 1.0, 5.0, 2.0, 1.0]]))
+    assert found.tolist() == [[3, 1], [2, -1]]
 
 
 def test_a_file_that_acts_otherwise_is_refused(
