@@ -178,6 +178,14 @@ def test_an_error_that_says_what_to_change_is_raised_instead_of_a_restart() -> N
         Supervisor(jobs, restarts=Restarts(10), tells_errors=True).run()
 
 
+def test_an_exit_code_of_0_does_not_say_that_the_work_is_done() -> None:
+    """A library may end the process of an environment: `exit(0)` in C."""
+    jobs = [Job("done", sys.exit, (0,)), Job("lost", os._exit, (0,), "log/lost/output.txt")]
+    with pytest.raises(WorkerError, match="lost ended with exit code 0, after 0 r") as caught:
+        Supervisor(jobs, restarts=Restarts(0)).run()
+    assert caught.value.hint == "see log/lost/output.txt"
+
+
 @pytest.mark.slow
 def test_learner_and_two_collectors_train_cartpole_and_survive_a_kill(tmp_path: Path) -> None:
     """FEATURES N16, J45: versions rise on the collectors, one of which is killed."""

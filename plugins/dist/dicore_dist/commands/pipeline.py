@@ -279,10 +279,11 @@ def _processes(
         with in_threads(roles, facts, place, failed):
             yield lambda name: None
         return
-    jobs = [
-        Job(f"{kind}{index}", serve, (kind, facts, place, index, str(folder)))
-        for kind, index in roles
-    ]
+    jobs = []
+    for kind, index in roles:
+        output = folder / "log" / f"{kind}{index}" / "output.txt"
+        given = kind, facts, place, index, str(folder)
+        jobs.append(Job(f"{kind}{index}", serve, given, str(output)))
     supervisor = Supervisor(jobs, restarts=restarts, tells_errors=True)
     thread = threading.Thread(target=partial(_supervise, supervisor, failed), daemon=True)
     thread.start()

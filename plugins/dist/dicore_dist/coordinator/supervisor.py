@@ -31,11 +31,16 @@ _MOST_TEXT: Final = 20_000
 
 @dataclass(frozen=True)
 class Job:
-    """What one worker process runs: `call(*args)`; both are pickled for the child process."""
+    """What one worker process runs: `call(*args)`; both are pickled for the child process.
+
+    Attributes:
+        output: File with what it prints, for messages; "": it prints.
+    """
 
     name: str
     call: Callable[..., Any]
     args: tuple[Any, ...] = ()
+    output: str = ""
 
 
 class _Worker:
@@ -64,19 +69,22 @@ class _Worker:
         """Seconds since the process was started."""
         return time.monotonic() - self._started_at
 
-    def error(self) -> tuple[str, tuple[str, str, int] | None]:
-        """Returns how an ended process ended, with the traceback that it sent.
+    def error(self) -> tuple[str, tuple[str, str, int] | None] | None:
+        """Returns how an ended process ended, with the traceback that it sent; None: it is done.
 
         Also returns message, hint and exit code, if the error was a `DicoreError`.
         """
-        text, known, code = "", None, self.process.exitcode
+        told: list[Any] | None = None
         with contextlib.suppress(OSError, EOFError):
             if self._pipe is not None and self._pipe.poll():
-                text, *rest = json.loads(self._pipe.recv_bytes())
-                known = (rest[0], rest[1], rest[2]) if rest else None
-                text = "\n" + text.rstrip()
+                told = json.loads(self._pipe.recv_bytes())
+        code = self.process.exitcode
+        if code == 0 and told == []:
+            return None
+        text, *rest = told or [""]
+        known = (rest[0], rest[1], rest[2]) if rest else None
         ending = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        return f"{self.job.name} ended {ending}{text}", known
+        return f"{self.job.name} ended {ending}\n{text}".rstrip(), known
 
 
 class Supervisor:
@@ -150,10 +158,11 @@ class Supervisor:
 
     def _ended(self, worker: _Worker) -> None:
         worker.process.join()
-        if worker.process.exitcode == 0:
+        ending = worker.error()
+        if ending is None:
             worker.done = True
             return
-        text, known = worker.error()
+        text, known = ending
         if known is not None and self._tells_errors:
             told = WorkerError(f"{worker.job.name}: {known[0]}", hint=known[1])
             told.exit_code = known[2] if known[2] in CODES else WorkerError.exit_code
@@ -162,7 +171,8 @@ class Supervisor:
             raise WorkerError(text, hint="auto_recover=True restarts failed processes")
         wait_s, count = self._restarts.lost(worker.job.name), self._restarts.count(worker.job.name)
         if wait_s is None:
-            raise WorkerError(f"{text} after {count - 1} restarts")
+            hint = f"see {worker.job.output}" if worker.job.output else ""
+            raise WorkerError(f"{text}, after {count - 1} restarts", hint=hint)
         worker.restart_at = time.monotonic() + wait_s
         _LOG.warning("%s; restart %d in %.1f s", text, count, wait_s)
 
@@ -196,22 +206,28 @@ class Supervisor:
 def _run(
     pipe: Connection, call: Callable[..., Any], args: tuple[Any, ...], may_import: Any
 ) -> None:
-    """Runs a job in its process; sends the traceback of an error to the parent."""
+    """Runs a job in its process; sends the parent the traceback of an error, or that it is done.
+
+    The exit code does not say so: a library may end the process with 0.
+    """
     code_paths.restore(may_import)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes
     signal.signal(signal.SIGTERM, _terminated)
     threading.Thread(target=_end_with_parent, name="dicore-parent", daemon=True).start()
+    told: list[str | int] = []
     try:
         call(*args)
-    except SystemExit:
-        raise
+    except SystemExit as error:
+        if error.code:
+            raise
     except BaseException as error:
-        told: list[str | int] = ["".join(traceback.format_exception(error))[-_MOST_TEXT:]]
+        told = ["".join(traceback.format_exception(error))[-_MOST_TEXT:]]
         if isinstance(error, DicoreError):
             told += [error.message, error.hint, error.exit_code]
-        with contextlib.suppress(OSError, ValueError):
-            pipe.send_bytes(json.dumps(told).encode())
-        raise SystemExit(1) from None
+    with contextlib.suppress(OSError, ValueError):
+        pipe.send_bytes(json.dumps(told).encode())
+    if told:
+        raise SystemExit(1)
 
 
 def _terminated(number: int, frame: Any) -> None:
