@@ -624,6 +624,21 @@ def test_the_last_collector_has_as_long_as_any_to_come_back(
     coordinator._journal.close()
 
 
+@pytest.mark.parametrize(
+    ("start", "hint"),
+    [("none", "^is it running?"), ("threads", "^is it"), ("processes", r"^see log/learner0/out")],
+)
+def test_the_hint_for_a_lost_process_is_the_log_of_one_that_was_started_here(
+    collectors: Any, learner: Any, places: dict[str, Any], start: str, hint: str
+) -> None:
+    config = compiled(f"pipeline.system.start={start}", "pipeline.system.max_restarts=0")
+    coordinator = coordinated(config, learner, collectors, places)
+    coordinator.restarts.lost("learner0")
+    coordinator._is_lost("learner0", PeerError("gone", hint="is it running?"))
+    assert re.search(hint, getattr(coordinator._error, "hint", ""))
+    coordinator._journal.close()
+
+
 def test_collectors_that_end_again_and_again_before_a_result_end_the_run(
     collectors: Any, learner: Any, places: dict[str, Any]
 ) -> None:

@@ -256,11 +256,12 @@ class Coordinator:
         if self.restarts.are_too_many(*alike):
             times = self.restarts.count(name)
             text = f"{error.message}; lost {times} times, with nothing done in between"
-            self._fail(name, PeerError(text, hint=error.hint or self._hint(name)))
+            self._fail(name, PeerError(text, hint=self._hint(name, error.hint)))
         limit = self._system.start_timeout
         is_needed = name != _LEARNER or not self._learner_done.is_set()
         if for_s > limit and is_needed:  # of several collectors, no other one answers either
-            self._fail(name, PeerError(f"{error.message}, for {limit:g} s", hint=error.hint))
+            text = f"{error.message}, for {limit:g} s"
+            self._fail(name, PeerError(text, hint=self._hint(name, error.hint)))
 
     def _is_back(self, name: str) -> None:
         with self._lock:
@@ -282,9 +283,11 @@ class Coordinator:
         connection.wait(2.0, self._ended.is_set)
         return None if self._ended.is_set() else connection
 
-    def _hint(self, name: str) -> str:
-        if not self._system.starts:
-            return f"dicore -m dist --module {_kind_of(name)} --module-name {name} -c FILE.pkl"
+    def _hint(self, name: str, hint: str = "") -> str:
+        """Returns where to look for a process that is not there; `hint`: if it is another's."""
+        if self._system.start != "processes":
+            command = f"dicore -m dist --module {_kind_of(name)} --module-name {name} -c FILE.pkl"
+            return hint or ("" if self._system.starts else command)
         log = f"log/{name}/output.txt of the run"
         return f"see {log}; if the machine is busy, raise pipeline.system.start_timeout"
 
