@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,7 +35,7 @@ from dicore.run.launch import launch
 from dicore.run.log import read_metrics
 from dicore_dist import ParallelParts, RayRuntime, parallel_pipeline
 from dicore_dist.coordinator.collectors import CollectorGroup
-from dicore_dist.coordinator.crew import StalledError, Worker
+from dicore_dist.coordinator.crew import Call, Crew, StalledError, Worker
 from dicore_dist.coordinator.evaluation import RemoteEvaluator
 from dicore_dist.coordinator.status import StatusFile
 from dicore_dist.links import ray_runtime as runtime
@@ -150,6 +151,47 @@ def test_a_collector_that_dies_or_hangs_is_replaced(parts: Any, number: int) -> 
     assert (first.restarts, second.restarts) == (1, 0)
     assert first.process.pid not in (0, gone)
     assert not psutil.pid_exists(gone)
+
+
+class Results:
+    """A runtime with results by address; an error: of a process that had died before."""
+
+    def __init__(self, **results: Any) -> None:
+        self.results = results
+
+    def ready(self, addresses: list[str]) -> list[str]:
+        return [each for each in addresses if each in self.results]
+
+    def get(self, addresses: list[str]) -> list[Any]:
+        found = [self.results[each] for each in addresses]
+        for error in (each for each in found if isinstance(each, Exception)):
+            raise error
+        return found
+
+    def is_death(self, error: BaseException) -> bool:
+        return isinstance(error, EOFError)
+
+
+def test_what_a_lost_collector_has_collected_is_used(tmp_path: Path) -> None:
+    """And it counts as delivered: only losses with nothing in between end the run."""
+    results = Results(a="facts", b="columns", c=EOFError(), d=EOFError(), e="under way")
+    options = ["pipeline.system.max_restarts=1"]
+    said: list[str] = []
+    crew = Crew(
+        compile_config(SMALL, overrides=options).cfg, results, model=None, say=said.append,
+        folder=tmp_path,
+    )  # type: ignore[arg-type]  # fmt: skip
+    crew._start = lambda worker: None  # type: ignore[method-assign]
+    worker = Worker(0)
+    for _ in range(3):
+        calls = Call("a", "b"), Call("c", "d"), Call("e", "f")
+        worker.calls = deque(calls)
+        crew.lost(worker, "its process ended")
+        assert [*worker.calls] == [calls[0]]
+        assert "2 collects under way are lost" in said.pop()
+    worker.calls.clear()
+    with pytest.raises(DicoreError, match="ended; lost 2 times, with nothing collected in between"):
+        crew.lost(worker, "its process ended")
 
 
 @pytest.mark.ray

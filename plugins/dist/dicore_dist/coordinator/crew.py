@@ -71,11 +71,10 @@ class Worker:
     seconds: float = 0.0
 
     def drop(self) -> None:
-        """Kills the process; what it was collecting is lost."""
+        """Kills the process."""
         if self.process is not None:
             self.process.kill()
         self.process, self.able = None, False
-        self.calls.clear()
 
     def doing(self, now: float) -> str:
         """Returns what it is doing, for messages."""
@@ -187,26 +186,43 @@ class Crew:
         return ready
 
     def lost(self, worker: Worker, reason: str) -> None:
-        """Replaces a process; the samples that it was collecting are lost.
+        """Replaces a process; the samples that it was collecting are lost, not those it has.
 
         Raises:
             DicoreError: it has died too often, see `Restarts`.
         """
-        name, lost = f"collector {worker.index}", len(worker.calls)
+        name, told = f"collector {worker.index}", len(worker.calls)
         worker.drop()
+        worker.calls = deque(each for each in worker.calls if self._has(each))
+        if worker.calls:
+            self.delivered(worker)
         worker.expected = False
         worker.restarts += 1
         pause = self._restarts.lost(name)
         if pause is None:
             raise DicoreError(
-                f"{name}: {reason}; it died {self._restarts.count(name)} times in a row before it"
-                " had collected anything",
+                f"{name}: {reason}; lost {self._restarts.count(name)} times, with nothing collected"
+                " in between",
                 hint=f"see {self._output(worker)}",
             )
         worker.start_at = time.monotonic() + pause
+        lost = told - len(worker.calls)
         self.say(f"{name}: {reason}; it is replaced, {lost} collects under way are lost")
         if not pause:
             self._start(worker)
+
+    def _has(self, call: Call) -> bool:
+        """Returns whether the samples of a collect are there, now that its process is gone."""
+        addresses = [call.facts, call.columns]
+        if not all(self._runtime.ready([each]) for each in addresses):
+            return False
+        try:
+            self._runtime.get(addresses)
+        except Exception as error:
+            if not self._runtime.is_death(error):
+                raise
+            return False
+        return True
 
     def delivered(self, worker: Worker) -> None:
         """Notes that a process has collected something."""
