@@ -269,6 +269,22 @@ def test_a_restarted_coordinator_goes_on_and_gives_no_task_twice(
     assert not third.resumed
 
 
+def test_a_task_that_does_not_say_that_it_evaluates_collects(
+    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
+) -> None:
+    """As those of the commander that `dicore new plugin` writes."""
+
+    class Terse(NaiveCommander):
+        def get_collector_task(self) -> Any:
+            task = super().get_collector_task()
+            return None if task is None else {"task_id": task["task_id"]}
+
+    config = compiled("pipeline.max_train_iter=4")
+    coordinator = coordinated(config, learner, collectors, places, Terse())
+    coordinator.run(lambda: False)
+    assert coordinator.train_iter == 4
+
+
 def test_a_failing_task_is_retried_and_then_ends_the_run_with_its_text(
     learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
 ) -> None:

@@ -75,7 +75,10 @@ class ICommander(Contract, Protocol):
     """Assigns tasks and decides when training ends."""
 
     def get_collector_task(self) -> Mapping[str, Any] | None:
-        """Returns the next task for a collector, as below for a learner; None: none now."""
+        """Returns the next task for a collector, as below for a learner; None: none now.
+
+        A task has a `task_id`, which ends with `_NUMBER`; with `eval_flag` a collector evaluates.
+        """
 
     def get_learner_task(self) -> Mapping[str, Any] | None: ...
 

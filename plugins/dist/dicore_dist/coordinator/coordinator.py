@@ -348,14 +348,15 @@ class Coordinator:
         if task is None:
             self._ended.wait(_POLL_S)
             return
-        info = {**self._job, **task, "number": self._note_task("collector", task)}
+        info = {**self._job, "eval_flag": False, **task}
+        info |= {"number": self._note_task("collector", task)}
         info |= {"collector_index": int(name.removeprefix("collector"))}
         info["blocks"] = self._cfg.pipeline.system.collect_blocks
         finished: Mapping[str, Any] = {}
         try:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)
             self._is_back(name)
-            if task["eval_flag"]:
+            if info["eval_flag"]:
                 self.doing.note(name, "evaluates")
                 result = collector.process("collector_data_task", self._info(), self._timeout)
                 finished = self._evaluated(result)
