@@ -149,7 +149,9 @@ def test_a_process_that_nobody_answers_says_so(
     assert "0 of 1 processes to connect to answer after 0.1 s" in caplog.text
 
 
-def test_a_process_is_replaced_as_often_as_it_delivered_before() -> None:
+def test_a_process_is_replaced_as_often_as_it_delivered_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     restarts = Restarts(1)
     supervisor = Supervisor([Job("role", time.sleep, (600,))], restarts=restarts)
     thread = threading.Thread(target=supervisor.run)
@@ -169,6 +171,7 @@ def test_a_process_is_replaced_as_often_as_it_delivered_before() -> None:
         supervisor.end()
         thread.join(20)
     assert not supervisor.pids
+    assert "role ended by SIGKILL, because it was silent; restart 1" in caplog.text
 
 
 def test_an_error_that_says_what_to_change_is_raised_instead_of_a_restart() -> None:

@@ -48,7 +48,7 @@ class _Worker:
 
     def __init__(self, job: Job, context: Any) -> None:
         self.job, self._context = job, context
-        self.done = False
+        self.done = self.is_replaced = False
         self.restart_at: float | None = None
         self._started_at = 0.0
         self.process: Any = None
@@ -63,6 +63,7 @@ class _Worker:
         self.process.start()
         theirs.close()
         self.restart_at, self._started_at = None, time.monotonic()
+        self.is_replaced = False
 
     @property
     def age(self) -> float:
@@ -84,6 +85,8 @@ class _Worker:
         text, *rest = told or [""]
         known = (rest[0], rest[1], rest[2]) if rest else None
         ending = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        if self.is_replaced and code == -signal.SIGKILL:
+            ending = "by SIGKILL, because it was silent"
         return f"{self.job.name} ended {ending}\n{text}".rstrip(), known
 
 
@@ -177,9 +180,10 @@ class Supervisor:
         _LOG.warning("%s; restart %d in %.1f s", text, count, wait_s)
 
     def replace(self, name: str, older_than: float = 0.0) -> None:
-        """Kills the process of a job if it is older than some seconds, so that it is restarted."""
+        """Kills the silent process of a job if it is older than some seconds: it is restarted."""
         for each in self._workers:
             if each.job.name == name and each.process is not None and each.age > older_than:
+                each.is_replaced = True
                 each.process.kill()
 
     def end(self) -> None:
