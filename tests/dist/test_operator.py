@@ -83,4 +83,4 @@ def test_without_its_package_the_pip_line_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "requests", None)
     with pytest.raises(MissingDependencyError) as caught:
         OperatorServer("127.0.0.1:1").get_replicas()
-    assert "dicore-plugins[comm]" in caught.value.hint
+    assert "dicore-dist[comm]" in caught.value.hint

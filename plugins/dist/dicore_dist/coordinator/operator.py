@@ -69,7 +69,7 @@ class OperatorServer:
         except ImportError as error:
             raise MissingDependencyError(
                 "an operator is asked by the package requests, which is not installed",
-                hint="pip install 'dicore-plugins[comm]'",
+                hint="pip install 'dicore-dist[comm]'",
             ) from error
         try:
             with requests.Session() as session:
