@@ -127,6 +127,7 @@ def test_a_training_over_ray(token: str, store: RayStore, tmp_path: Path) -> Non
         (["comm_learner=ray"], "system.address: expected host:port of a Ray cluster"),
         (["comm_learner=ray", "comm_collector=flask_fs", "start=threads"], "expected ray for"),
         (["address=127.0.0.1:1", "learner_port=7000"], "learner_port: has no effect with ray"),
+        (["max_restarts=1", "max_retries=2"], "max_retries: has no effect beside max_restarts"),
     ],
 )
 def test_what_does_not_fit_is_told(options: list[str], text: str) -> None:

@@ -134,6 +134,9 @@ class DistConfig(PipelineConfig):
         if self.system.starts and self.system.collector_host != "127.0.0.1":
             yield "system.start", "starts processes on this machine only; expected none"
         system = self.system
+        same = RestartOptions().max_restarts, system.max_retries
+        if system.max_retries is not None and system.max_restarts not in same:
+            yield "system.max_retries", "has no effect beside max_restarts; expected null"
         learner, collector = system.comm
         if "ray" in (learner, collector) and learner != collector:
             yield "system.comm_collector", "expected ray for learner and collectors, or for neither"
