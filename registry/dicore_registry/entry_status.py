@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from dicore_registry.entry import LOCAL, NAME_FORM, Entry, Status, canonical, family, is_name
-from dicore_registry.explain import nearest
+from dicore_registry.explain import nearest, provider
 from dicore_registry.metadata import FIRST_PARTY, Dist, Line
 from dicore_registry.plugin_filter import Switches
 from dicore_registry.requirements import dist_name, fits
@@ -132,6 +132,8 @@ def _unknown_kind(group: str, kinds: set[str]) -> str:
             return ""
         close = close if close in kinds else "<kind>"
     else:
+        if missing := provider(kind):
+            return f"unknown kind '{group}'; {missing}"
         close = nearest(kind, {*kinds, *RESERVED})
     hint = f"; did you mean 'dicore.{close}'?" if close else ""
     return f"unknown kind '{group}'{hint}"

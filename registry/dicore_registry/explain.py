@@ -46,13 +46,18 @@ def absent(kind: str) -> str:
     return f"no {kind} is installed{hint}"
 
 
+def provider(kind: str) -> str:
+    """Says which first-party package provides a kind that is not there; "": none."""
+    dist = min(known(kind).values(), default="")
+    return f"it is provided by '{dist}': pip install {dist}" if dist else ""
+
+
 def unknown_kind(kind: str, kinds: Iterable[str], where: str) -> UnknownComponentError:
     """Returns the error for an unknown kind: its package, a near one, or all."""
     kinds = sorted(kinds)
     close = nearest(kind, kinds)
     hint = f"did you mean '{close}'?" if close else f"expected one of {', '.join(kinds)}"
-    if dists := sorted({*known(kind).values()}):
-        hint = f"it is provided by '{dists[0]}': pip install {dists[0]}"
+    hint = provider(kind) or hint
     if not kinds:
         hint = "no installed package declares kinds: pip install dicore"
     return UnknownComponentError(at(where, f"unknown kind '{kind}'; {hint}"))

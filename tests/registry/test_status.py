@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -227,6 +228,16 @@ class TestBroken:
         world.add("acme-rl", {group: {"trpo": "acme_rl:TRPO"}})
         found = [entry for entry in world.registry().entries() if entry.name == "trpo"]
         assert [(entry.status, entry.reason) for entry in found] == [("broken", reason)]
+
+    def test_a_kind_of_a_package_that_is_missing_names_it(self, tmp_path: Path) -> None:
+        world = World(tmp_path / "site", tmp_path / "house")
+        world.own("dicore", "dicore-plugins")
+        world.add("acme-rl", {"dicore.commander": {"trpo": "acme_rl:TRPO"}})
+        (found,) = (each for each in world.registry().entries() if each.name == "trpo")
+        assert found.reason == (
+            "unknown kind 'dicore.commander'; it is provided by 'dicore-dist': pip install"
+            " dicore-dist"
+        )
 
     def test_a_group_of_somebody_else_is_left_alone(self, world: World) -> None:
         world.add(
