@@ -31,7 +31,7 @@ class RunResult:
 
     `stop`: the stop value was reached; `best_return` is None before the first evaluation; `wall_s`
     are the seconds from the first env step to before the final save; `cpu_s` are the CPU seconds
-    from the first env step to the end, of all processes of the run.
+    from the first env step until the processes of the run are ended, of all that are there then.
     """
 
     stop: bool = False

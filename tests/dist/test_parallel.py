@@ -334,8 +334,10 @@ def test_the_end_of_training_leaves_nothing(tmp_path: Path, number: int, name: s
         assert (folder / "ckpt" / "final").is_dir()
     gone, alive = psutil.wait_procs(inside, 5)
     assert (bool(gone), alive) == (True, [])
-    status = json.loads((folder / "run.json").read_text())["status"]
-    assert status == ("interrupted" if number == signal.SIGINT else "failed")
+    record = json.loads((folder / "run.json").read_text())
+    assert record["status"] == ("interrupted" if number == signal.SIGINT else "failed")
+    if number == signal.SIGINT:
+        assert record["result"]["cpu_s"] > 0
     assert list(Path("/dev/shm").glob("*plasma*")) == []
 
 

@@ -390,6 +390,7 @@ class TrainingPipeline:
                 self._finish(parts, run)
                 parts.learner.call_hook("after_run")
         finally:
+            run.cpu.stop()  # nobody sums up what the processes of Ray have used, once they ended
             parts.close()
         return parts.policy
 

@@ -133,6 +133,7 @@ class DistPipeline(TrainingPipeline):
             try:
                 coordinator.run(lambda: bool(failed or run.stop_requested))
             finally:
+                run.cpu.stop()  # before processes end that this one does not wait for
                 status.write(ended=True)
         if failed:
             raise failed[0]
