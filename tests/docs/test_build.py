@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 def build(
     source: Path, out: Path, *options: str, builder: str = "html"
 ) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-q", *options]
+    words = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-q", "-N", *options]
     return subprocess.run(
         [*words, "-d", str(out / "doctrees"), "-b", builder, str(source), str(out / "html")],
         cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False,
