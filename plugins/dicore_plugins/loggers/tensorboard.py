@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 import math
 import socket
+import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import count
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.interfaces.logger import LogTarget
@@ -48,7 +52,8 @@ class TensorBoardLogger:
 
     def open(self, target: LogTarget) -> None:
         """Stores the target; the first metric creates the event files."""
-        import tensorboardX.proto.event_pb2  # noqa: F401 - slow: not between two steps
+        with _imported_later("comet_ml"):
+            import tensorboardX.proto.event_pb2  # noqa: F401 - slow: not between two steps
 
         self._target = target
 
@@ -192,3 +197,27 @@ def _restart(step: int) -> Any:
     from tensorboardX.proto.event_pb2 import Event, SessionLog
 
     return Event(step=step + 1, session_log=SessionLog(status=SessionLog.START))
+
+
+@contextmanager
+def _imported_later(name: str) -> Iterator[None]:
+    """Lets who imports a package within import it when something of it is first used.
+
+    tensorboardX imports `comet_ml` wherever it is installed, which takes a second.
+    """
+    if name in sys.modules or find_spec(name) is None:
+        yield
+        return
+    later = ModuleType(name)
+
+    def attribute(wanted: str) -> object:
+        if sys.modules.get(name) is later:  # looked at with all modules, as `inspect` does
+            raise AttributeError(f"{name} is not imported yet")
+        return getattr(import_module(name), wanted)
+
+    later.__dict__["__getattr__"] = attribute
+    sys.modules[name] = later
+    try:
+        yield
+    finally:
+        del sys.modules[name]

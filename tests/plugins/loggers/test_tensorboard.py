@@ -15,6 +15,7 @@ import pytest
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms
 from dicore.run.log import LogHub
 from dicore_plugins.loggers.tensorboard import TensorBoardLogger
+from tests.conftest import printed
 
 
 @pytest.fixture(autouse=True)
@@ -186,3 +187,28 @@ def test_its_packages_draw_nothing_from_the_training(tmp_path: Path) -> None:
         [sys.executable, "-c", TWICE], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_package_that_is_there_is_imported_when_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tensorboardX imports comet_ml wherever it is installed, which takes a second."""
+    (tmp_path / "comet_ml.py").write_text("open('imported', 'w')\nword = 'used'\n")
+    monkeypatch.chdir(tmp_path)
+    code = """
+import os, sys
+from pathlib import Path
+from dicore.interfaces.logger import LogTarget
+from dicore_plugins.loggers.tensorboard import TensorBoardLogger
+
+logger = TensorBoardLogger()
+logger.open(LogTarget(Path("log")))
+from tensorboardX import comet_utils
+
+print(os.path.exists("imported"), "comet_ml" in sys.modules, comet_utils.comet_installed)
+print(comet_utils.comet_ml.word, os.path.exists("imported"))
+import comet_ml
+
+print(comet_ml.word)
+"""
+    assert printed(code).split() == ["False", "False", "True", "used", "True", "used"]
