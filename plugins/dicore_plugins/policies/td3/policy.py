@@ -44,27 +44,10 @@ class TD3Policy(ContinuousQPolicy):
     def _update_actor(self, batch: Batch) -> dict[str, Any]:
         if self._update_count % self._cfg.learn.actor_update_freq:
             return {"actor_loss": None}
-        if self._by_hand("actor", TD3Policy, "_actor_loss", "_step"):
-            loss = self._pull_actor(batch["obs"])
-            self._optimizers["actor"].step(loss)
-        else:
-            action = torch.tanh(self._model.policy(batch["obs"])["mean"])
-            loss = self._actor_loss(batch, action)
-            self._step("actor", loss)
+        loss = self._actor_loss(batch, torch.tanh(self._model.policy(batch["obs"])["mean"]))
+        self._step("actor", loss)
         self._move_target("actor", "critic")
         return {"actor_loss": loss.detach()}
-
-    @torch.no_grad()
-    def _pull_actor(self, obs: Tree) -> Tensor:
-        """Computes what `_actor_loss` does and the gradient of the actor, by formulas."""
-        output, pull = self._model.policy_and_pull(obs)
-        action = output["mean"].tanh()
-        q, pull_q = self._model.q_and_pull(obs, action)
-        slope = torch.zeros_like(q)
-        slope[0] = -1 / len(action)
-        pull(torch.ops.aten.tanh_backward(pull_q(slope, frozen=True), action))
-        loss: Tensor = -q[0].mean()
-        return loss
 
     def _actor_loss(self, batch: Batch, action: Tensor) -> Tensor:
         """Computes the loss of the actor, a scalar, from its actions [B, A]."""
