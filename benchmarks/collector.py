@@ -16,8 +16,8 @@ from dicore.run.random import seed_everything
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.models.dqn.config import DQNModelConfig
-from dicore_plugins.policies.dqn.config import DQNConfig
-from dicore_plugins.policies.dqn.policy import DQNPolicy
+from dicore_plugins.policies.value.dqn import DQNPolicy
+from dicore_plugins.policies.value.dqn_config import DQNConfig
 
 ENVS, EPS = 8, 0.1
 

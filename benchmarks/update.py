@@ -21,8 +21,8 @@ from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.learners.base.learner import BaseLearner
 from dicore_plugins.models.dqn.config import DQNModelConfig
-from dicore_plugins.policies.dqn.config import DQNConfig
-from dicore_plugins.policies.dqn.policy import DQNPolicy
+from dicore_plugins.policies.value.dqn import DQNPolicy
+from dicore_plugins.policies.value.dqn_config import DQNConfig
 
 CAPACITY, BATCH, GAMMA = 20_000, 64, 0.97
 

@@ -73,7 +73,7 @@ def builds(path: str, takes: str = "device") -> Callable[..., Any]:
     """Returns the method `build` of a policy's options, which imports the policy when it is called.
 
         class DQNConfig(PolicyConfig):
-            build = builds("dicore_plugins.policies.dqn.policy:DQNPolicy")
+            build = builds("dicore_plugins.policies.value.dqn:DQNPolicy")
 
     Args:
         path: Class of the policy, as `module:Class`; `get_policy_cls` returns it.

@@ -24,7 +24,7 @@ from dicore_plugins.models import DQN
 from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
-from dicore_plugins.policies.dqn.policy import DQNPolicy
+from dicore_plugins.policies.value.dqn import DQNPolicy
 
 CLASSES: dict[str, type] = {
     "policy": DQNPolicy, "model": DQN, "env_manager": BaseEnvManager, "learner": BaseLearner,

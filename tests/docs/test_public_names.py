@@ -66,12 +66,12 @@ from dicore import Agent, register, Agnet
 from dicore.config import option, _option
 from dicore.config.schema import _SIGNS
 from dicore_plugins.policies import DQNPolicy
-from dicore_plugins.policies.dqn.policy import DQNPolicy
+from dicore_plugins.policies.value.dqn import DQNPolicy
 """
     assert private_imports(code) == [
         "dicore.run._secret",
         "dicore:Agnet",
         "dicore.config:_option",
         "dicore.config.schema:_SIGNS",
-        "dicore_plugins.policies.dqn.policy:DQNPolicy",
+        "dicore_plugins.policies.value.dqn:DQNPolicy",
     ]

@@ -82,8 +82,8 @@ def policy(form: str, nstep: int) -> Any:
     import torch
 
     from dicore_plugins.models import DQN
-    from dicore_plugins.policies.dqn.config import DQNConfig
-    from dicore_plugins.policies.dqn.policy import DQNPolicy
+    from dicore_plugins.policies.value.dqn import DQNPolicy
+    from dicore_plugins.policies.value.dqn_config import DQNConfig
 
     class Flat(DQN):
         def q(self, obs: Any) -> Any:

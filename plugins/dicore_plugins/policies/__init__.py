@@ -1,4 +1,4 @@
-"""Policies: one module or folder per algorithm; importing the options needs no torch."""
+"""Policies: one folder per family of algorithms; importing the options needs no torch."""
 
 from typing import Any
 

@@ -12,9 +12,9 @@ from gymnasium.spaces import Box, Dict, Discrete
 from dicore.data import tree_map
 from dicore.errors import ConfigError
 from dicore_plugins.models import DQN, VAC, ImpalaConv, NatureConv, SmallConv, image_encoder
+from dicore_plugins.models.actor_critic.vac_config import VACConfig
 from dicore_plugins.models.dqn.config import DQNModelConfig
 from dicore_plugins.models.shapes import obs_shape_problem, observation_options
-from dicore_plugins.models.vac.config import VACConfig
 
 CONVS = [
     ("nature", (4, 84, 84), NatureConv),

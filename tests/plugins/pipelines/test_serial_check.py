@@ -15,7 +15,7 @@ from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.pipelines import serial_pipeline
 from dicore_plugins.pipelines.training import build_parts
-from dicore_plugins.policies.dqn.config import DQNConfig
+from dicore_plugins.policies.value.dqn_config import DQNConfig
 from dicore_registry import Registry, using
 
 CARTPOLE = ["env=cartpole", "policy=dqn"]

@@ -29,7 +29,7 @@ from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.learners import BaseLearner
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.policies import DQNPolicy, single_env_forward
-from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
+from dicore_plugins.policies.value.dqn_config import DQNConfig, DQNLearnConfig
 from dicore_registry import default
 
 MODES = ("learn_mode", "collect_mode", "eval_mode")

@@ -29,7 +29,7 @@ from dicore_plugins.policies import (
     SQLPolicy,
     SQNPolicy,
 )
-from dicore_plugins.policies.rainbow.config import RainbowConfig
+from dicore_plugins.policies.value.rainbow_config import RainbowConfig
 
 ROWS, OBS, ACTIONS = 8, 3, 4
 GAMMA = 0.9

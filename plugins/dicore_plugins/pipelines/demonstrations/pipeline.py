@@ -13,7 +13,7 @@ from dicore_plugins.pipelines.demonstrations.config import SerialDemosConfig
 from dicore_plugins.pipelines.demonstrations.experts import source_problems, steps_of
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
-from dicore_plugins.policies.demonstrations.policy import as_demonstrations
+from dicore_plugins.policies.imitation.demonstrations import as_demonstrations
 
 __all__ = ["DemosPipeline"]
 

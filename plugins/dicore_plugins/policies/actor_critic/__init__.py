@@ -1,0 +1,1 @@
+"""On-policy actor-critic algorithms and those that correct for older samples."""

@@ -1,1 +1,0 @@
-"""Network of an actor and a critic of actions."""

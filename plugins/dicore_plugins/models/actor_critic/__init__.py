@@ -1,0 +1,1 @@
+"""Networks with an actor and a critic of states."""

@@ -1,1 +1,0 @@
-"""Network of behavioural cloning from observation."""

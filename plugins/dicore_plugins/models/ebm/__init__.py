@@ -1,1 +1,0 @@
-"""Energy-based model of actions."""

@@ -1,0 +1,1 @@
+"""Networks that learn from what others did: clones, energies, sequences."""

@@ -1,1 +1,0 @@
-"""Network of phasic policy gradient."""

@@ -1,1 +1,0 @@
-"""Actor-critic network."""

@@ -1,0 +1,20 @@
+"""Options of PA-DDPG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen
+from dicore_plugins.lazy import builds
+from dicore_plugins.policies.continuous.pdqn_config import HybridQConfig
+
+
+@frozen(kw_only=True)
+class PADDPGConfig(HybridQConfig):
+    """DDPG whose actor selects scores of the discrete actions too (Hausknecht and Stone 2016)."""
+
+    model: Any = component(
+        "model", default="paddpg", help="actor of scores and arguments, and Q network"
+    )
+
+    build = builds("dicore_plugins.policies.continuous.paddpg:PADDPGPolicy")

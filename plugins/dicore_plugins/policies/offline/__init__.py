@@ -1,0 +1,1 @@
+"""Learning from a dataset alone, with values or sequences."""

@@ -1,0 +1,127 @@
+"""Options of the decision transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import CollectConfig, EvalConfig, LearnConfig, PolicyConfig
+from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
+from dicore_plugins.lazy import builds
+from dicore_plugins.optimizers.config import (
+    autocast_option,
+    compile_option,
+    optimizer_problems,
+)
+from dicore_plugins.policies.required import Required
+
+
+@frozen(kw_only=True)
+class DTLearnConfig(LearnConfig):
+    """Options of learning."""
+
+    batch_size: int = option(64, "sequences per gradient update", ge=1)
+    learning_rate: float = option(1e-3, "learning rate", gt=0, lt=float("inf"))
+    max_grad_norm: float | None = option(
+        0.25, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
+    )
+    optimizer: Any = component(
+        "optimizer",
+        default={"type": "adamw", "weight_decay": 1e-4},
+        help="updates the parameters from their gradients",
+    )
+    compile: bool = compile_option()
+    autocast: Literal["bfloat16"] | None = autocast_option()
+
+
+@frozen(kw_only=True)
+class DTEvalConfig(EvalConfig):
+    """Options of evaluating."""
+
+    target_return: float | None = option(
+        None, "return that the policy is to reach; None: the largest of an episode of the data"
+    )
+
+
+@frozen(kw_only=True)
+class DTConfig(PolicyConfig):
+    """Decision transformer: actions of a wanted return, from a dataset (Chen et al. 2021)."""
+
+    offline: ClassVar[bool] = True
+    derived: ClassVar[tuple[str, ...]] = ("return_to_go", "timestep")
+    """Columns that a dataset must derive."""
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
+        *PolicyConfig.fixed_by_spaces,
+        *("model.continuous", "action_start", "action_low", "action_high", "action_dims"),
+    )
+
+    requires: ClassVar[Required] = {
+        "nstep": (1, "learns from recorded actions, not from returns; expected 1")
+    }
+
+    on_policy: bool = option(False, "False: it trains from a dataset")
+    model: Any = component("model", default="dt", help="the transformer")
+    action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
+    action_low: tuple[float, ...] | None = option(
+        None, "actions that -1 of the network means; read from the env"
+    )
+    action_high: tuple[float, ...] | None = option(
+        None, "actions that 1 of the network means; read from the env"
+    )
+    action_dims: tuple[int, ...] | None = option(
+        None, "shape of a continuous action; None: a vector; read from the env"
+    )
+    learn: DTLearnConfig = section(DTLearnConfig)
+    collect: CollectConfig = section(
+        CollectConfig,
+        n_sample=None,
+        n_episode=1,
+        unroll_len=option(
+            20,
+            "steps of a sequence: what attention sees; set pipeline.dataset.unroll_len to the same",
+            ge=2,
+            unit="env steps",
+        ),
+    )
+    eval: DTEvalConfig = section(DTEvalConfig)
+
+    build = builds("dicore_plugins.policies.offline.dt:DTPolicy")
+
+    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: the actions are neither one discrete choice nor bounded real numbers.
+        """
+        from dicore_plugins.models.shapes import (
+            action_start,
+            box_options,
+            discrete_shape,
+            options_for,
+        )
+        from dicore_plugins.policies.fitting import refuse_rewards
+
+        if spec.reward_shape:
+            refuse_rewards(self.type, spec.reward_shape)
+        name, seen = self.type or "dt", options_for(self.model, spec.observation)
+        if type(spec.action).__name__ == "Box":
+            found = box_options(spec.action, algorithm=name)
+            return {**seen, "model.continuous": True, **found}
+        shape = discrete_shape(spec.action, algorithm=name)
+        if not isinstance(shape, int):
+            raise ConfigError(
+                f"policy.type: '{name}' needs one discrete action or bounded real numbers; this env"
+                f" has {spec.action}",
+                hint="choose a policy with a head per action: discrete_cql",
+            )
+        start = action_start(spec.action)
+        return {
+            **seen, "model.continuous": False, "model.action_shape": shape, "action_start": start,
+        }  # fmt: skip
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        for path, problem in optimizer_problems(self.learn):
+            yield f"learn.{path}", problem

@@ -1,0 +1,37 @@
+"""Options of IQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
+from dicore_plugins.policies.offline.awac_config import AdvantageLearnConfig, AWACConfig
+
+
+@frozen(kw_only=True)
+class IQLLearnConfig(AdvantageLearnConfig):
+    """Options of learning."""
+
+    temperature: float = option(
+        0.33,
+        "advantage at which an action counts e times as much (1 / beta of the paper); raise it with"
+        " the size of the returns",
+        gt=0,
+    )
+    expectile: float = option(
+        0.7,
+        "which Q value of a state its value is: 0.5: the mean; nearer to 1: the best of the data",
+        gt=0,
+        lt=1,
+    )
+
+
+@frozen(kw_only=True)
+class IQLConfig(AWACConfig):
+    """Q-learning without values of unseen actions, from a dataset (Kostrikov et al. 2021)."""
+
+    model: Any = component("model", default="iql", help="actor, Q networks and value network")
+    learn: IQLLearnConfig = section(IQLLearnConfig)
+
+    build = builds("dicore_plugins.policies.offline.iql:IQLPolicy")

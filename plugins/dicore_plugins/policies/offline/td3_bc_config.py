@@ -1,0 +1,41 @@
+"""Options of TD3+BC."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
+from dicore_plugins.policies.continuous.td3_config import TD3Config, TD3LearnConfig
+from dicore_plugins.policies.offline import options
+
+
+@frozen(kw_only=True)
+class TD3BCLearnConfig(TD3LearnConfig):
+    """Options of learning."""
+
+    learning_rate: float = option(3e-4, "learning rate of actor and critics", gt=0, lt=float("inf"))
+    update_per_collect: int | None = options.update_per_collect()
+    update_per_step: float | None = options.update_per_step()
+    alpha: float = option(
+        2.5,
+        "weight of the Q values against imitation; lower it for narrow data; 0: behavioural"
+        " cloning",
+        ge=0,
+    )
+
+
+@frozen(kw_only=True)
+class TD3BCConfig(TD3Config):
+    """TD3 from a dataset, near the recorded actions (Fujimoto and Gu 2021, arXiv:2106.06860)."""
+
+    offline: ClassVar[bool] = True
+
+    model: Any = component(
+        "model",
+        default={"type": "qac", "stochastic": False, "obs_norm": True},
+        help="actor and Q networks",
+    )
+    learn: TD3BCLearnConfig = section(TD3BCLearnConfig)
+
+    build = builds("dicore_plugins.policies.offline.td3_bc:TD3BCPolicy")

@@ -1,0 +1,1 @@
+"""Q-learning and its relatives: the policy follows from the values of discrete actions."""
