@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Generator, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,8 @@ import psutil
 import pytest
 
 from dicore_registry import code_paths
+from tests import warm
+from tests.soak import SOAK
 
 # Several processes of several threads each fight for few cores; set before torch is imported.
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -98,10 +100,18 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not left, f"threads left behind: {left}"
     tracker = getattr(multiprocessing.resource_tracker, "_resource_tracker", None)
     server = getattr(multiprocessing.forkserver, "_forkserver", None)
-    known = {*children, getattr(tracker, "_pid", None), getattr(server, "_forkserver_pid", None)}
+    servers = (getattr(tracker, "_pid", None), getattr(server, "_forkserver_pid", None), warm.pid())
+    known = {*children, *servers}
     processes = [psutil.Process(pid) for pid in _children() - known if psutil.pid_exists(pid)]
     assert not processes, f"processes left behind: {processes}"
     assert not (found := _files() - files), f"files left behind: {found}"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def processes_are_forked() -> Iterator[None]:
+    """Lets Python processes begin with torch imported, but where all is tested as it is used."""
+    with nullcontext() if SOAK else warm.warmed():
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +142,8 @@ def _children() -> set[int]:
 def printed(code: str) -> str:
     """Returns what a new Python process prints that runs a piece of code."""
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    with warm.cold():
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests import warm
+
 HELLO = '''
 """A countdown: the smallest environment that can be learned."""
 import gymnasium
@@ -164,11 +166,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
         )
         (info / "entry_points.txt").write_text(entries)
     words = ["-q", "-rA", "--tb=no", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, "test_hello.py"],
-        cwd=place, capture_output=True, text=True, timeout=300, check=False,
-        env={**os.environ, "PYTHONPATH": str(place), "COLUMNS": "400"},
-    )  # fmt: skip
+    with warm.cold():  # it asserts that nothing imports torch
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *words, "test_hello.py"],
+            cwd=place, capture_output=True, text=True, timeout=300, check=False,
+            env={**os.environ, "PYTHONPATH": str(place), "COLUMNS": "400"},
+        )  # fmt: skip
     return done.stdout
 
 

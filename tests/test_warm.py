@@ -1,0 +1,72 @@
+"""What is forked from a process with torch is a process like any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import warm
+
+SAYS = """
+import json, os, sys
+import torch
+words = sys.argv, os.getcwd(), os.environ.get("WORD"), os.getppid(), sys.stdin.read()
+print(json.dumps([*words, getattr(torch, "dicore_test", None), __name__]), flush=True)
+torch.dicore_test = "set"
+print("told", file=sys.stderr)
+sys.exit(7)
+"""
+
+
+@pytest.fixture(autouse=True)
+def forks() -> None:
+    if not warm.forks():
+        pytest.skip("processes start as always")
+
+
+@pytest.mark.parametrize("how", ["code", "file", "module"])
+def test_arguments_streams_and_folder_are_its_own(how: str, tmp_path: Path) -> None:
+    (tmp_path / "says.py").write_text(SAYS)
+    words = {"code": ["-c", SAYS], "file": ["says.py"], "module": ["-m", "says"]}[how]
+    first = {"code": "-c", "file": "says.py", "module": str(tmp_path / "says.py")}[how]
+    for word in ("one", "two"):
+        done = subprocess.run(
+            [sys.executable, *words, "-a", word], cwd=tmp_path, env={**os.environ, "WORD": word},
+            input=word * 2, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 7
+        expected = [[first, "-a", word], str(tmp_path), word, os.getpid(), word * 2]
+        assert json.loads(done.stdout) == [*expected, None, "__main__"]
+        assert done.stderr == "told\n"
+
+
+def test_signals_and_errors_end_it() -> None:
+    waits = "import time; print(1, flush=True); time.sleep(60)"
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with subprocess.Popen([sys.executable, "-c", waits], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert process.poll() is None
+            process.send_signal(number)
+            assert process.wait(10) == -number
+    done = subprocess.run([sys.executable, "-c", "1 / 0"], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"ZeroDivisionError" in done.stderr
+
+
+def test_it_begins_sooner() -> None:
+    code = [sys.executable, "-c", "import torch"]
+    subprocess.run(code, check=True)
+    began = time.perf_counter()
+    subprocess.run(code, check=True)
+    forked, began = time.perf_counter() - began, time.perf_counter()
+    with warm.cold():
+        subprocess.run(code, check=True)
+    assert forked < time.perf_counter() - began

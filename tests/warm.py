@@ -1,0 +1,261 @@
+"""Python processes of tests, forked from one that has imported torch: 2 s of CPU less for each.
+
+Whoever calls `subprocess` gets them while `warmed()` holds: real children with their own folder,
+variables, arguments, streams and signals, which have NumPy, torch and Gymnasium in `sys.modules`
+from the beginning, and nothing of dicore. Other programs, interpreters and options of Python start
+as always, and so do programs that look at `sys.modules`, all within `cold()`, and everything in
+`make soak`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import inspect
+import io
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+IMPORTED = ("numpy", "torch", "gymnasium", "attrs", "optree", "pluggy", "psutil")
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+_PLAIN = {
+    **dict.fromkeys(("executable", "preexec_fn", "startupinfo", "gid", "gids", "uid")),
+    "pass_fds": (),
+    "shell": False,
+    "umask": -1,
+    "close_fds": True,
+    "process_group": -1,
+}
+"""What is passed for what nobody asked for."""
+_server: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
+_lock = threading.Lock()
+_Popen = subprocess.Popen
+
+
+class Popen(_Popen):
+    """`subprocess.Popen`, but for Python programs that may begin with torch imported."""
+
+    def _execute_child(self, *given: Any) -> None:
+        start = super()._execute_child
+        at = inspect.signature(start).bind(*given).arguments
+        if not _may_be_forked(at):
+            start(*given)
+            return
+        ends = [at[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        files = [end if end != -1 else number for number, end in enumerate(ends)]
+        try:
+            self.pid = _forked(at, files)
+            self._child_created = True
+        finally:
+            names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+            self._close_pipe_fds(*(at[name] for name in names))
+
+
+@contextlib.contextmanager
+def warmed() -> Iterator[None]:
+    """Lets `subprocess` fork; the first process that it forks from is started when it is needed."""
+    subprocess.Popen = Popen
+    try:
+        yield
+    finally:
+        subprocess.Popen = _Popen
+
+
+@contextlib.contextmanager
+def cold() -> Iterator[None]:
+    """Lets processes start as always, within."""
+    now = subprocess.Popen
+    subprocess.Popen = _Popen
+    try:
+        yield
+    finally:
+        subprocess.Popen = now
+
+
+def forks() -> bool:
+    """Whether processes are forked now."""
+    return subprocess.Popen is Popen
+
+
+def pid() -> int | None:
+    """Returns the process that others are forked from, if there is one."""
+    return _server[0][0].pid if _server else None
+
+
+def _may_be_forked(at: dict[str, Any]) -> bool:
+    """Whether a start has nothing but what `_begin` knows to give."""
+    if sys.platform != "linux" or any(at[name] != value for name, value in _PLAIN.items()):
+        return False
+    words = at["args"]
+    if isinstance(words, str | bytes | os.PathLike) or str(words[0]) != sys.executable:
+        return False
+    if len(words) < 2 or (str(words[1]).startswith("-") and words[1] not in ("-c", "-m")):
+        return False
+    if any("sys.modules" in str(word) for word in words):
+        return False
+    if words[1] not in ("-c", "-m") and not Path(os.fsdecode(at["cwd"] or "."), words[1]).is_file():
+        return False
+    env = os.environ if at["env"] is None else at["env"]
+    paths = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
+    begins = ("sitecustomize.py", "usercustomize.py")
+    folders = [Path(os.fsdecode(at["cwd"] or "."), path) for path in paths]
+    return _of_python(env) == _of_python(os.environ) and not any(
+        (folder / name).exists() for folder in folders for name in begins
+    )
+
+
+def _of_python(env: Any) -> dict[str, str]:
+    """Returns the variables that are read before the first import, or by a first import."""
+    begins = ("PYTHON", "LD_", "MALLOC", "OMP_", "MKL_", "OPENBLAS", "TORCH", "CUDA", "KMP")
+    return {k: v for k, v in env.items() if k.startswith(begins) and k != "PYTHONPATH"}
+
+
+def _forked(at: dict[str, Any], files: list[int]) -> int:
+    """Returns the process id of a new child of this process."""
+    with _lock:
+        return _asked(at, files)
+
+
+def _asked(at: dict[str, Any], files: list[int]) -> int:
+    if not _server:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            words = [sys.executable, "-P", __file__, str(theirs.fileno())]
+            _server.append((_Popen(words, pass_fds=(theirs.fileno(),)), ours))
+    connection = _server[0][1]
+    env = os.environ if at["env"] is None else at["env"]
+    request = {
+        "words": [os.fsdecode(word) for word in at["args"]],
+        "cwd": os.fsdecode(at["cwd"] or Path.cwd()),
+        "env": {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()},
+        "session": bool(at["start_new_session"]),
+    }
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_SUBREAPER, 1, 0, 0, 0)  # the child of a child that ends becomes ours
+    try:
+        data = json.dumps(request).encode()
+        socket.send_fds(connection, [len(data).to_bytes(8, "big")], files)
+        connection.sendall(data)
+        return int.from_bytes(_read(connection, 8), "big")
+    finally:
+        libc.prctl(_SUBREAPER, 0, 0, 0, 0)
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+def _serve(connection: socket.socket) -> dict[str, Any]:
+    """Forks for each request; returns the request in the process that is to answer it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the tests end this process
+    while True:
+        head, files, *_ = socket.recv_fds(connection, 8, 3)
+        if not head:
+            os._exit(0)
+        request: dict[str, Any] = json.loads(_read(connection, int.from_bytes(head, "big")))
+        here, there = os.pipe()
+        between = os.fork()  # noqa: TID251 - it has one thread
+        if not between:
+            parent = os.getpid()
+            child = os.fork()  # noqa: TID251
+            if child:
+                os.write(there, child.to_bytes(8, "big"))
+                os._exit(0)
+            while os.getppid() == parent:  # until the tests are
+                time.sleep(0.0005)
+            connection.close()
+            os.close(here)
+            os.close(there)
+            for number, file in enumerate(files):
+                os.dup2(file, number)
+            for file in files:
+                if file > 2:
+                    os.close(file)
+            return request
+        for file in files:
+            os.close(file)
+        number = os.read(here, 8)
+        os.waitpid(between, 0)
+        os.close(here)
+        os.close(there)
+        connection.sendall(number)
+
+
+def _begin(request: dict[str, Any], paths: list[str]) -> None:
+    """Makes of this process what Python makes of a new one, and runs the program."""
+    import multiprocessing.process
+    import random
+
+    import numpy as np
+
+    if request["session"]:
+        os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    multiprocessing.process.ORIGINAL_DIR = request["cwd"]
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        raw = io.FileIO(number, mode, closefd=False)
+        buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
+        text = io.TextIOWrapper(
+            buffered, encoding="utf-8", line_buffering=number == 2 or raw.isatty(),
+            errors="backslashreplace" if number == 2 else "strict",
+        )  # fmt: skip
+        setattr(sys, name, text)
+        setattr(sys, f"__{name}__", text)
+    random.seed()
+    np.random.seed()  # noqa: NPY002 - the generator that programs may use
+    _, option, *rest = request["words"]
+    given = [str(Path(each).absolute()) for each in _given_paths()]
+    sys.path[:] = [*given, *paths]
+    sys.argv = [option, *rest]
+    if option == "-c":
+        sys.argv = ["-c", *rest[1:]]
+        sys.path.insert(0, "")
+        main = sys.modules["__main__"] = type(sys)("__main__")
+        main.__dict__["__builtins__"] = __builtins__
+        exec(compile(rest[0], "<string>", "exec"), main.__dict__)
+    elif option == "-m":
+        sys.path.insert(0, str(Path.cwd()))
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, str(Path(option).absolute().parent))
+        runpy.run_path(option, run_name="__main__")
+
+
+def _given_paths() -> list[str]:
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+
+
+def _main() -> None:
+    import gc
+    from importlib import import_module
+
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    begin = [path for path in sys.path if path not in _given_paths()]
+    for name in IMPORTED:
+        import_module(name)
+    gc.freeze()
+    _begin(_serve(connection), begin)
+
+
+if __name__ == "__main__":
+    _main()
