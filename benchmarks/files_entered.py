@@ -25,6 +25,7 @@ PACKAGES = (
     *("dicore", "dicore_registry", "dicore_plugins"),
     *("dicore_compat", "dicore_dist", "dicore_contrib_envs", "dicore_tools"),
 )
+DQN = ("train", "-e", "cartpole", "-p", "dqn")
 TRAIN = """
 import json, os, sys, threading
 
@@ -50,7 +51,7 @@ def watch(frame, event, _):
             whole.setdefault(name)
             since.setdefault(name)
     elif event == "return":
-        if code.co_qualname == "CartPoleEnv.step":
+        if code.co_name == "step" and code.co_filename.startswith(gymnasium):
             since.clear()
         elif code.co_qualname == "FlatOptimizer.step":
             sys.setprofile(None)
@@ -58,18 +59,20 @@ def watch(frame, event, _):
             os._exit(0)
 
 import torch  # unwatched: its import calls a million functions
+import gymnasium.envs.classic_control as classic
+gymnasium = os.path.dirname(classic.__file__)
 threading.setprofile(watch)
 sys.setprofile(watch)
 from dicore.cli import main
-main(["train", "-q", "-e", "cartpole", "-p", "dqn", "-s", "0", "--exp-name", sys.argv[1]])
+main([*sys.argv[3:], "-q", "-s", "0", "--exp-name", sys.argv[1]])
 """
 
 
-def files_entered() -> tuple[list[str], list[str]]:
+def files_entered(*command: str) -> tuple[list[str], list[str]]:
     """Returns the files entered from the command on, and those from the last env step on."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-c", TRAIN, f"{folder}/run", " ".join(PACKAGES)],
+            [sys.executable, "-c", TRAIN, f"{folder}/run", " ".join(PACKAGES), *(command or DQN)],
             capture_output=True,
             text=True,
             check=False,
