@@ -69,6 +69,10 @@ def warmed() -> Iterator[None]:
         yield
     finally:
         subprocess.Popen = _Popen
+        for process, connection in _server:
+            connection.close()  # which ends it
+            process.wait()
+        _server.clear()
 
 
 @contextlib.contextmanager

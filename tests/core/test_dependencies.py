@@ -43,6 +43,7 @@ IMPORTERS = {
     "registry/dicore_registry/importing.py": "after a check, and what packages declare",
     "dicore/run/__init__.py": "its own modules",
     "plugins/dicore_plugins/lazy.py": "its own modules",
+    "plugins/dicore_plugins/former.py": "its own modules",
     "plugins/dicore_plugins/buffers/priority_tree.py": "its own modules",
     "plugins/dicore_plugins/env_wrappers/gym_adapter.py": "modules of gym, by a constant",
     "plugins/dist/dicore_dist/commands/command.py": "a file that a person named",
@@ -117,8 +118,9 @@ def imports(package: str) -> dict[str, set[str]]:
 
 
 def is_built_here(module: str, other: str) -> bool:
-    """A config class builds its component, in one folder; the component names its config class."""
-    return module.endswith(".config") and module.rpartition(".")[0] == other.rpartition(".")[0]
+    """A config class builds its component beside it; the component names its config class."""
+    folder, _, name = module.rpartition(".")
+    return (name == "config" and folder == other.rpartition(".")[0]) or module == f"{other}_config"
 
 
 @pytest.mark.parametrize("package", PACKAGES)

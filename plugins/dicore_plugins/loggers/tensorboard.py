@@ -52,7 +52,7 @@ class TensorBoardLogger:
 
     def open(self, target: LogTarget) -> None:
         """Stores the target; the first metric creates the event files."""
-        with _imported_later("comet_ml"):
+        with _comet_later():
             import tensorboardX.proto.event_pb2  # noqa: F401 - slow: not between two steps
 
         self._target = target
@@ -200,24 +200,24 @@ def _restart(step: int) -> Any:
 
 
 @contextmanager
-def _imported_later(name: str) -> Iterator[None]:
-    """Lets who imports a package within import it when something of it is first used.
+def _comet_later() -> Iterator[None]:
+    """Lets who imports `comet_ml` within import it when something of it is first used.
 
-    tensorboardX imports `comet_ml` wherever it is installed, which takes a second.
+    tensorboardX imports it wherever it is installed, which takes a second.
     """
-    if name in sys.modules or find_spec(name) is None:
+    if "comet_ml" in sys.modules or find_spec("comet_ml") is None:
         yield
         return
-    later = ModuleType(name)
+    later = ModuleType("comet_ml")
 
     def attribute(wanted: str) -> object:
-        if sys.modules.get(name) is later:  # looked at with all modules, as `inspect` does
-            raise AttributeError(f"{name} is not imported yet")
-        return getattr(import_module(name), wanted)
+        if sys.modules.get("comet_ml") is later:  # looked at with all modules, as `inspect` does
+            raise AttributeError("comet_ml is not imported yet")
+        return getattr(import_module("comet_ml"), wanted)
 
     later.__dict__["__getattr__"] = attribute
-    sys.modules[name] = later
+    sys.modules["comet_ml"] = later
     try:
         yield
     finally:
-        del sys.modules[name]
+        del sys.modules["comet_ml"]
