@@ -100,8 +100,8 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not left, f"threads left behind: {left}"
     tracker = getattr(multiprocessing.resource_tracker, "_resource_tracker", None)
     server = getattr(multiprocessing.forkserver, "_forkserver", None)
-    servers = (getattr(tracker, "_pid", None), getattr(server, "_forkserver_pid", None), warm.pid())
-    known = {*children, *servers}
+    known = {*children, *warm.pids(), getattr(tracker, "_pid", None)}
+    known.add(getattr(server, "_forkserver_pid", None))
     processes = [psutil.Process(pid) for pid in _children() - known if psutil.pid_exists(pid)]
     assert not processes, f"processes left behind: {processes}"
     assert not (found := _files() - files), f"files left behind: {found}"

@@ -2,7 +2,7 @@
 
 Whoever calls `subprocess` gets them while `warmed()` holds: real children with their own folder,
 variables, arguments, streams and signals, which have NumPy, torch and Gymnasium in `sys.modules`
-from the beginning, and nothing of dicore. Other programs, interpreters and options of Python start
+from the beginning, and nothing of dicore. Other programs and options of Python start
 as always, and so do programs that look at `sys.modules`, all within `cold()`, and everything in
 `make soak`.
 """
@@ -37,7 +37,9 @@ _PLAIN = {
     "process_group": -1,
 }
 """What is passed for what nobody asked for."""
-_server: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
+INTERPRETERS = {sys.executable}
+"""Interpreters whose programs are forked; each has a process of its own to fork from."""
+_servers: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
 _lock = threading.Lock()
 _Popen = subprocess.Popen
 
@@ -69,10 +71,10 @@ def warmed() -> Iterator[None]:
         yield
     finally:
         subprocess.Popen = _Popen
-        for process, connection in _server:
+        for process, connection in _servers.values():
             connection.close()  # which ends it
             process.wait()
-        _server.clear()
+        _servers.clear()
 
 
 @contextlib.contextmanager
@@ -91,9 +93,9 @@ def forks() -> bool:
     return subprocess.Popen is Popen
 
 
-def pid() -> int | None:
-    """Returns the process that others are forked from, if there is one."""
-    return _server[0][0].pid if _server else None
+def pids() -> set[int]:
+    """Returns the processes that others are forked from."""
+    return {process.pid for process, _ in _servers.values()}
 
 
 def _may_be_forked(at: dict[str, Any]) -> bool:
@@ -101,7 +103,7 @@ def _may_be_forked(at: dict[str, Any]) -> bool:
     if sys.platform != "linux" or any(at[name] != value for name, value in _PLAIN.items()):
         return False
     words = at["args"]
-    if isinstance(words, str | bytes | os.PathLike) or str(words[0]) != sys.executable:
+    if isinstance(words, str | bytes | os.PathLike) or str(words[0]) not in INTERPRETERS:
         return False
     if len(words) < 2 or (str(words[1]).startswith("-") and words[1] not in ("-c", "-m")):
         return False
@@ -131,12 +133,14 @@ def _forked(at: dict[str, Any], files: list[int]) -> int:
 
 
 def _asked(at: dict[str, Any], files: list[int]) -> int:
-    if not _server:
+    python = str(at["args"][0])
+    if python not in _servers:
         ours, theirs = socket.socketpair()
         with theirs:
-            words = [sys.executable, "-P", __file__, str(theirs.fileno())]
-            _server.append((_Popen(words, pass_fds=(theirs.fileno(),)), ours))
-    connection = _server[0][1]
+            words = [python, "-P", __file__, str(theirs.fileno())]
+            env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+            _servers[python] = _Popen(words, pass_fds=(theirs.fileno(),), env=env), ours
+    connection = _servers[python][1]
     env = os.environ if at["env"] is None else at["env"]
     request = {
         "words": [os.fsdecode(word) for word in at["args"]],
@@ -203,10 +207,9 @@ def _serve(connection: socket.socket) -> dict[str, Any]:
 
 def _begin(request: dict[str, Any], paths: list[str]) -> None:
     """Makes of this process what Python makes of a new one, and runs the program."""
+    import importlib
     import multiprocessing.process
     import random
-
-    import numpy as np
 
     if request["session"]:
         os.setsid()
@@ -225,10 +228,12 @@ def _begin(request: dict[str, Any], paths: list[str]) -> None:
         setattr(sys, name, text)
         setattr(sys, f"__{name}__", text)
     random.seed()
-    np.random.seed()  # noqa: NPY002 - the generator that programs may use
+    if np := sys.modules.get("numpy"):
+        np.random.seed()  # the generator that programs may use
     _, option, *rest = request["words"]
-    given = [str(Path(each).absolute()) for each in _given_paths()]
-    sys.path[:] = [*given, *paths]
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = [*(str(Path(each).absolute()) for each in given if each), *paths]
+    importlib.invalidate_caches()
     sys.argv = [option, *rest]
     if option == "-c":
         sys.argv = ["-c", *rest[1:]]
@@ -245,20 +250,16 @@ def _begin(request: dict[str, Any], paths: list[str]) -> None:
         runpy.run_path(option, run_name="__main__")
 
 
-def _given_paths() -> list[str]:
-    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-
-
 def _main() -> None:
     import gc
     from importlib import import_module
 
     connection = socket.socket(fileno=int(sys.argv[1]))
-    begin = [path for path in sys.path if path not in _given_paths()]
     for name in IMPORTED:
-        import_module(name)
+        with contextlib.suppress(ImportError):
+            import_module(name)
     gc.freeze()
-    _begin(_serve(connection), begin)
+    _begin(_serve(connection), [*sys.path])
 
 
 if __name__ == "__main__":

@@ -93,6 +93,7 @@ def test_pyright(installed: InstalledWheels, project: Path, editable: bool) -> N
     }
 
 
+@pytest.mark.soak  # half a minute, for what basedpyright and the next test see too
 def test_mypy(project: Path, pytestconfig: pytest.Config) -> None:
     """On the editable install, whose place is always the same: what mypy knows of it is kept."""
     known = pytestconfig.cache.mkdir("mypy")  # type: ignore[union-attr] # pytest's own plugin

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from dicore_registry.requirements import Requirement
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 MAIN = "import sys; from dicore.cli import main; sys.exit(main())"
@@ -43,6 +44,8 @@ class Environment:
             venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
             _link(folder / "linked", None if projects is None else _required(projects))
             (self.site / "linked.pth").write_text(f"{folder / 'linked'}\n")
+        if projects is None:
+            warm.INTERPRETERS.add(str(self.python_path))
 
     def install(self, wheels: Iterable[Path]) -> None:
         """Installs wheels by pip, without a network and without what they depend on."""
