@@ -75,7 +75,7 @@ class FrameWriter:
         chunk: The chunk that is written to.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
         size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
         self._shape, self._dtype = shape, dtype
         self._count = max(16, min(_CHUNK_BYTES // size, 1 << 16))
@@ -117,10 +117,12 @@ class ArrayLike(NDArrayOperatorsMixin):
 
     __slots__ = ()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         raise NotImplementedError
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: Tree
+    ) -> Tree:
         if any(isinstance(each, ArrayLike) for each in kwargs.get("out", ())):
             return NotImplemented  # frames never change
         return getattr(ufunc, method)(*map(_dense, inputs), **kwargs)
@@ -133,7 +135,7 @@ class ArrayLike(NDArrayOperatorsMixin):
     __hash__ = None  # type: ignore[assignment]
 
 
-def _dense(value: Any) -> Any:
+def _dense(value: object) -> object:
     return np.asarray(value) if isinstance(value, ArrayLike) else value
 
 
@@ -161,7 +163,7 @@ class StackedFrames(ArrayLike):
         self._limit = 8
 
     @classmethod
-    def of(cls, stacks: Any) -> Self:
+    def of(cls, stacks: Tree) -> Self:
         """Returns stacks whose frames are copies of arrays [..., k, ...frame] with one B axis."""
         array = np.asarray(stacks)
         count, depth = array.shape[:2]
@@ -192,7 +194,7 @@ class StackedFrames(ArrayLike):
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("stacked frames become an array only by copying them")
         out = self.read()
@@ -210,8 +212,12 @@ class StackedFrames(ArrayLike):
         return out
 
     def __array_function__(
-        self, func: Any, types: Any, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
+        self,
+        func: Callable[..., Tree],
+        types: Sequence[type],
+        args: Sequence[Tree],
+        kwargs: dict[str, Tree],
+    ) -> Tree:
         own = _FUNCTIONS.get(func)
         if own is not None:
             return own(*args, **kwargs)
@@ -219,7 +225,7 @@ class StackedFrames(ArrayLike):
 
     # ---- selecting stacks
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> Tree:
         items = index if isinstance(index, tuple) else (index,)
         if any(each is Ellipsis for each in items):
             return np.asarray(self)[index]
@@ -264,7 +270,7 @@ class StackedFrames(ArrayLike):
             raise ValueError("only axes before those of a stack can be swapped")
         return self._of(self.numbers.swapaxes(one, other))
 
-    def take(self, index: Any, axis: int = 0) -> StackedFrames:
+    def take(self, index: npt.NDArray[np.intp], axis: int = 0) -> StackedFrames:
         """Selects stacks by their positions along the first axis."""
         if axis:
             raise ValueError("take selects along the first axis")
@@ -279,7 +285,7 @@ class StackedFrames(ArrayLike):
             numbers.flags.writeable = False
         return StackedFrames(numbers, self.chunks)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         state = self.packed()
         return _unpack, (state["stacked_frames"], state["frame_numbers"])
 
@@ -321,7 +327,7 @@ def copy_frames(chunks: Sequence[Chunk], numbers: Numbers, out: Array) -> None:
             out[rows] = chunk.frames[numbers[rows] - chunk.first]
 
 
-def _joined(stacks: Sequence[Any], axis: int = 0) -> Any:
+def _joined(stacks: Sequence[Tree], axis: int = 0) -> Tree:
     """Concatenates along the first axis; with other arrays, or along another axis, as arrays."""
     if axis != 0 or not all(isinstance(each, StackedFrames) for each in stacks):
         return np.concatenate([np.asarray(each) for each in stacks], axis)
@@ -330,8 +336,12 @@ def _joined(stacks: Sequence[Any], axis: int = 0) -> Any:
 
 
 def _empty_like(
-    like: StackedFrames, dtype: Any = None, *, shape: Sequence[int] | None = None, **_: object
-) -> Any:
+    like: StackedFrames,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    shape: Sequence[int] | None = None,
+    **_: object,
+) -> Tree:
     kept = len(like.frame_shape)
     wanted = like.shape if shape is None else tuple(shape)
     if wanted[len(wanted) - kept :] != like.frame_shape or dtype not in (None, like.dtype):
@@ -339,7 +349,7 @@ def _empty_like(
     return StackedFrames(np.full(wanted[: len(wanted) - kept], -1, np.int64), like.chunks[-1:])
 
 
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+_FUNCTIONS: dict[object, Callable[..., Tree]] = {
     np.concatenate: _joined,
     np.copy: lambda stacks, *_, **__: stacks.copy(),
     np.empty_like: _empty_like,
@@ -354,7 +364,7 @@ def _unpack(frames: Array, rows: Array) -> StackedFrames:
     return StackedFrames(np.where(numbers < 0, -1, numbers + chunk.first), (chunk,))
 
 
-def unpacked(tree: Tree) -> Any:
+def unpacked(tree: Tree) -> Tree:
     """Returns a tree of columns in which packed stacks are `StackedFrames` again."""
     return optree.tree_map(
         lambda leaf: (
@@ -365,5 +375,5 @@ def unpacked(tree: Tree) -> Any:
     )
 
 
-def _is_packed(value: Any) -> bool:
+def _is_packed(value: object) -> bool:
     return isinstance(value, dict) and value.keys() == _PACKED

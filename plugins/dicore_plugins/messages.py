@@ -12,7 +12,7 @@ import hmac
 import json
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from math import prod
@@ -43,7 +43,7 @@ class FrameError(DicoreError, ValueError):
     """Received bytes are not a valid message."""
 
 
-def encode(message: Any) -> list[bytes | memoryview[Any]]:
+def encode(message: object) -> list[bytes | memoryview]:
     """Returns the pieces of a message; arrays are not copied.
 
     Raises:
@@ -84,7 +84,7 @@ def lengths(
     return header, body
 
 
-def decode(header: bytes | bytearray | memoryview[Any], body: bytearray) -> Any:
+def decode(header: bytes | bytearray | memoryview, body: bytearray) -> Tree:
     """Restores a message; arrays are views of `body`.
 
     Raises:
@@ -99,7 +99,7 @@ def decode(header: bytes | bytearray | memoryview[Any], body: bytearray) -> Any:
         raise FrameError(f"a message cannot be read: {error!r}"[:500]) from None
 
 
-def _blocks(names: Any, view: memoryview[Any]) -> dict[str, tuple[str, Any]]:
+def _blocks(names: Iterable[tuple[str, str, int]], view: memoryview) -> dict[str, tuple[str, Any]]:
     """Cuts a body into the blocks that a header names."""
     blocks: dict[str, tuple[str, Any]] = {}
     at = 0
@@ -113,12 +113,12 @@ def _blocks(names: Any, view: memoryview[Any]) -> dict[str, tuple[str, Any]]:
     return blocks
 
 
-def pack(message: Any) -> bytes:
+def pack(message: object) -> bytes:
     """Returns a message as one byte string."""
     return b"".join(encode(message))
 
 
-def unpack(data: bytes | bytearray) -> Any:
+def unpack(data: bytes | bytearray) -> Tree:
     """Restores what `pack` returned; raises like `decode`."""
     if len(data) < PREFIX.size:
         raise FrameError(f"a message of {len(data)} bytes is too short")
@@ -129,7 +129,7 @@ def unpack(data: bytes | bytearray) -> Any:
     return decode(data[PREFIX.size : start], bytearray(data[start:]))
 
 
-def save_file(path: Path, message: Any, key: bytes = b"") -> None:
+def save_file(path: Path, message: object, key: bytes = b"") -> None:
     """Writes a message and its checksum; the file appears complete or not at all.
 
     It is for this user only.
@@ -159,7 +159,7 @@ def save_file(path: Path, message: Any, key: bytes = b"") -> None:
         ) from error
 
 
-def load_file(path: Path, key: bytes = b"") -> Any:
+def load_file(path: Path, key: bytes = b"") -> Tree:
     """Reads what `save_file` wrote with the same key, after checking every byte.
 
     Raises:
@@ -193,7 +193,7 @@ def _checksum(path: Path, key: bytes) -> blake2b:
     return digest
 
 
-def _without_batches(value: Any) -> Any:
+def _without_batches(value: Tree) -> Tree:
     """Replaces each `Batch` by a dict of its columns."""
     if isinstance(value, Batch):
         columns = {key: _array(each) for key, each in value.items()}
@@ -207,7 +207,7 @@ def _without_batches(value: Any) -> Any:
     return value
 
 
-def _array(column: Tree) -> Any:
+def _array(column: Tree) -> Tree:
     """Returns a column whose memory is plain; array-likes such as frame stacks are copied."""
     if isinstance(column, Mapping):
         return {key: _array(each) for key, each in column.items()}
@@ -218,7 +218,7 @@ def _array(column: Tree) -> Any:
     return np.asarray(column)
 
 
-def _with_batches(value: Any) -> Any:
+def _with_batches(value: Tree) -> Tree:
     """Undoes `_without_batches`."""
     if type(value) is dict:
         if value.keys() == {_BATCH}:
@@ -233,6 +233,6 @@ def _with_batches(value: Any) -> Any:
     return value
 
 
-def size_of(pieces: Sequence[bytes | memoryview[Any]]) -> int:
+def size_of(pieces: Sequence[bytes | memoryview]) -> int:
     """Returns the number of bytes of the pieces of a message."""
     return sum(memoryview(piece).nbytes for piece in pieces)

@@ -12,7 +12,7 @@ from dicore.errors import ConfigError
 from dicore_registry import default
 
 
-def section_of(kind: str, cfg: ComponentConfig | Mapping[str, Any] | str) -> ComponentConfig:
+def section_of(kind: str, cfg: ComponentConfig | Mapping[str, object] | str) -> ComponentConfig:
     """Returns the compiled section of a component.
 
     Args:
@@ -30,7 +30,7 @@ def section_of(kind: str, cfg: ComponentConfig | Mapping[str, Any] | str) -> Com
     return compile_section(config_class(target_of(kind, options), kind), options)
 
 
-def target_of(kind: str, cfg: ComponentConfig | Mapping[str, Any] | str) -> Any:
+def target_of(kind: str, cfg: ComponentConfig | Mapping[str, object] | str) -> Any:
     """Returns what a package registered: the class of the options, or the component itself.
 
     Raises:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.task import OnlineRLContext, Task
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from dicore.run.log import LogHub
 
 __all__ = ["lag_logger", "log_from_threads"]
 
 
-def log_from_threads(log: Any) -> None:
+def log_from_threads(log: LogHub) -> None:
     """Lets several threads call a log, one at a time.
 
     Args:
@@ -24,7 +29,7 @@ def log_from_threads(log: Any) -> None:
         setattr(log, name, _locked(getattr(log, name), lock))
 
 
-def _locked(fn: Callable[..., Any], lock: Any) -> Callable[..., Any]:
+def _locked(fn: Callable[..., Any], lock: AbstractContextManager[object]) -> Callable[..., Any]:
     @wraps(fn)
     def call(*args: object, **kwargs: object) -> Any:
         with lock:
@@ -46,7 +51,7 @@ class lag_logger:  # noqa: N801 - named like other middleware
     reads = ("env_step", "train_iter")
     uses = ()
 
-    def __init__(self, log: Any, every: int = 100) -> None:
+    def __init__(self, log: LogHub, every: int = 100) -> None:
         self._log = log
         self._every = every
         self._executor: Any = None

@@ -226,7 +226,7 @@ def _inside(given: Any) -> Iterable[Any]:
     return (given.policy,) if _is_part(given) and hasattr(given, "policy") else ()
 
 
-def _is_part(given: Any) -> bool:
+def _is_part(given: object) -> bool:
     if isinstance(given, type | ModuleType | tuple):
         return False
     try:

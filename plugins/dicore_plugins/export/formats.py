@@ -22,7 +22,10 @@ import numpy.typing as npt
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from dicore.data import Tree
+    from dicore_plugins.export.greedy_module import GreedyModule
 
 
 __all__ = ["FORMATS", "Format", "Inputs", "tensors"]
@@ -48,7 +51,7 @@ class Format(NamedTuple):
     """
 
     name: str
-    write: Callable[[Any, Inputs, Path], None]
+    write: Callable[[GreedyModule, Inputs, Path], None]
     load: Callable[[Path], Runner]
     usage: str
     calls: tuple[tuple[str, str], tuple[str, str]]
@@ -83,7 +86,7 @@ def _quiet() -> Iterator[None]:
             each.setLevel(level)
 
 
-def _exported(module: Any, inputs: Inputs) -> Any:
+def _exported(module: nn.Module, inputs: Inputs) -> Any:
     import torch
 
     given = tensors(inputs)
@@ -100,7 +103,7 @@ def _dynamic(given: Any, batch: Any) -> Any:
 # ---- torch.export
 
 
-def _write_pt2(module: Any, inputs: Inputs, file: Path) -> None:
+def _write_pt2(module: nn.Module, inputs: Inputs, file: Path) -> None:
     import torch
 
     with _quiet():
@@ -116,7 +119,7 @@ def _load_pt2(file: Path) -> Runner:
 # ---- TorchScript
 
 
-def _write_ts(module: Any, inputs: Inputs, file: Path) -> None:
+def _write_ts(module: nn.Module, inputs: Inputs, file: Path) -> None:
     import torch
 
     with _quiet(), torch.no_grad():
@@ -133,7 +136,7 @@ def _load_ts(file: Path) -> Runner:
         return _torch_runner(load(str(file)))
 
 
-def _torch_runner(module: Any) -> Runner:
+def _torch_runner(module: nn.Module) -> Runner:
     import torch
 
     def run(*inputs: Tree) -> tuple[Array, ...]:
@@ -148,7 +151,7 @@ def _torch_runner(module: Any) -> Runner:
 # ---- ONNX
 
 
-def _write_onnx(module: Any, inputs: Inputs, file: Path) -> None:
+def _write_onnx(module: GreedyModule, inputs: Inputs, file: Path) -> None:
     import torch
 
     try:

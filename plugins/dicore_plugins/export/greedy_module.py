@@ -16,7 +16,7 @@ from dicore_plugins.policies.base import action_bounds
 from dicore_plugins.policies.unit_actions import UnitActions
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import Columns, Tree
 
 
 __all__ = ["GreedyModule", "greedy_module"]
@@ -53,7 +53,7 @@ class GreedyModule(nn.Module):
         super().__init__()
         self.model, self.squashed = model, squashed
         self.hybrid = bool(getattr(cfg, "hybrid", False))
-        self.layout: Any = None
+        self.layout: Tree = None
         self.parts: tuple[str, ...] = ("action",)
         dims = getattr(cfg, "action_dims", None)
         self.dims = None if dims is None or len(dims) == 1 else tuple(dims)
@@ -98,7 +98,7 @@ class GreedyModule(nn.Module):
             return logit.argmax(-1) + self.start  # type: ignore[no-any-return]
         return torch.stack([each.argmax(-1) for each in logit], -1) + self.start
 
-    def outputs(self, obs: Tree, state: Tensor | None = None) -> dict[str, Any]:
+    def outputs(self, obs: Tree, state: Tensor | None = None) -> Columns:
         """Computes the outputs of the network; logits of forbidden actions are least."""
         obs = obs if self.layout is None else _filled(self.layout, obs)
         output = dict(self.model(obs) if state is None else self.model(obs, state))
@@ -138,7 +138,7 @@ def greedy_module(policy: Any) -> GreedyModule:
     return GreedyModule(own, cfg, squashed=getattr(policy, "squashed", False)).eval()
 
 
-def _filled(layout: Any, parts: Mapping[str, Tensor]) -> Any:
+def _filled(layout: Tree, parts: Mapping[str, Tensor]) -> Tree:
     """Returns the tree with the inputs in the places of their names."""
     if isinstance(layout, Mapping):
         return {key: _filled(each, parts) for key, each in layout.items()}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from dicore.run.atomic import write_file
 from dicore_plugins.export.formats import Array, Format, Inputs
+
+if TYPE_CHECKING:
+    from dicore.config.sections import Compiled
+    from dicore.data import State
 
 __all__ = ["write_page"]
 
@@ -51,7 +55,7 @@ Observations and actions are those of the environment with its wrappers: {wrappe
 def write_page(
     out: Path,
     form: Format,
-    compiled: Any,
+    compiled: Compiled,
     checkpoint: str,
     inputs: Inputs,
     actions: Mapping[str, Array],
@@ -121,7 +125,7 @@ def write_page(
     return readme
 
 
-def _statistics(state: Any) -> str:
+def _statistics(state: State) -> str:
     """Writes what `obs_norm` measured; nothing for other states."""
     if not isinstance(state, Mapping) or set(state) != {"mean", "var", "count"}:
         return ""

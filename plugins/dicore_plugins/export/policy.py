@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from dicore_plugins.export.formats import FORMATS, Array, Format, Inputs, tensor
 from dicore_plugins.export.greedy_module import greedy_module
 from dicore_plugins.export.page import write_page
 from dicore_registry.public_names import public_name
+
+if TYPE_CHECKING:
+    from dicore.interfaces.policy import EvalMode
+    from dicore_plugins.export.greedy_module import GreedyModule
 
 __all__ = ["Export", "export_policy"]
 
@@ -126,13 +130,13 @@ class _Acted(NamedTuple):
     first: Array
 
 
-def _acted(env: Any, mode: Any, seed: int) -> _Acted:
+def _acted(env: Any, mode: EvalMode, seed: int) -> _Acted:
     """Runs the policy.
 
     Raises:
         UsageError: its actions are neither one array nor a type with arguments.
     """
-    rows: list[Any] = []
+    rows: list[Tree] = []
     actions: list[dict[str, Array]] = []
     first: list[bool] = []
     over, given = True, {"seed": seed}
@@ -158,7 +162,7 @@ def _acted(env: Any, mode: Any, seed: int) -> _Acted:
     return _Acted(tree_stack(rows), stacked, np.array(first))
 
 
-def _flat(obs: Tree) -> tuple[Any, Any]:
+def _flat(obs: Tree) -> tuple[Tree, Tree]:
     """Returns observations as one array, or as a dict of arrays by name with their layout.
 
     Names are the keys of nested dicts, or places in tuples, joined by `.`. float64 becomes float32,
@@ -171,7 +175,7 @@ def _flat(obs: Tree) -> tuple[Any, Any]:
         return _plain(obs), None
     parts: dict[str, Array] = {}
 
-    def named(tree: Tree, name: str) -> Any:
+    def named(tree: Tree, name: str) -> Tree:
         if isinstance(tree, Mapping):
             return {key: named(each, f"{name}{key}.") for key, each in tree.items()}
         if isinstance(tree, tuple):
@@ -191,7 +195,7 @@ def _plain(leaf: Tree) -> Array:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-def _first_state(module: Any, obs: Tree) -> tuple[Array, ...]:
+def _first_state(module: GreedyModule, obs: Tree) -> tuple[Array, ...]:
     """Returns the states before the first step, zeros [B, S]; none without a memory."""
     import torch
 
@@ -200,7 +204,9 @@ def _first_state(module: Any, obs: Tree) -> tuple[Array, ...]:
     return () if hidden is None else (np.zeros(tuple(hidden.shape), np.float32),)
 
 
-def _compared(form: Format, file: Path, module: Any, inputs: Inputs, acted: _Acted) -> float:
+def _compared(
+    form: Format, file: Path, module: GreedyModule, inputs: Inputs, acted: _Acted
+) -> float:
     """Runs the file on all observations, and on one; returns the largest difference.
 
     A file with a memory is run step by step instead.
@@ -242,7 +248,7 @@ def _split(outputs: tuple[Array, ...], count: int) -> tuple[tuple[Array, ...], t
     return outputs[:count], outputs[count:]
 
 
-def _odd_choices(module: Any, used: Sequence[Inputs], found: Array, actions: Array) -> str:
+def _odd_choices(module: GreedyModule, used: Sequence[Inputs], found: Array, actions: Array) -> str:
     """Returns what is wrong with discrete actions; ties may be broken in any way."""
     odd = np.flatnonzero((found != actions).reshape(len(actions), -1).any(1)).tolist()
     wrong = [row for row in odd if not _is_tie(module, used[row])]
@@ -251,7 +257,7 @@ def _odd_choices(module: Any, used: Sequence[Inputs], found: Array, actions: Arr
     return f"{len(wrong)} of {len(actions)} actions differ, first in observation {wrong[0]}"
 
 
-def _is_tie(module: Any, inputs: Inputs) -> bool:
+def _is_tie(module: GreedyModule, inputs: Inputs) -> bool:
     """Returns whether two actions are worth the same, up to rounding."""
     import torch
 

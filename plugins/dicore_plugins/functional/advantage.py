@@ -37,7 +37,7 @@ from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import Row, Tree
 
 
 __all__ = ["gae", "get_gae", "get_gae_with_default_last_value", "nstep_return"]
@@ -109,7 +109,7 @@ def _numpy_gae(columns: Sequence[npt.NDArray[Any]], gamma: float, gae_lambda: fl
     with np.errstate(invalid="ignore"):
         advantage = reward + discount * (1 - done.astype(reward.dtype)) * next_value - value
         factor = decay * (1 - stop.astype(reward.dtype))
-        later: Any = 0
+        later: Tree = 0
         for row, weight in zip(advantage[::-1], factor[::-1], strict=True):
             later = np.add(row, weight * later, out=row)
         if np.isfinite(advantage).all():
@@ -123,7 +123,13 @@ def _numpy_gae(columns: Sequence[npt.NDArray[Any]], gamma: float, gae_lambda: fl
 
 
 def _tensor_gae(
-    reward: Tree, value: Tree, next_value: Any, done: Any, end: Any, gamma: float, gae_lambda: float
+    reward: Tree,
+    value: Tree,
+    next_value: Tree,
+    done: Tree,
+    end: Tree,
+    gamma: float,
+    gae_lambda: float,
 ) -> Any:
     import torch
 
@@ -195,7 +201,7 @@ def _numpy_nstep(columns: Sequence[npt.NDArray[Any]], nstep: int, gamma: float) 
 
 
 def _tensor_nstep(
-    reward: Tree, next_value: Any, done: Any, end: Any, nstep: int, gamma: float
+    reward: Tree, next_value: Tree, done: Tree, end: Tree, nstep: int, gamma: float
 ) -> Any:
     import torch
 
@@ -274,12 +280,12 @@ def _installed() -> bool:
 
 
 def get_gae(
-    data: Sequence[Mapping[str, Any]],
-    last_value: Any,
+    data: Sequence[Mapping[str, Tree]],
+    last_value: Tree,
     gamma: float,
     gae_lambda: float,
     cuda: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Adds the advantage `adv` to each of T transitions in time order.
 
     A row with a true `done` or `truncated` ends an episode. The value of the next state is
@@ -325,12 +331,12 @@ def get_gae(
 
 
 def get_gae_with_default_last_value(
-    data: Sequence[Mapping[str, Any]],
+    data: Sequence[Mapping[str, Tree]],
     done: bool,
     gamma: float,
     gae_lambda: float,
     cuda: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Adds advantages by `get_gae` without a value of the state after the last row.
 
     Args:
@@ -354,7 +360,7 @@ def _number(value: Tree) -> float:
     return float(value.detach() if is_tensor(value) else np.asarray(value).item())
 
 
-def _like(number: np.float32, value: Tree, cuda: bool) -> Any:
+def _like(number: np.float32, value: Tree, cuda: bool) -> Tree:
     if not is_tensor(value) and not cuda:
         return number
     torch = loaded_torch()

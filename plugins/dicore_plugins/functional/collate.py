@@ -18,7 +18,7 @@ from dicore.data import Timestep, Tree
 from dicore.errors import SchemaError
 
 if TYPE_CHECKING:
-    from dicore.data import Batch
+    from dicore.data import Batch, Columns
 
 
 __all__ = ["default_collate", "default_decollate", "diff_shape_collate", "timestep_collate"]
@@ -28,7 +28,7 @@ IGNORE = ("prev_state", "prev_actor_state", "prev_critic_state")
 
 
 def default_collate(
-    batch: Iterable[Any],
+    batch: Iterable[Tree],
     cat_1dim: bool = True,
     ignore_prefix: Sequence[str] = IGNORE_PREFIX,
 ) -> Any:
@@ -51,7 +51,7 @@ def default_collate(
     return _collate(list(batch), cat_1dim, tuple(ignore_prefix), "")
 
 
-def _collate(batch: list[Any], cat_1dim: bool, prefix: tuple[str, ...], path: str) -> Any:
+def _collate(batch: list[Tree], cat_1dim: bool, prefix: tuple[str, ...], path: str) -> Any:
     if not batch:
         raise SchemaError("cannot collate an empty list")
     first = batch[0]
@@ -63,7 +63,7 @@ def _collate(batch: list[Any], cat_1dim: bool, prefix: tuple[str, ...], path: st
         return list(batch)
     if isinstance(first, Mapping):
 
-        def column_of(column: list[Any], key: Any, below: str) -> Any:
+        def column_of(column: list[Tree], key: Any, below: str) -> Any:
             ignored = isinstance(key, str) and prefix and key.startswith(prefix)
             return column if ignored else _collate(column, cat_1dim, prefix, below)
 
@@ -73,7 +73,7 @@ def _collate(batch: list[Any], cat_1dim: bool, prefix: tuple[str, ...], path: st
     raise TypeError(f"cannot collate{_at(path)} values of type {type(first).__name__}")
 
 
-def _stack(batch: list[Any], cat_1dim: bool, path: str) -> torch.Tensor:
+def _stack(batch: list[Tree], cat_1dim: bool, path: str) -> torch.Tensor:
     if not all(isinstance(item, torch.Tensor | np.ndarray | np.generic) for item in batch):
         raise SchemaError(f"samples to collate differ in type{_at(path)}: {_types(batch)}")
     shapes = {tuple(item.shape) for item in batch}
@@ -88,7 +88,7 @@ def _stack(batch: list[Any], cat_1dim: bool, path: str) -> torch.Tensor:
     return torch.from_numpy(np.concatenate(arrays) if join else np.stack(arrays))
 
 
-def _scalars(batch: list[Any], path: str) -> torch.Tensor:
+def _scalars(batch: list[Tree], path: str) -> torch.Tensor:
     kinds = {type(item) for item in batch}
     if not kinds <= {bool, int, float} or (bool in kinds and len(kinds) > 1):
         raise SchemaError(f"samples to collate differ in type{_at(path)}: {_types(batch)}")
@@ -98,7 +98,7 @@ def _scalars(batch: list[Any], path: str) -> torch.Tensor:
 
 
 def _mapping(
-    batch: list[Any], path: str, column_of: Callable[[list[Any], Any, str], Any]
+    batch: list[Tree], path: str, column_of: Callable[[list[Tree], Any, str], Any]
 ) -> dict[Any, Any]:
     for position, sample in enumerate(batch):
         missing = [key for key in batch[0] if key not in sample]
@@ -114,7 +114,7 @@ def _mapping(
     }
 
 
-def _sequences(batch: list[Any], path: str, column_of: Callable[[list[Any], str], Any]) -> Any:
+def _sequences(batch: list[Tree], path: str, column_of: Callable[[list[Tree], str], Any]) -> Any:
     _same_length(batch, path)
     columns = [
         column_of(list(column), f"{path}[{position}]")
@@ -129,7 +129,7 @@ def _sequences(batch: list[Any], path: str, column_of: Callable[[list[Any], str]
     return type(first)(*columns) if hasattr(first, "_fields") else columns
 
 
-def _same_length(batch: list[Any], path: str) -> None:
+def _same_length(batch: list[Tree], path: str) -> None:
     for position, sample in enumerate(batch):
         if len(sample) != len(batch[0]):
             raise SchemaError(
@@ -138,7 +138,7 @@ def _same_length(batch: list[Any], path: str) -> None:
             )
 
 
-def _types(batch: list[Any]) -> str:
+def _types(batch: list[Tree]) -> str:
     return ", ".join(sorted({type(item).__name__ for item in batch}))
 
 
@@ -146,7 +146,7 @@ def _at(path: str) -> str:
     return f" at '{path}'" if path else ""
 
 
-def timestep_collate(batch: Iterable[Any]) -> dict[str, Any]:
+def timestep_collate(batch: Iterable[Tree]) -> Columns:
     """Stacks B sequences of T steps to columns [T, B, ...].
 
     Args:
@@ -167,14 +167,14 @@ def timestep_collate(batch: Iterable[Any]) -> dict[str, Any]:
     states = [sample.pop("prev_state") for sample in samples if "prev_state" in sample]
     if states and len(states) != len(samples):
         raise SchemaError(f"{len(states)} of {len(samples)} samples have the key 'prev_state'")
-    found: dict[str, Any] = _time_first(default_collate(samples, ignore_prefix=()))
+    found: Columns = _time_first(default_collate(samples, ignore_prefix=()))
     if states:
         _same_length(states, "prev_state")
         found["prev_state"] = [list(step) for step in zip(*states, strict=True)]
     return found
 
 
-def _columns_of(sample: Any, position: int) -> dict[str, Any]:
+def _columns_of(sample: Any, position: int) -> Columns:
     """Returns a sequence as a new dict of lists."""
     if isinstance(sample, Mapping):
         return {key: each if key == "prev_state" else _listed(each) for key, each in sample.items()}
@@ -199,7 +199,7 @@ def _listed(tree: Tree) -> Any:
     return list(tree) if isinstance(tree, torch.Tensor | np.ndarray) and tree.ndim else tree
 
 
-def _steps(values: list[Any]) -> Tree:
+def _steps(values: list[Tree]) -> Tree:
     """Converts a list of (nested) dicts to a dict of lists."""
     if not all(isinstance(value, Mapping) for value in values):
         return values
@@ -215,7 +215,7 @@ def _time_first(tree: Tree) -> Any:
     return tree
 
 
-def diff_shape_collate(batch: Iterable[Any]) -> Any:
+def diff_shape_collate(batch: Iterable[Tree]) -> Any:
     """Stacks B samples like `default_collate`; values that differ in shape stay a list of B.
 
     So does a column with None. Items of shape (1,) are stacked to [B, 1].
@@ -230,7 +230,7 @@ def diff_shape_collate(batch: Iterable[Any]) -> Any:
     return _collate_any(list(batch), "")
 
 
-def _collate_any(batch: list[Any], path: str) -> Any:
+def _collate_any(batch: list[Tree], path: str) -> Any:
     if any(item is None for item in batch):
         return batch
     if batch and all(isinstance(item, torch.Tensor | np.ndarray | np.generic) for item in batch):
@@ -247,7 +247,7 @@ def _collate_any(batch: list[Any], path: str) -> Any:
     return _collate(batch, False, (), path)
 
 
-def default_decollate(batch: Batch, ignore: Sequence[str] = IGNORE) -> list[Any]:
+def default_decollate(batch: Batch, ignore: Sequence[str] = IGNORE) -> list[Tree]:
     """Splits a batch into B samples; the inverse of `default_collate`.
 
     Sample i holds item i of a tensor [B, ...] as a view [...]. Columns [B, 1] therefore need
@@ -282,7 +282,7 @@ class _Same:
         return copy(self.value)
 
 
-def _decollate(batch: Any, ignore: frozenset[str], path: str) -> list[Any] | _Same:
+def _decollate(batch: Any, ignore: frozenset[str], path: str) -> list[Tree] | _Same:
     """Returns the B samples, or one value for all."""
     if isinstance(batch, torch.Tensor | np.ndarray):
         if batch.ndim == 0:
@@ -315,7 +315,7 @@ def _handed_on(value: Tree) -> Any:
     return value if hasattr(value, "__len__") else list(value)
 
 
-def _sequence(batch: Sequence[Any], ignore: frozenset[str], path: str) -> list[Any]:
+def _sequence(batch: Sequence[Tree], ignore: frozenset[str], path: str) -> list[Tree]:
     if all(isinstance(item, str) for item in batch):
         return list(batch)
     columns = {

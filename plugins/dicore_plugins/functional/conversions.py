@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def to_tensor(
-    item: Any,
+    item: Tree,
     dtype: torch.dtype | None = None,
     ignore_keys: Collection[str] = (),
     transform_scalar: bool = True,
@@ -51,7 +51,7 @@ def to_tensor(
             return _array_to_tensor(np.asarray(value), dtype) if transform_scalar else value
         return NotImplemented
 
-    def numbers(value: Sequence[Any]) -> Tree:
+    def numbers(value: Sequence[Tree]) -> Tree:
         if len(value) and all(isinstance(item, Number) for item in value):
             return _array_to_tensor(np.asarray(value), dtype)
         return NotImplemented
@@ -70,7 +70,7 @@ def _array_to_tensor(array: npt.NDArray[Any], dtype: torch.dtype | None) -> torc
     return tensor if dtype is None else tensor.to(dtype)
 
 
-def to_device(item: Any, device: str | torch.device, ignore_keys: Collection[str] = ()) -> Any:
+def to_device(item: Tree, device: str | torch.device, ignore_keys: Collection[str] = ()) -> Any:
     """Moves tensors and modules to a device; None, strings, numbers and arrays are unchanged.
 
     A module is moved in place and returned.
@@ -89,7 +89,7 @@ def to_device(item: Any, device: str | torch.device, ignore_keys: Collection[str
     return _walk(item, leaf, "to_device", ignore_keys)
 
 
-def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
+def to_ndarray(item: Tree, dtype: npt.DTypeLike | None = None) -> Any:
     """Converts tensors, numbers and lists of numbers to arrays; bool, str and None are unchanged.
 
     bfloat16, which NumPy does not have, becomes float32.
@@ -108,7 +108,7 @@ def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
             return np.asarray(value, dtype)
         return NotImplemented
 
-    def numbers(value: Sequence[Any]) -> Tree:
+    def numbers(value: Sequence[Tree]) -> Tree:
         if len(value) and all(isinstance(item, Number) for item in value):
             return np.asarray(value, dtype)
         return NotImplemented
@@ -116,7 +116,7 @@ def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
     return _walk(item, leaf, "to_ndarray", (), numbers)
 
 
-def to_list(item: Any) -> Any:
+def to_list(item: Tree) -> Any:
     """Converts tensors and arrays to (nested) lists of Python numbers; the rest is unchanged.
 
     Raises:
@@ -133,7 +133,7 @@ def to_list(item: Any) -> Any:
     return _walk(item, leaf, "to_list")
 
 
-def tensor_to_list(item: Any) -> Any:
+def tensor_to_list(item: Tree) -> Any:
     """Converts tensors to (nested) lists of Python numbers; the rest is unchanged, arrays too."""
 
     def leaf(value: Tree) -> Tree:
@@ -142,7 +142,7 @@ def tensor_to_list(item: Any) -> Any:
     return _walk(item, leaf, "tensor_to_list")
 
 
-def to_item(item: Any, ignore_error: bool = True) -> Any:
+def to_item(item: Tree, ignore_error: bool = True) -> Any:
     """Converts tensors and arrays of one element to Python numbers; the rest is unchanged.
 
     Args:
@@ -165,7 +165,7 @@ def to_item(item: Any, ignore_error: bool = True) -> Any:
     return _walk(item, leaf, "to_item")
 
 
-def to_dtype(item: Any, dtype: torch.dtype) -> Any:
+def to_dtype(item: Tree, dtype: torch.dtype) -> Any:
     """Converts every tensor to `dtype`; the rest is unchanged."""
 
     def leaf(value: Tree) -> Tree:
@@ -174,13 +174,13 @@ def to_dtype(item: Any, dtype: torch.dtype) -> Any:
     return _walk(item, leaf, "to_dtype")
 
 
-def same_shape(data: Sequence[Any]) -> bool:
+def same_shape(data: Sequence[Tree]) -> bool:
     """Returns whether all tensors or arrays have the same shape; True for none."""
     return len({tuple(item.shape) for item in data}) <= 1
 
 
 def _walk(
-    item: Any,
+    item: Tree,
     leaf: Callable[[Any], Any],
     name: str,
     ignore_keys: Collection[str] = (),

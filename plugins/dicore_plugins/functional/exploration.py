@@ -172,7 +172,7 @@ def mask_of(obs: Tree) -> Tree:
     return obs.get("action_mask") if isinstance(obs, Mapping) else None
 
 
-def next_mask_of(obs: Tree) -> Any:
+def next_mask_of(obs: Tree) -> Tree:
     """Returns the `action_mask` of next observations, which may be terminal; see `opened`."""
     mask = mask_of(obs)
     return None if mask is None else opened(mask)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -73,7 +73,7 @@ def bc_error(
 
 @in_float32
 def distillation_error(
-    expert: Mapping[str, Any],
+    expert: Mapping[str, Tree],
     output: Mapping[str, Tree],
     weight: Tensor | None = None,
     mask: Tree = None,

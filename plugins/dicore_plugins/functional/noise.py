@@ -86,7 +86,7 @@ class OUNoise:
         sigma: float = 0.3,
         theta: float = 0.15,
         dt: float = 1e-2,
-        x0: float | npt.NDArray[Any] = 0.0,
+        x0: float | npt.NDArray[np.float64] = 0.0,
         *,
         rng: np.random.Generator | None = None,
     ) -> None:
@@ -133,7 +133,7 @@ _NOISES: dict[str, type[GaussianNoise] | type[OUNoise]] = {"gauss": GaussianNois
 
 def create_noise_generator(
     noise_type: str,
-    noise_kwargs: Mapping[str, Any] | None = None,
+    noise_kwargs: Mapping[str, float] | None = None,
     *,
     rng: np.random.Generator | None = None,
 ) -> GaussianNoise | OUNoise:

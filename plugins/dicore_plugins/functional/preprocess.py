@@ -6,7 +6,7 @@ Shapes: B rows, n steps of reward.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,14 +14,17 @@ from dicore.data import Batch, Tree
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.functional.collate import default_collate
 
+if TYPE_CHECKING:
+    from dicore.data import Columns
+
 
 def default_preprocess_learn(
-    data: Sequence[Mapping[str, Any]] | Batch,
+    data: Sequence[Mapping[str, Tree]] | Batch,
     use_priority_IS_weight: bool = False,  # noqa: N803 - the documents' name for it
     use_priority: bool = False,
     use_nstep: bool = False,
     ignore_done: bool = False,
-) -> dict[str, Any]:
+) -> Columns:
     """Collates rows to the columns of a loss; `data` is not changed.
 
     Args:
@@ -51,7 +54,7 @@ def default_preprocess_learn(
     return columns
 
 
-def _weight(columns: Mapping[str, Tree], *, sampled: bool) -> Any:
+def _weight(columns: Mapping[str, Tree], *, sampled: bool) -> Tree:
     """Returns the factors of the losses, float32 [B], or None."""
     names = ("IS", "priority_IS") if sampled else ("weight",)
     found = next((columns[name] for name in names if columns.get(name) is not None), None)

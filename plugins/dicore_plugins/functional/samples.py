@@ -25,6 +25,7 @@ from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
 
 if TYPE_CHECKING:
+    from dicore.data import Row
     from dicore.interfaces.policy import Tail
 
 _FLOAT_COLUMNS = ("reward", "done", "value_gamma", "weight", "IS")
@@ -81,7 +82,7 @@ def rows_after(rows: Tree, last: Tree, finals: Tree, tail: Tail) -> Tree:
     """
     index = tail.final_index
 
-    def shifted(leaf: Tree, after: Any, ended: Any) -> Any:
+    def shifted(leaf: Tree, after: Tree, ended: Tree) -> Tree:
         out = np.empty_like(leaf)
         if len(out) > 1:
             out[:-1] = leaf[1:]
@@ -131,7 +132,7 @@ def _flat(columns: Columns, steps: int) -> Batch:
     return samples[np.flatnonzero(valid)]
 
 
-def weight_of(batch: Batch, *, sampled: bool) -> Any:
+def weight_of(batch: Batch, *, sampled: bool) -> Tree:
     """Returns the factors of the losses, float32 [B], or None: `weight`, else `IS` if `sampled`."""
     return batch.get("weight", batch.get("IS") if sampled else None)
 
@@ -204,7 +205,7 @@ def sequences(block: Batch, length: int, stride: int, tail: Tail | None = None) 
     rows = starts[:, None] + np.arange(length)
     num_envs = block["end"].shape[1]
 
-    def cut(leaf: Tree) -> Any:  # [S, L, N, ...] -> [S, N, L, ...] -> [B, L, ...]
+    def cut(leaf: Tree) -> Tree:  # [S, L, N, ...] -> [S, N, L, ...] -> [B, L, ...]
         chosen = leaf[rows].swapaxes(1, 2)
         return chosen.reshape(len(starts) * num_envs, length, *leaf.shape[2:])
 
@@ -221,7 +222,7 @@ def sequences(block: Batch, length: int, stride: int, tail: Tail | None = None) 
     return samples[np.flatnonzero(cut(valid).all(1))]
 
 
-def to_batch(data: Batch | Sequence[Mapping[str, Any]], device: str = "cpu") -> Batch:
+def to_batch(data: Batch | Sequence[Mapping[str, Tree]], device: str = "cpu") -> Batch:
     """Returns samples as a Batch of tensors on `device`; CPU memory is shared, not copied.
 
     Columns of the loss (`done`, rewards, weights) become float32 [B] from any form: bools, ints,
@@ -244,7 +245,7 @@ def to_batch(data: Batch | Sequence[Mapping[str, Any]], device: str = "cpu") -> 
     return Batch({**columns, **{key: each.float() for key, each in plain.items()}}, len(batch))
 
 
-def _checked_rows(data: Any) -> Sequence[Mapping[str, Any]]:
+def _checked_rows(data: object) -> Sequence[Mapping[str, Tree]]:
     if not isinstance(data, Sequence) or not data or not all(isinstance(r, Mapping) for r in data):
         what = type(data).__name__
         if isinstance(data, Sequence):
@@ -358,12 +359,12 @@ def _take(leaf: npt.NDArray[Any], index: npt.NDArray[np.intp]) -> npt.NDArray[An
 
 
 def get_nstep_return_data(
-    data: Sequence[Mapping[str, Any]],
+    data: Sequence[Mapping[str, Tree]],
     nstep: int,
     cum_reward: bool = False,
     correct_terminate_gamma: bool = True,
     gamma: float = 0.99,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Converts the T transitions of a part of a trajectory to n-step transitions.
 
     With nstep = 1 the rows are returned unchanged. A row with a true `done` or `truncated` ends the
@@ -388,7 +389,7 @@ def get_nstep_return_data(
         raise UsageError(f"nstep must be >= 1, got {nstep}")
     if nstep == 1:
         return [dict(row) for row in data]
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     data = list(data)  # a deque has no slices
     for start, row in enumerate(data):
         bridge = _bridge(data[start : start + nstep])
@@ -408,7 +409,7 @@ def get_nstep_return_data(
     return rows
 
 
-def _bridge(window: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _bridge(window: Sequence[Mapping[str, Tree]]) -> Sequence[Mapping[str, Tree]]:
     """Cuts a window of rows after the first that ends an episode."""
     for position, row in enumerate(window):
         if row["done"] or row.get("truncated", False):
@@ -416,14 +417,14 @@ def _bridge(window: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     return window
 
 
-def _discounted(rewards: Sequence[Any], gamma: float) -> Any:
+def _discounted(rewards: Sequence[Tree], gamma: float) -> Tree:
     total = rewards[0]
     for step, reward in enumerate(rewards[1:], start=1):
         total = total + gamma**step * reward
     return total
 
 
-def _padded(rewards: Sequence[Any], nstep: int) -> Tree:
+def _padded(rewards: Sequence[Tree], nstep: int) -> Tree:
     """Returns n rewards as one vector [n], with zeros past the last."""
     if is_tensor(rewards[0]):
         torch = loaded_torch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -11,15 +11,15 @@ from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import Columns, Row, Tree
 
 
 def get_train_sample(
-    data: Sequence[Mapping[str, Any]],
+    data: Sequence[Mapping[str, Tree]],
     unroll_len: int,
     last_fn_type: Literal["last", "drop", "null_padding"] = "last",
-    null_transition: Mapping[str, Any] | None = None,
-) -> list[dict[str, Any]]:
+    null_transition: Mapping[str, Tree] | None = None,
+) -> list[Row]:
     """Splits T transitions into sequences of `unroll_len` steps, each a dict of lists.
 
     A remainder shorter than `unroll_len` is dropped (`drop`), extended at the front by the steps
@@ -64,7 +64,7 @@ def get_train_sample(
     return [_columns(sequence) for sequence in sequences]
 
 
-def _null(like: Mapping[str, Any], given: Mapping[str, Tree] | None) -> dict[str, Any]:
+def _null(like: Mapping[str, Tree], given: Mapping[str, Tree] | None) -> Columns:
     """Returns a padding transition with the shapes of `like`."""
     row = {**like, "done": _full(like.get("done"), one=True)}
     row["reward"] = _full(like.get("reward", 0.0), one=False)
@@ -73,7 +73,7 @@ def _null(like: Mapping[str, Any], given: Mapping[str, Tree] | None) -> dict[str
     return {**row, **(given or {}), "null": True}
 
 
-def _full(like: Any, *, one: bool) -> Any:
+def _full(like: Tree, *, one: bool) -> Tree:
     """Returns ones or zeros of the type, dtype and shape of `like`."""
     if is_tensor(like):
         return like.new_full(like.shape, one)
@@ -82,7 +82,7 @@ def _full(like: Any, *, one: bool) -> Any:
     return (bool if like is None else type(like))(one)
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _columns(rows: Sequence[Mapping[str, Tree]]) -> Columns:
     """Converts a list of (nested) dicts to a dict of lists."""
     return {
         key: _columns([row[key] for row in rows])

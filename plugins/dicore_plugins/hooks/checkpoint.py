@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from dicore.errors import HookError
 from dicore.interfaces.hook import LearnerHook
@@ -13,7 +13,7 @@ from dicore.run.checkpoint_store import read_state
 from dicore_plugins.hooks.hook_config import Interval
 
 if TYPE_CHECKING:
-    from dicore.interfaces.learner import ILearner
+    from dicore_plugins.learners.base.learner import BaseLearner
 
 
 Unit = Literal["iter", "env_step", "second"]
@@ -54,11 +54,11 @@ class LoadCkptHook(LearnerHook):
             raise TypeError("expected the path of a checkpoint")
         return cls(position=position, load_path=value) if value else None
 
-    def resume(self, engine: ILearner) -> None:
+    def resume(self, engine: BaseLearner) -> None:
         """Loads nothing later: the learner has been restored."""
         self._resumed = True
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: BaseLearner) -> None:
         """Loads the checkpoint into the learner.
 
         Raises:
@@ -104,7 +104,7 @@ class SaveCkptHook(LearnerHook):
         self._began = time.monotonic()
 
     @classmethod
-    def from_value(cls, value: Any, position: str) -> Self | None:
+    def from_value(cls, value: object, position: str) -> Self | None:
         """Creates the hook from the simple form.
 
         Args:
@@ -125,17 +125,17 @@ class SaveCkptHook(LearnerHook):
             )
         return cls(f"save_ckpt_{position}", position=position, **options)
 
-    def resume(self, engine: ILearner) -> None:
+    def resume(self, engine: BaseLearner) -> None:
         """Continues from the learner's counters."""
         if self._interval is not None and self._unit != "second":
             self._interval.pass_over(max(self._count(engine), 0))
 
-    def _count(self, engine: Any) -> int:
+    def _count(self, engine: BaseLearner) -> int:
         if self._unit == "iter":
             return int(engine.last_iter)
         return int(engine.envstep if self._unit == "env_step" else time.monotonic() - self._began)
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: BaseLearner) -> None:
         if engine.rank == 0 and (
             self._interval is None or self._interval.due(max(self._count(engine), 0))
         ):

@@ -26,8 +26,10 @@ from dicore_registry.importing import TRUST
 _SIMPLE = re.compile(rf"(?P<type>\w+?)_(?P<position>{'|'.join(POSITIONS)})$")
 _ARGUMENTS = ("name", "priority", "position")
 _FULL_KEYS = {"type", *_ARGUMENTS, "ext_args"}
-_NONE: Mapping[str, Any] = {}
+_NONE: Mapping[str, object] = {}
 
+Hooks = Mapping[str, Any] | Iterable[Any]
+"""The hooks of a config, in the simple or the full form; values are what a user wrote."""
 HooksByPosition = dict[str, list[ILearnerHook]]
 
 
@@ -61,7 +63,7 @@ class Interval:
         return True
 
 
-def build_hooks(hook: Mapping[str, Any] | Iterable[Any]) -> list[ILearnerHook]:
+def build_hooks(hook: Hooks) -> list[ILearnerHook]:
     """Creates the hooks of a config; both forms may be mixed.
 
     Raises:
@@ -74,7 +76,7 @@ def build_hooks(hook: Mapping[str, Any] | Iterable[Any]) -> list[ILearnerHook]:
     return [hook for hook in hooks if hook is not None]
 
 
-def build_learner_hook_by_cfg(cfg: Mapping[str, Any] | Iterable[Any] | str) -> HooksByPosition:
+def build_learner_hook_by_cfg(cfg: Hooks | str) -> HooksByPosition:
     """Creates the hooks of a config, sorted by priority, in lists by position.
 
     Args:
@@ -87,7 +89,7 @@ def build_learner_hook_by_cfg(cfg: Mapping[str, Any] | Iterable[Any] | str) -> H
     return merge_hooks(build_hooks([cfg] if single else cfg))
 
 
-def _built(entry: Mapping[str, Any] | str) -> ILearnerHook | None:
+def _built(entry: Mapping[str, object] | str) -> ILearnerHook | None:
     """Creates one hook from the full form; None if its value disables it (`False`, `''`)."""
     spec: dict[str, Any] = {"type": entry} if isinstance(entry, str) else dict(entry)
     cls = _resolve(spec.pop("type"))
@@ -100,7 +102,7 @@ def _built(entry: Mapping[str, Any] | str) -> ILearnerHook | None:
     return hook
 
 
-def hook_problems(hook: Any, trusted: Mapping[str, Any] = _NONE) -> Iterator[tuple[str, str]]:
+def hook_problems(hook: object, trusted: Mapping[str, object] = _NONE) -> Iterator[tuple[str, str]]:
     """Yields (path below the learner, problem) for each mistake.
 
     Args:
@@ -119,7 +121,9 @@ def hook_problems(hook: Any, trusted: Mapping[str, Any] = _NONE) -> Iterator[tup
             yield path, error.message.removeprefix(f"{path}: ") + hint
 
 
-def _entry_problems(path: str, entry: Any, trusted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _entry_problems(
+    path: str, entry: object, trusted: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
     spec = {"type": entry} if isinstance(entry, str) else entry
     if not isinstance(spec, Mapping) or "type" not in spec:
         yield path, "a hook needs a 'type'"
@@ -135,7 +139,7 @@ def _entry_problems(path: str, entry: Any, trusted: Mapping[str, Any]) -> Iterat
         yield f"{path}.position", f"expected one of {expected}, got {position!r}"
 
 
-def _without_position(hook: Any) -> Iterator[tuple[str, str]]:
+def _without_position(hook: object) -> Iterator[tuple[str, str]]:
     """Finds values below a bare name, which no option receives."""
     for key, value in hook.items() if isinstance(hook, Mapping) else ():
         if not isinstance(value, Mapping | bool | None) and not _SIMPLE.match(key):
@@ -143,7 +147,7 @@ def _without_position(hook: Any) -> Iterator[tuple[str, str]]:
             yield f"hook.{key}", f"{value!r} has no position; write {short}, or {full}"
 
 
-def hook_types(hook: Mapping[str, Any] | Iterable[Any]) -> Iterator[tuple[str, str]]:
+def hook_types(hook: Hooks) -> Iterator[tuple[str, str]]:
     """Yields (path below the learner, name of the hook) for each hook of a config."""
     for path, entry in _paths(hook):
         yield path, entry if isinstance(entry, str) else entry["type"]
@@ -251,7 +255,7 @@ def register_learner_hook(name: str, hook_class: type[ILearnerHook]) -> None:
     register("learner_hook", name)(hook_class)
 
 
-def _paths(hook: Mapping[str, Any] | Iterable[Any]) -> Iterator[tuple[str, Any]]:
+def _paths(hook: Hooks) -> Iterator[tuple[str, Any]]:
     if not isinstance(hook, Mapping):
         for index, entry in enumerate(hook):
             yield f"hook[{index}]", entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +87,9 @@ class LogReduceHook(LearnerHook):
         )
 
 
-def mean_over_ranks(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float64]]:
+def mean_over_ranks(
+    columns: Mapping[str, npt.NDArray[np.float64]],
+) -> dict[str, npt.NDArray[np.float64]]:
     """Averages columns over all processes of the default group, element by element.
 
     Args:

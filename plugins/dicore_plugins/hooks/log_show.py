@@ -12,6 +12,7 @@ from dicore_plugins.hooks.hook_config import Interval
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore_plugins.learners.base.learner import BaseLearner
 
 
@@ -70,7 +71,7 @@ class LogShowHook(LearnerHook):
         if engine.rank == 0:
             self._show(engine, histograms)
 
-    def _show(self, engine: BaseLearner, histograms: Mapping[str, Any]) -> None:
+    def _show(self, engine: BaseLearner, histograms: Mapping[str, Tree]) -> None:
         scalars = {f"learner/{name}": value for name, value in engine.monitor.items()}
         if engine.run is not None:
             when = {"env_step": max(engine.envstep, 0), "train_iter": engine.last_iter}

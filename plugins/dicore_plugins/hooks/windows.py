@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.hook_config import Interval
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore_plugins.learners.base.learner import BaseLearner
 
 
@@ -59,7 +60,7 @@ class Window:
         return dict(zip(("num", "mean", "std", "min", "max"), values, strict=True))
 
 
-def monitor(name: str, values: Any) -> None:
+def monitor(name: str, values: Tree) -> None:
     """Reports values, which the learner hook `monitor` summarises and logs.
 
     Any code of the process may call it: policies, models, wrappers, environments that are not in
@@ -78,7 +79,7 @@ def monitor(name: str, values: Any) -> None:
             _OPEN.setdefault(name.lstrip("/"), Window()).add(array)
 
 
-def _numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
+def _numbers(name: str, values: Tree) -> npt.NDArray[np.float64]:
     """Returns values as float64 [B]."""
     given = values.detach().cpu() if hasattr(values, "detach") else values
     if getattr(given, "is_floating_point", bool)():

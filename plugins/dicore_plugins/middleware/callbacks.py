@@ -15,14 +15,21 @@ from dicore.task.middleware import Role
 from dicore_plugins.hooks.hook_config import Interval
 
 if TYPE_CHECKING:
+    from dicore.config.sections import RunConfig
+    from dicore.data import StateDict
     from dicore.interfaces.buffer import IDataset
-    from dicore.interfaces.evaluator import ISerialEvaluator
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.interfaces.evaluator import EvalResult, ISerialEvaluator
     from dicore.interfaces.policy import EvalMode
     from dicore.run import Run
+    from dicore_plugins.evaluators.metric.evaluator import IMetric
+    from dicore_plugins.executors.versions import ActingPolicy
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-EvalSettings = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+F = TypeVar("F", bound=Callable[..., object])
+Middleware = Callable[..., object]
+"""A function of the context; a generator goes on when the middleware after it have run."""
+EvalSettings = Callable[[Mapping[str, int]], Mapping[str, float]]
 
 EVALUATION = "evaluation"
 """Task event: an evaluation in the background begins; listeners receive the context."""
@@ -52,9 +59,9 @@ class Joined:
 
 
 def interaction_evaluator(
-    cfg: Any,
+    cfg: RunConfig,
     policy: EvalMode,
-    env: Any,
+    env: IEnvManager,
     *,
     run: Run | None = None,
     evaluator: ISerialEvaluator | None = None,
@@ -85,10 +92,10 @@ def interaction_evaluator(
 
 
 def metric_evaluator(
-    cfg: Any,
+    cfg: RunConfig,
     policy: EvalMode,
     dataset: IDataset,
-    metric: Any,
+    metric: IMetric,
     *,
     run: Run | None = None,
 ) -> Callable[[OnlineRLContext], None]:
@@ -144,10 +151,10 @@ class Evaluation:
         self.uses = (evaluator,)
         self._evaluator, self._policy, self._run, self._settings = evaluator, policy, run, settings
         self._ends_step = ends_step
-        self._task: Any = task
+        self._task: Task = task
         self._executor: Any = None
-        self._acting: Any = None
-        self._done: tuple[Any, int] | None = None
+        self._acting: ActingPolicy | None = None
+        self._done: tuple[EvalResult, int] | None = None
         self._waits = False
 
     def join_task(self, task: Task) -> None:
@@ -187,7 +194,7 @@ class Evaluation:
 
     def _begin(self) -> None:
         """Copies what is evaluated and saved, and evaluates it while training goes on."""
-        ctx = self._task.ctx
+        ctx: Any = self._task.ctx
         self._task.emit(EVALUATION, ctx)
         state = None if self._run is None else copy.deepcopy(self._run.state_dict(bulky=False))
         if self._acting is None:
@@ -197,7 +204,7 @@ class Evaluation:
         self._evaluator.reset_policy(self._acting.mode)
         self._executor.background(self.__qualname__, partial(self._evaluate, ctx, state))
 
-    def _evaluate(self, ctx: OnlineRLContext, state: Any) -> None:
+    def _evaluate(self, ctx: OnlineRLContext, state: StateDict | None) -> None:
         now = ctx.train_iter, ctx.env_step
         result = self._evaluator.eval(
             lambda name: self._announce(ctx, state),
@@ -222,11 +229,11 @@ class Evaluation:
         stopped = self._run is not None and self._run.stop_requested
         return stopped or (self._executor is not None and self._executor.cancelled)
 
-    def _announce(self, ctx: OnlineRLContext, state: Any) -> None:
+    def _announce(self, ctx: OnlineRLContext, state: StateDict | None) -> None:
         run, best = self._run, self._evaluator.best_return
         if run is not None and state is None:
             run.save_best(best)
-        elif run is not None:
+        elif run is not None and state is not None:
             run.set_result(best_return=best)
             run.save_checkpoint("best", {**state, "evaluator": self._evaluator.state_dict()})
         self._task.emit(BEST_EVALUATION, ctx)
@@ -268,13 +275,13 @@ class CkptSaver:
 
     def __init__(
         self,
-        cfg: Any = None,
+        cfg: RunConfig | None = None,
         policy: Any = None,
         train_freq: int | None = None,
         save_finish: bool = True,
         *,
         save_dir: str | Path | None = None,
-        run: Any | None = None,
+        run: Run | None = None,
     ) -> None:
         if hasattr(cfg, "learn_mode"):
             cfg, policy, save_dir = None, cfg, policy if save_dir is None else save_dir
@@ -287,7 +294,7 @@ class CkptSaver:
         self._store = CheckpointStore(Path(save_dir) / "ckpt") if run is None else run.store
         self._interval = None if train_freq is None else Interval(train_freq)
         self._save_finish = save_finish
-        self._evaluated: Any = None
+        self._evaluated: StateDict | None = None
         self._task: Task = task
         self._executor: Any = None
         self.uses = () if run is not None else (policy,)
@@ -310,20 +317,20 @@ class CkptSaver:
         if self._save_finish and self._task.finish:
             self._save("final", ctx)
 
-    def _at_rest(self, save: Callable[[], Any]) -> None:
+    def _at_rest(self, save: Callable[[], object]) -> None:
         if self._executor is None:
             save()
         else:
             self._executor.at_rest(save)
 
-    def _save(self, name: str, ctx: OnlineRLContext, learner: Any = None) -> None:
+    def _save(self, name: str, ctx: OnlineRLContext, learner: StateDict | None = None) -> None:
         run = self._run
         if run is not None:
             self._at_rest(lambda: run.save_checkpoint(name))
             return
         self._store.save(name, {"learner": learner or self._learner(ctx)})
 
-    def _learner(self, ctx: OnlineRLContext) -> dict[str, Any]:
+    def _learner(self, ctx: OnlineRLContext) -> StateDict:
         return {
             "policy": self._policy.learn_mode.state_dict(),
             "last_iter": ctx.train_iter,

@@ -19,8 +19,15 @@ from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 
 if TYPE_CHECKING:
-    from dicore.interfaces.policy import CollectMode
+    import numpy.typing as npt
+
+    from dicore.config.sections import CollectConfig, RunConfig
+    from dicore.data import Columns
+    from dicore.interfaces.collector import ISerialCollector
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.interfaces.policy import CollectMode, CommandMode
     from dicore.run import Run
+    from dicore_plugins.executors.versions import ActingPolicy
 
 
 _LOG = logging.getLogger("dicore.collector")
@@ -54,33 +61,34 @@ class StepCollector:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: RunConfig | None,
         policy: CollectMode,
-        env: Any,
+        env: IEnvManager,
         random_collect_size: int | None = 0,
         *,
         run: Run | None = None,
-        collector: Any | None = None,
+        collector: ISerialCollector | None = None,
         reuse: bool = False,
     ) -> None:
         log = None if run is None else run.log
-        self.collector = collector or cfg.policy.collect.collector.build(
+        sections: Any = cfg  # it is needed if no collector is given
+        self.collector: ISerialCollector = collector or sections.policy.collect.collector.build(
             None, env_manager=env, policy=policy, log=log
         )
         self._policy, self._env, self._run, self._reuse = policy, env, run, reuse
         self._max_env_step = None if cfg is None else cfg.pipeline.max_env_step
-        collect = {} if cfg is None else cfg.policy.collect
+        collect: CollectConfig | dict[str, int] = {} if cfg is None else cfg.policy.collect
         if random_collect_size is None:
             random_collect_size = collect.get("random_collect_size", 0)
         self._warm_up = random_collect_size
         self._told, self._told_iter = time.monotonic(), 0
-        self._task: Any = None
+        self._task: Task | None = None
         self._executor: Any = None
-        self._acting: Any = None
+        self._acting: ActingPolicy | None = None
         self._n_sample, self._n_episode = collect.get("n_sample"), collect.get("n_episode")
 
     @property
-    def uses(self) -> tuple[Any, ...]:
+    def uses(self) -> tuple[object, ...]:
         """What it shares with other middleware; see `dicore.task.middleware`."""
         return self.collector, self._env, self._policy
 
@@ -137,14 +145,13 @@ class StepCollector:
 
         random = RandomPolicy(action_space=self._env.action_space, like=self._policy)
         self.collector.reset_policy(random.collect_mode)
-        amount = {"n_sample": self._within_budget(size)}
         samples: Batch = self.collector.collect_batch(
-            **amount, random_collect=True, should_stop=self._should_stop
+            n_sample=self._within_budget(size), random_collect=True, should_stop=self._should_stop
         )
         self.collector.reset_policy(self._policy)
         return samples
 
-    def _amount(self, n_sample: int | None) -> dict[str, int]:
+    def _amount(self, n_sample: int | None) -> dict[str, Any]:
         """Returns how much to collect; nothing: the collector knows."""
         if n_sample is None:
             return {} if self._n_episode is None else {"n_episode": self._n_episode}
@@ -171,7 +178,7 @@ class StepCollector:
             return True
         return self._max_env_step is not None and self.collector.envstep >= self._max_env_step
 
-    def _count(self, ctx: OnlineRLContext, data: Any) -> None:
+    def _count(self, ctx: OnlineRLContext, data: Batch) -> None:
         if not data:  # would loop forever
             raise UsageError(
                 f"{type(self.collector).__name__}.collect_batch returned no samples",
@@ -183,7 +190,7 @@ class StepCollector:
         ctx.env_episode = self.collector.total_episode_count
 
 
-def settings_handler(mode: Any) -> Callable[[OnlineRLContext], None]:
+def settings_handler(mode: CommandMode) -> Callable[[OnlineRLContext], None]:
     """Sets the annealed settings of acting for this step (`eps`, noise, …).
 
     Args:
@@ -203,7 +210,9 @@ def settings_handler(mode: Any) -> Callable[[OnlineRLContext], None]:
     return set_settings
 
 
-def inferencer(seed: int | None, policy: Any, env: Any) -> Callable[[OnlineRLContext], None]:
+def inferencer(
+    seed: int | None, policy: CollectMode, env: IEnvManager
+) -> Callable[[OnlineRLContext], None]:
     """Runs the policy on ready observations and stores the actions in the context.
 
     Args:
@@ -235,7 +244,7 @@ def inferencer(seed: int | None, policy: Any, env: Any) -> Callable[[OnlineRLCon
 
 
 def rolloutor(
-    policy: Any, env: Any, transitions: TransitionList | None = None
+    policy: CollectMode, env: IEnvManager, transitions: TransitionList | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Steps the environments with the inferred actions and stores the transitions.
 
@@ -249,7 +258,7 @@ def rolloutor(
         env_episode. An abnormal step drops its running episode from `transitions`.
     """
     steps, sent, abnormal = TransitionList(env.env_num), _Sent(), AbnormalEpisodes()
-    joined: Any = None
+    joined: Task | None = None
 
     def join_task(task: Task) -> None:
         nonlocal joined
@@ -261,7 +270,7 @@ def rolloutor(
         uses=[policy, env, *([] if transitions is None else [transitions])],
         role=Role.COLLECTOR,
     )
-    def roll_out(ctx: Any) -> None:
+    def roll_out(ctx: OnlineRLContext) -> None:
         nonlocal joined
         if joined is not None and transitions is None:
             check_readers(joined, roll_out)
@@ -304,9 +313,11 @@ class _Sent:
     """What environments were sent that have not answered yet; some managers wait for a few."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, tuple[Any, Any]] = {}
+        self._rows: dict[int, tuple[Tree, Tree]] = {}
 
-    def answered(self, obs: EnvBatch[Any], output: EnvBatch[Any], ids: Any) -> tuple[Any, Any]:
+    def answered(
+        self, obs: EnvBatch[Tree], output: EnvBatch[Columns], ids: npt.NDArray[np.int64]
+    ) -> tuple[Tree, Columns]:
         """Returns what environments saw and were told before they answered, in their order.
 
         Args:
@@ -327,11 +338,11 @@ class _Sent:
         return seen, told
 
 
-def _float_done(row: Mapping[str, Tree]) -> dict[str, Any]:
+def _float_done(row: Mapping[str, Tree]) -> Row:
     return {key: np.float32(value) if key == "done" else value for key, value in row.items()}
 
 
-def check_readers(task: Task, collector: Any) -> None:
+def check_readers(task: Task, collector: object) -> None:
     """Checks that a task which learns does something with what a collector collects.
 
     Tasks with middleware that declare nothing are not checked: those may read any field.

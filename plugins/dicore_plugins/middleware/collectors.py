@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from dicore_plugins.middleware.collect import StepCollector
 from dicore_plugins.middleware.learn import cut_at
 
 if TYPE_CHECKING:
+    from dicore.config.sections import RunConfig
+    from dicore.data import Batch
     from dicore.interfaces.collector import ISerialCollector
+    from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.policy import CollectMode
     from dicore.run import Run
 
@@ -44,9 +47,9 @@ class EpisodeCollector(StepCollector):
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: RunConfig,
         policy: CollectMode,
-        env: Any,
+        env: IEnvManager,
         random_collect_size: int | None = 0,
         *,
         run: Run | None = None,
@@ -60,7 +63,7 @@ class EpisodeCollector(StepCollector):
         super().__init__(cfg, policy, env, random_collect_size, run=run, collector=collector)
         self._n_sample, self._n_episode = None, count
 
-    def _count(self, ctx: OnlineRLContext, data: Any) -> None:
+    def _count(self, ctx: OnlineRLContext, data: Batch) -> None:
         ctx.episodes = list(cut_at(data, np.flatnonzero(data["end"]).tolist()))
         ctx.env_step = self.collector.envstep
         ctx.env_episode = self.collector.total_episode_count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from dicore.task import OnlineRLContext, middleware
 from dicore_plugins.middleware.learn import as_learner, data_pusher
 
 if TYPE_CHECKING:
+    from dicore.config.sections import RunConfig
     from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.learner import ILearner
     from dicore.interfaces.policy import LearnMode
@@ -25,7 +26,9 @@ __all__ = ["demo_loader", "pretrainer"]
 _LOG = logging.getLogger("dicore.data")
 
 
-def demo_loader(cfg: Any, buffer_: IBuffer, samples: Callable[[], Batch]) -> Callable[[Any], None]:
+def demo_loader(
+    cfg: RunConfig, buffer_: IBuffer, samples: Callable[[], Batch]
+) -> Callable[[OnlineRLContext], None]:
     """Pushes demonstrations to their buffer in the first step.
 
     A buffer that has samples, such as that of a run that is resumed, is left as it is. Fewer
@@ -70,7 +73,7 @@ def demo_loader(cfg: Any, buffer_: IBuffer, samples: Callable[[], Batch]) -> Cal
 
 
 def pretrainer(
-    cfg: Any, policy: LearnMode | ILearner, buffer_: IBuffer, *, run: Run | None = None
+    cfg: RunConfig, policy: LearnMode | ILearner, buffer_: IBuffer, *, run: Run | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Learns from demonstrations alone until `policy.learn.pretrain` updates are made.
 

@@ -13,10 +13,13 @@ from dicore.task import OnlineRLContext, middleware
 from dicore_plugins.middleware.learn import OffPolicyLearner, Settings
 
 if TYPE_CHECKING:
+    from dicore.config.sections import RunConfig
+    from dicore.data import Batch
     from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.learner import ILearner
     from dicore.interfaces.policy import LearnMode
     from dicore.run import Run
+    from dicore_plugins.reward_models.her import HER
 
 
 __all__ = ["HERLearner", "her_data_enhancer"]
@@ -39,10 +42,10 @@ class HERLearner(OffPolicyLearner):
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: RunConfig,
         policy: LearnMode | ILearner,
         buffer_: IBuffer,
-        her_reward_model: Any,
+        her_reward_model: HER,
         *,
         run: Run | None = None,
         settings: Settings | None = None,
@@ -52,16 +55,19 @@ class HERLearner(OffPolicyLearner):
         self._size = self._her.episodes_per_batch(self._batch_size)
         self._least = 1
 
-    def _batches(self, count: int) -> Iterator[Any]:
+    def _batches(self, count: int) -> Iterator[Batch]:
         """Yields the batches of this step."""
         if self._max_train_iter is not None:
             count = min(count, self._max_train_iter - self.learner.train_iter)
         few = self._buffer.count() < self._size
         for _ in range(count):
-            yield self._her.relabel(self._buffer.sample_batch(self._size, replace=few))
+            drawn: Any = self._buffer.sample_batch(self._size, replace=few)
+            yield self._her.relabel(drawn)
 
 
-def her_data_enhancer(cfg: Any, buffer_: IBuffer, her: Any) -> Callable[[OnlineRLContext], None]:
+def her_data_enhancer(
+    cfg: RunConfig, buffer_: IBuffer, her: HER
+) -> Callable[[OnlineRLContext], None]:
     """Samples episodes from the buffer, and replaces goals of their samples.
 
     Args:
@@ -79,13 +85,13 @@ def her_data_enhancer(cfg: Any, buffer_: IBuffer, her: Any) -> Callable[[OnlineR
     def enhance(ctx: OnlineRLContext) -> None:
         count = buffer_.count()
         if count:
-            drawn = buffer_.sample_batch(size, ctx.train_iter, replace=count < size)
+            drawn: Any = buffer_.sample_batch(size, ctx.train_iter, replace=count < size)
             ctx.train_data = her.relabel(drawn)
 
     return enhance
 
 
-def checked(her: Any) -> Any:
+def checked(her: HER) -> HER:
     """Returns a reward model that replaces goals.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from dicore_plugins.middleware.profiler import StepTimer
@@ -46,7 +46,7 @@ class KeepTime:
                 span.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stops the clock."""
         if self._spans is not None:
             for span in reversed(self._spans):

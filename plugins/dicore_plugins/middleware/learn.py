@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 import numpy as np
 
-from dicore.data import Batch, Tree
+from dicore.data import Batch, Row, Tree
 from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware
 from dicore.task.middleware import Role
@@ -20,11 +20,14 @@ from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
-    from dicore.interfaces.buffer import IBuffer
+    from dicore.config.sections import RunConfig
+    from dicore.interfaces.buffer import IBuffer, Refused
     from dicore.interfaces.learner import ILearner
     from dicore.interfaces.policy import LearnMode
     from dicore.interfaces.reward_model import IRewardModel
     from dicore.run import Run
+    from dicore.run.log import LogHub
+    from dicore_plugins.executors.interface import IExecutor
 
     Source = IBuffer | Sequence[tuple[IBuffer, float]] | Mapping[str, IBuffer]
 
@@ -32,11 +35,13 @@ if TYPE_CHECKING:
 _DATA_LOG = logging.getLogger("dicore.data")
 _LOG = logging.getLogger("dicore.learn")
 
-Settings = Callable[[Mapping[str, Any]], dict[str, Any]]
+Settings = Callable[[Mapping[str, int]], dict[str, float]]
+Data = Batch | list[Row]
+"""Samples as columns, or as a list of rows."""
 
 
 def data_pusher(
-    cfg: Any, buffer_: IBuffer, group_by_env: bool | None = None
+    cfg: RunConfig, buffer_: IBuffer, group_by_env: bool | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Pushes the collected samples or episodes to the replay buffer.
 
@@ -71,9 +76,11 @@ def data_pusher(
             ctx.episodes = None
 
     warned, storage = False, _replay(buffer_)
-    prepared = _whole if getattr(buffer_, "keeps_origin", False) else without_origin
+    prepared: Callable[[Any], Data] = (
+        _whole if getattr(buffer_, "keeps_origin", False) else without_origin
+    )
 
-    def put(samples: Any, env_step: int) -> None:
+    def put(samples: Data, env_step: int) -> None:
         nonlocal warned
         answer = storage.push(samples, cur_collector_envstep=env_step)
         if not answer and hasattr(answer, "reason") and not warned:
@@ -83,10 +90,11 @@ def data_pusher(
     return push
 
 
-def _replay(buffer_: Any) -> Any:
+def _replay(buffer_: Any) -> IBuffer:
     """Returns a replay buffer as it is, and another one as the replay that it makes of itself."""
     as_replay = getattr(buffer_, "as_replay", None)
-    return buffer_ if as_replay is None else as_replay()
+    replay: IBuffer = buffer_ if as_replay is None else as_replay()
+    return replay
 
 
 def _replays(source: Source) -> Source:
@@ -95,16 +103,19 @@ def _replays(source: Source) -> Source:
         return {name: _replay(each) for name, each in source.items()}
     if isinstance(source, list | tuple):
         return [(_replay(each), share) for each, share in source]
-    replay: IBuffer = _replay(source)
-    return replay
+    return _replay(source)
 
 
-def _whole(data: Any) -> Any:
+def _whole(data: Data) -> Data:
     """Returns samples with all columns."""
     return data
 
 
-def without_origin(data: Any) -> Any:
+@overload
+def without_origin(data: Batch) -> Batch: ...
+@overload
+def without_origin(data: list[Row]) -> list[Row]: ...
+def without_origin(data: Data) -> Data:
     """Returns samples without the columns that only tell where they come from.
 
     Of sequences [B, L], `end` is kept: a recurrent state is reset after it.
@@ -119,12 +130,12 @@ def without_origin(data: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _schema_of(schema: tuple[Any, ...]) -> object:
+def _schema_of(schema: tuple[object, ...]) -> object:
     """Returns the schema of the samples of a batch, the same object for equal batches."""
     return ("samples", schema)
 
 
-def pieces_of(trajectories: Any, ends: Sequence[int]) -> Iterator[Any]:
+def pieces_of(trajectories: Data, ends: Sequence[int]) -> Iterator[Data]:
     """Yields the pieces between ends: of a Batch, of each environment in turn."""
     if not isinstance(trajectories, Batch) or "env_id" not in trajectories:
         yield from cut_at(trajectories, [*ends])  # of one environment after the other
@@ -135,7 +146,7 @@ def pieces_of(trajectories: Any, ends: Sequence[int]) -> Iterator[Any]:
         yield from cut_at(trajectories[rows], np.flatnonzero(np.isin(rows, ends)).tolist())
 
 
-def cut_at(data: Any, ends: Sequence[int]) -> Iterator[Any]:
+def cut_at(data: Data, ends: Sequence[int]) -> Iterator[Data]:
     """Yields the pieces of rows that end at these indices, and the rest."""
     cuts = [0, *(end + 1 for end in ends)]
     if cuts[-1] < len(data):
@@ -145,8 +156,8 @@ def cut_at(data: Any, ends: Sequence[int]) -> Iterator[Any]:
 
 
 def offpolicy_data_fetcher(
-    cfg: Any, buffer_: Source, data_shortage_warning: bool = True
-) -> Callable[[OnlineRLContext], Any]:
+    cfg: RunConfig, buffer_: Source, data_shortage_warning: bool = True
+) -> Callable[[OnlineRLContext], object]:
     """Samples one batch from the buffer; writes priorities back after the update.
 
     Args:
@@ -188,7 +199,7 @@ def offpolicy_data_fetcher(
         if output and "priority" in output:
             _update_priorities(storage, shares, ctx.train_data, output["priority"])
 
-    made: Callable[[OnlineRLContext], Any] = fetch if with_priority else draw
+    made: Callable[[OnlineRLContext], object] = fetch if with_priority else draw
     made.__qualname__ = offpolicy_data_fetcher.__qualname__
     vars(made)["join_task"] = join_task
     declared = middleware(
@@ -202,7 +213,7 @@ def offpolicy_data_fetcher(
     return made
 
 
-def _shares(source: Source, size: int) -> list[tuple[Any, int]]:
+def _shares(source: Source, size: int) -> list[tuple[IBuffer, int]]:
     """Returns each buffer with the number of samples that a batch takes from it."""
     if isinstance(source, Mapping):
         return [(buffer, size) for buffer in source.values()]
@@ -219,12 +230,14 @@ def _shares(source: Source, size: int) -> list[tuple[Any, int]]:
     return [(buffer, count) for (buffer, _), count in zip(source, counts, strict=True)]
 
 
-def _sample(source: Source, shares: list[tuple[Any, int]], train_iter: int, *, reuse: bool) -> Any:
+def _sample(
+    source: Source, shares: list[tuple[IBuffer, int]], train_iter: int, *, reuse: bool
+) -> Batch | dict[str, Batch] | Refused:
     """Returns the samples of a batch; why not (`Refused`), if a buffer refuses to draw."""
     if not isinstance(source, Mapping | Sequence):
         return source.sample_batch(shares[0][1], train_iter, reuse=reuse)
-    parts = [buffer.sample_batch(count, train_iter) for buffer, count in shares if count]
-    refused = [part for part in parts if not part]
+    parts: list[Any] = [buffer.sample_batch(count, train_iter) for buffer, count in shares if count]
+    refused: list[Refused] = [part for part in parts if not part]
     if refused:
         return refused[0]
     return (
@@ -235,7 +248,7 @@ def _sample(source: Source, shares: list[tuple[Any, int]], train_iter: int, *, r
 
 
 def _update_priorities(
-    source: Source, shares: list[tuple[Any, int]], batch: Any, priority: Any
+    source: Source, shares: list[tuple[IBuffer, int]], batch: Tree, priority: Tree
 ) -> None:
     """Passes each buffer the priorities of its own samples.
 
@@ -252,7 +265,7 @@ def _update_priorities(
             buffer.update(_priority_info(batch[start:stop], priority[start:stop]))
 
 
-def _priority_info(batch: Any, priority: Tree) -> dict[str, Any]:
+def _priority_info(batch: Batch, priority: Tree) -> dict[str, Tree]:
     ids = {key: batch[key] for key in ("replay_unique_id", "replay_buffer_idx") if key in batch}
     return {**ids, "priority": priority}
 
@@ -270,8 +283,11 @@ def _warn_of_shortage(log: Callable[..., None], buffer: IBuffer, count: int) -> 
 
 
 def as_learner(
-    cfg: Any, policy: LearnMode | ILearner, run: Run | None = None, log_freq: int | None = None
-) -> Any:
+    cfg: RunConfig | None,
+    policy: Any,
+    run: Run | None = None,
+    log_freq: int | None = None,
+) -> ILearner:
     """Returns a learner unchanged; wraps a learn mode in the learner of the config.
 
     Without a config (None) it is that of the policy's options; see `multistep_trainer`.
@@ -288,17 +304,18 @@ def as_learner(
                 hint="leave it out, and set the interval of the hook log_show",
             )
         section = attrs.evolve(section, hook={**hooks, "log_show_after_iter": log_freq})
-    return policy if section is None else section.build(None, policy=policy, run=run)
+    learner: ILearner = policy if section is None else section.build(None, policy=policy, run=run)
+    return learner
 
 
-def _settings_of(settings: Settings | None, ctx: Any) -> dict[str, Any] | None:
+def _settings_of(settings: Settings | None, ctx: OnlineRLContext) -> dict[str, float] | None:
     if settings is None:
         return None
     return settings({"envstep": ctx.env_step, "learner_step": ctx.train_iter})
 
 
 def trainer(
-    cfg: Any, policy: LearnMode | ILearner, *, run: Run | None = None
+    cfg: RunConfig, policy: LearnMode | ILearner, *, run: Run | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Runs one gradient update on the fetched batch.
 
@@ -329,7 +346,7 @@ def trainer(
 
 
 def multistep_trainer(
-    cfg: Any = None,
+    cfg: RunConfig | None = None,
     policy: Any = None,
     log_freq: int | None = None,
     *,
@@ -376,7 +393,7 @@ def multistep_trainer(
 
 
 def reward_model_trainer(
-    reward_model: IRewardModel, *, log: Any | None = None, every: int = 20
+    reward_model: IRewardModel, *, log: LogHub | None = None, every: int = 20
 ) -> Callable[[OnlineRLContext], None]:
     """Trains a reward model on the samples that it received while collecting.
 
@@ -425,9 +442,9 @@ class OffPolicyLearner:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: RunConfig,
         policy: LearnMode | ILearner,
-        buffer_: Any,
+        buffer_: IBuffer,
         reward_model: IRewardModel | None = None,
         *,
         run: Run | None = None,
@@ -441,12 +458,12 @@ class OffPolicyLearner:
         self._batch_size = cfg.policy.learn.batch_size
         warm_up = cfg.policy.collect.get("random_collect_size") or self._batch_size
         self._least = min(self._batch_size, warm_up)
-        self._updates = cfg.policy.learn.update_per_collect
+        self._updates: Any = cfg.policy.learn.update_per_collect
         self._per_step = cfg.policy.learn.update_per_step
         self._max_train_iter = cfg.pipeline.max_train_iter
         self._priority = cfg.policy.priority
         self._warned = self._refused = self._begun = False
-        self._executor: Any = None
+        self._executor: IExecutor | None = None
         self.uses = (self.learner, buffer_, reward_model)
 
     def __call__(self, ctx: OnlineRLContext) -> None:
@@ -483,7 +500,7 @@ class OffPolicyLearner:
         count = math.floor(env_step * self._per_step) - math.floor(before * self._per_step)
         return count if self._begun and self.learner.train_iter else int(min(count, 1))
 
-    def _batches(self, count: int) -> Iterator[Any]:
+    def _batches(self, count: int) -> Iterator[Batch]:
         """Yields the batches of this step; with priorities, one draw at a time."""
         buffer, size, learner = self._buffer, self._batch_size, self.learner
         if self._max_train_iter is not None:

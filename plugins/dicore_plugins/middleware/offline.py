@@ -15,11 +15,14 @@ from dicore_plugins.datasets.order import shuffled
 from dicore_plugins.functional.samples import to_batch
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    import numpy.typing as npt
+
+    from dicore.config.sections import RunConfig
+    from dicore.data import Batch
     from dicore.interfaces.buffer import IDataset
 
 
-def offline_data_fetcher(cfg: Any, dataset: IDataset) -> Callable[[OfflineRLContext], None]:
+def offline_data_fetcher(cfg: RunConfig, dataset: IDataset) -> Callable[[OfflineRLContext], None]:
     """Fetches the next batch of a dataset; every sample once per epoch, in random order.
 
     Args:
@@ -36,7 +39,7 @@ def offline_data_fetcher(cfg: Any, dataset: IDataset) -> Callable[[OfflineRLCont
         raise UsageError("the dataset is empty", hint="set pipeline.dataset to one with samples")
     size, count = cfg.policy.learn.batch_size, len(dataset)
     per_epoch, upcoming, recycled = math.ceil(count / size), -1, True
-    batches: Iterator[Any] = iter(())
+    batches: Iterator[Batch] = iter(())
 
     def join_task(task: Task) -> None:
         nonlocal recycled  # memory of a batch is used again for the one after the next
@@ -61,7 +64,9 @@ def offline_data_fetcher(cfg: Any, dataset: IDataset) -> Callable[[OfflineRLCont
     return fetch
 
 
-def _taken(dataset: Any, index: Tree, size: int, *, recycled: bool) -> Iterator[Any]:
+def _taken(
+    dataset: Any, index: npt.NDArray[np.int64], size: int, *, recycled: bool
+) -> Iterator[Batch]:
     """Yields samples of a dataset by index, as batches; of recycled memory if it can."""
     if recycled and hasattr(dataset, "take_batches"):
         yield from dataset.take_batches(index, size)

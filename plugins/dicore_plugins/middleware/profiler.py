@@ -22,13 +22,14 @@ from dicore.interfaces.buffer import IBuffer
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.evaluator import ISerialEvaluator
 from dicore.run.atomic import write_file
-from dicore.task import OnlineRLContext, task
+from dicore.task import task
 from dicore.task.middleware import name_of
 from dicore_plugins.middleware.keep_time import timed_by
 
 if TYPE_CHECKING:
     from dicore.data import Tree
     from dicore.run.run import Run
+    from dicore.task import Context
 
 __all__ = ["StepTimer", "SupportsProfile", "TimeRow", "keeping_time", "profiled"]
 
@@ -106,7 +107,7 @@ class StepTimer:
         self._rest: dict[str, str] = {}
         self._undo: list[Callable[[], None]] = []
 
-    def __call__(self, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def __call__(self, fn: Callable[[Any], object]) -> Callable[[Context], object]:
         """Wraps a middleware so that its part before and after the `yield` are timed."""
         name = base = name_of(fn)
         number = 1
@@ -118,7 +119,7 @@ class StepTimer:
         first = len(self._names) == 1
 
         @wraps(fn, assigned=("__doc__", "__module__"), updated=())
-        def timed(ctx: OnlineRLContext) -> Any:
+        def timed(ctx: Context) -> object:
             if first and self._every and self._steps and self._steps % self._every == 0:
                 self.show()
             return forward(ctx)
@@ -148,7 +149,7 @@ class StepTimer:
 
         return timed
 
-    def patch(self, owner: Any, attribute: str, name: str, rest: str = "") -> None:
+    def patch(self, owner: object, attribute: str, name: str, rest: str = "") -> None:
         """Times a function of an object or class, until `end`.
 
         Args:
@@ -165,7 +166,7 @@ class StepTimer:
         """Names the time in `name` that no inner function accounts for."""
         self._rest[name] = rest
 
-    def replace(self, owner: Any, attribute: str, value: Tree) -> None:
+    def replace(self, owner: object, attribute: str, value: Tree) -> None:
         """Replaces an attribute of an object or class, until `end`."""
         own = attribute in getattr(owner, "__dict__", {})
         before = getattr(owner, attribute)
@@ -337,7 +338,7 @@ def profiled(run: Run) -> Iterator[StepTimer]:
         _write(run, timer, whole)
 
 
-def _patch_part(timer: StepTimer, part: Any) -> None:
+def _patch_part(timer: StepTimer, part: object) -> None:
     """Times the methods of a part's role, and what the part itself adds."""
     for role, functions in _BY_ROLE:
         if isinstance(part, role):

@@ -17,7 +17,11 @@ from dicore.run.random import stream
 from dicore.task import OnlineRLContext, middleware
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dicore.data import Columns
     from dicore.interfaces.buffer import IBuffer
+    from dicore.interfaces.policy import CollectMode
     from dicore.interfaces.world_model import IWorldModel
     from dicore.run import Run
 
@@ -50,10 +54,10 @@ class WorldModelLearner:
     def __init__(
         self,
         cfg: Any,
-        policy: Any,
+        policy: CollectMode,
         world_model: IWorldModel,
         buffer_: IBuffer,
-        model_buffer: Any,
+        model_buffer: IBuffer,
         *,
         run: Run | None = None,
     ) -> None:
@@ -95,7 +99,7 @@ class WorldModelLearner:
     def _rollouts(self, collected: Batch, length: int) -> Iterator[Batch]:
         """Yields the samples of each step of all rollouts."""
         chosen = self._rng.integers(0, len(collected), self._cfg.rollout_batch_size)
-        start: Any = tree_map(np.asarray, tree_row(collected.columns, chosen))
+        start: Columns = tree_map(np.asarray, tree_row(collected.columns, chosen))
         obs, more = start["obs"], {key: start[key] for key in start if key not in _SIMULATED}
         for _ in range(length):
             batch = EnvBatch(np.arange(tree_len(obs)), obs)
@@ -121,8 +125,9 @@ class WorldModelLearner:
 _SIMULATED = ("obs", "action", "reward", "next_obs", "done")
 
 
-def _finite(obs: Tree) -> Any:
+def _finite(obs: Tree) -> npt.NDArray[np.bool_]:
     """Returns which rows have finite numbers only: bool [B]."""
-    found: list[Any] = []
+    found: list[npt.NDArray[np.bool_]] = []
     tree_map(lambda leaf: found.append(np.isfinite(leaf.reshape(len(leaf), -1)).all(1)), obs)
-    return np.logical_and.reduce(found)
+    finite: npt.NDArray[np.bool_] = np.logical_and.reduce(found)
+    return finite

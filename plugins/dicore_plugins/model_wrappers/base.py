@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -26,21 +27,21 @@ class BaseWrapper:
     def __init__(self, model: IModel | IModelWrapper) -> None:
         self._model = model
 
-    def forward(self, *args: Any, **kwargs: Any) -> Tree:
+    def forward(self, *args: Tree, **kwargs: Any) -> Tree:
         """Runs the model; subclasses return a new output and never change it in place."""
         return self._model(*args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Tree, **kwargs: object) -> Tree:
         return self.forward(*args, **kwargs)
 
-    def reset(self, *args: Any, **kwargs: Any) -> None:
+    def reset(self, *args: Tree, **kwargs: object) -> None:
         """Clears the per-environment state of the layers and the model below."""
         reset = getattr(self._model, "reset", None)
         if reset is not None:
             reset(*args, **kwargs)
 
     @property
-    def layers(self) -> tuple[Any, ...]:
+    def layers(self) -> tuple[IModel | IModelWrapper, ...]:
         """All layers from the outermost in; the last one is the model."""
         below = self._model
         return (self, *(below.layers if isinstance(below, BaseWrapper) else (below,)))
@@ -115,7 +116,7 @@ def model_wrap(model: Any, wrapper_name: str, **kwargs: object) -> Any:
     return wrapper(model, **kwargs)
 
 
-def env_ids_for(model: Any, env_id: Any) -> dict[str, Any]:
+def env_ids_for(model: object, env_id: Sequence[int] | None) -> dict[str, Sequence[int]]:
     """Returns the keyword argument `env_id` if a layer of the model has values by env id."""
     return {"env_id": env_id} if env_id is not None and getattr(model, "by_env", False) else {}
 
@@ -145,7 +146,7 @@ def _find(name: str) -> Any:
     return default().resolve("model_wrapper", name).target
 
 
-def _check_options(wrapper: Any, name: str, kwargs: dict[str, Any]) -> None:
+def _check_options(wrapper: Callable[..., object], name: str, kwargs: dict[str, object]) -> None:
     """Checks the options of a wrapper before its constructor runs."""
     try:
         inspect.signature(wrapper).bind(None, **kwargs)
@@ -157,5 +158,5 @@ def _check_options(wrapper: Any, name: str, kwargs: dict[str, Any]) -> None:
         ) from None
 
 
-def _kind(model: Any) -> str:
+def _kind(model: object) -> str:
     return "the class" if isinstance(model, type) else "the function"

@@ -5,7 +5,7 @@ Shapes: N environments, K observations, `...` one item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,7 +129,9 @@ class HiddenState(BaseWrapper):
         self._save = save_prev_state
         self._states = EnvStates(None if init_fn is None else init_fn(), state_num)
 
-    def forward(self, obs: Tree, *args: Any, env_id: Any = None, **kwargs: Any) -> Columns:
+    def forward(
+        self, obs: Tree, *args: Tree, env_id: Sequence[int] | None = None, **kwargs: object
+    ) -> Columns:
         """Runs the model from the states of the environments.
 
         Args:
@@ -159,7 +161,9 @@ class HiddenState(BaseWrapper):
             before = tree_map(lambda leaf: zeros(leaf, len(ids)), after)
         return {**output, "prev_state": before}
 
-    def _run(self, obs: Tree, before: Tree, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _run(
+        self, obs: Tree, before: Tree, args: Sequence[object], kwargs: dict[str, object]
+    ) -> Columns:
         """Calls the model with the states; None: none yet."""
         given = () if before is None and not args else (before,)
         output: Columns = self._model(obs, *given, *args, **kwargs)
@@ -179,12 +183,12 @@ class HiddenState(BaseWrapper):
         self._states.load(state)
 
 
-def reset_states(states: EnvStates, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def reset_states(states: EnvStates, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Resets states by the arguments of a wrapper's `reset`: the first one, or `data_id`."""
     states.reset(args[0] if args else kwargs.get("data_id"))
 
 
-def _index(ids: Ids, leaf: Tree) -> Any:
+def _index(ids: Ids, leaf: Tree) -> Tree:
     if not is_tensor(leaf):
         return ids
     torch = loaded_torch()
@@ -208,11 +212,11 @@ def _repeated(leaf: Tree, count: int) -> Tree:
     return rows
 
 
-def _joined(one: Any, other: Any) -> Tree:
+def _joined(one: Tree, other: Tree) -> Tree:
     rows = zeros(one, len(one) + len(other))
     rows[: len(one)], rows[len(one) :] = one, other
     return rows
 
 
-def _copy(leaf: Tree) -> Any:
+def _copy(leaf: Tree) -> Tree:
     return leaf.clone() if is_tensor(leaf) else np.array(leaf)

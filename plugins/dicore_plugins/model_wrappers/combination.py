@@ -5,7 +5,7 @@ Shapes: K observations, A items.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dicore_plugins.model_wrappers.sample import stack_last, with_action
 if TYPE_CHECKING:
     import torch
 
-    from dicore.data import Columns
+    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 
@@ -43,7 +43,7 @@ class CombinationArgmaxSample(BaseWrapper):
             raise UsageError(f"shot_number must be >= 1, got {shot_number!r}")
         self._shots = shot_number
 
-    def forward(self, *args: Any, shot_number: int | None = None, **kwargs: Any) -> Columns:
+    def forward(self, *args: Tree, shot_number: int | None = None, **kwargs: object) -> Columns:
         """Runs the model and selects items; `shot_number` overrides the option for this call.
 
         Raises:

@@ -9,7 +9,7 @@ Shapes: K observations, A dimensions of an action.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from dicore_plugins.functional.exploration import finite
 from dicore_plugins.model_wrappers.base import BaseWrapper
 
 if TYPE_CHECKING:
-    from dicore.data import Columns
+    import numpy.typing as npt
+
+    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 
@@ -53,9 +55,9 @@ class ReparamSample(BaseWrapper):
         return {**output, "action": finite(action)}
 
 
-def noisy_mean(mean: Any, log_std: Any, rng: np.random.Generator) -> Any:
+def noisy_mean(mean: Tree, log_std: Tree, rng: np.random.Generator) -> Tree:
     """Samples mean + exp(log_std) * noise, an array or tensor [K, A] like `mean`."""
-    noise: Any = rng.standard_normal(tuple(mean.shape), np.float32)
+    noise: npt.NDArray[np.float32] = rng.standard_normal(tuple(mean.shape), np.float32)
     if is_tensor(mean):
         torch = loaded_torch()
         assert torch is not None

@@ -11,7 +11,7 @@ Shapes: K observations, A types of actions, D arguments.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -128,7 +128,7 @@ class HybridReparamMultinomialSample(HybridSample):
         return noisy_mean(mean, log_std, self._rng)
 
 
-def _output(wrapper: BaseWrapper, output: Columns, name: str) -> Any:
+def _output(wrapper: BaseWrapper, output: Columns, name: str) -> Tree:
     if name not in output:
         raise UsageError(
             f"{type(wrapper).__name__} needs the output '{name}' for the arguments of actions; the"

@@ -5,11 +5,10 @@ Shapes: K observations, A dimensions of an action.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
@@ -70,7 +69,11 @@ class ActionNoise(BaseWrapper):
         create_noise_generator(noise_type, self._kwargs, rng=self._rng)  # checks them
 
     def forward(
-        self, *args: Any, sigma: float | None = None, env_id: Any = None, **kwargs: Any
+        self,
+        *args: Tree,
+        sigma: float | None = None,
+        env_id: Sequence[int] | None = None,
+        **kwargs: object,
     ) -> Columns:
         """Runs the model and adds noise.
 
@@ -92,7 +95,7 @@ class ActionNoise(BaseWrapper):
             )
         action = output[name]
         if isinstance(action, Mapping):
-            noisy: Any = {
+            noisy: Tree = {
                 **action,
                 "action_args": self._noisy(action["action_args"], sigma, env_id),
             }
@@ -105,7 +108,7 @@ class ActionNoise(BaseWrapper):
         reset_states(self._states, args, kwargs)
         super().reset(*args, **kwargs)
 
-    def _noisy(self, action: Tree, sigma: float | None, env_id: npt.NDArray[np.int64]) -> Any:
+    def _noisy(self, action: Tree, sigma: float | None, env_id: Sequence[int] | None) -> Tree:
         """Returns action + noise, clipped, as an array or tensor like `action`."""
         noise = self._drawn(tuple(finite(action).shape), sigma, env_id)
         if self._noise_range is not None:
@@ -116,7 +119,9 @@ class ActionNoise(BaseWrapper):
         noisy = action + noise.numpy().astype(action.dtype)
         return noisy if self._action_range is None else np.clip(noisy, *self._action_range)
 
-    def _drawn(self, shape: tuple[int, ...], sigma: float | None, env_id: Any) -> Tensor:
+    def _drawn(
+        self, shape: tuple[int, ...], sigma: float | None, env_id: Sequence[int] | None
+    ) -> Tensor:
         given = {} if sigma is None else {"sigma": sigma}
         noise = create_noise_generator(self._type, {**self._kwargs, **given}, rng=self._rng)
         if not isinstance(noise, OUNoise):

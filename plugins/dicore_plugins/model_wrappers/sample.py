@@ -11,7 +11,7 @@ Shapes: K observations, A actions, H heads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
     from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
+
+
+Eps = float | Sequence[float] | Mapping[int, float]
+"""Probabilities of a random action: one, one per observation [K], or by environment id."""
 
 
 class ArgmaxSample(BaseWrapper):
@@ -66,7 +70,7 @@ class MultinomialSample(BaseWrapper):
         self._alpha = alpha
         self._rng = stream("model_wrapper/multinomial_sample") if rng is None else rng
 
-    def forward(self, *args: Any, alpha: float | None = None, **kwargs: Any) -> Columns:
+    def forward(self, *args: Tree, alpha: float | None = None, **kwargs: object) -> Columns:
         """Runs the model and samples actions; `alpha` overrides the option for this call."""
         output = self._model(*args, **kwargs)
         sharpness = self._alpha if alpha is None else alpha
@@ -107,10 +111,10 @@ class EpsGreedySample(BaseWrapper):
 
     def forward(
         self,
-        *args: Any,
-        eps: float | Sequence[float] | Mapping[int, float] | None = None,
+        *args: Tree,
+        eps: Eps | None = None,
         env_id: Sequence[int] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Columns:
         """Runs the model and selects actions.
 
@@ -162,7 +166,12 @@ class EpsGreedyMultinomialSample(BaseWrapper):
         self._rng = stream(name) if rng is None else rng
 
     def forward(
-        self, *args: Any, eps: Any = None, alpha: float | None = None, env_id: Any = None, **kw: Any
+        self,
+        *args: Tree,
+        eps: Eps | None = None,
+        alpha: float | None = None,
+        env_id: Sequence[int] | None = None,
+        **kw: object,
     ) -> Columns:
         """Runs the model and samples actions.
 
@@ -192,9 +201,9 @@ class EpsGreedyMultinomialSample(BaseWrapper):
 def with_action(
     output: Mapping[str, Tree],
     values: Tree,
-    args: tuple[Any, ...],
+    args: Sequence[object],
     select: Callable[[Array, Array | None], Array],
-) -> dict[str, Any]:
+) -> Columns:
     """Returns the output with the selected actions: [K], or [K, H] for several heads.
 
     Raises:
@@ -223,7 +232,7 @@ def stack_last(actions: list[Array]) -> Array:
     return torch.stack(actions, -1)
 
 
-def _probabilities(eps: Any, env_id: Sequence[int] | None, logit: Array) -> Any:
+def _probabilities(eps: Eps, env_id: Sequence[int] | None, logit: Array) -> Array:
     """Returns eps as a number, or as an array or tensor [K] like `logit`."""
     if isinstance(eps, float | int):
         if not 0 <= eps <= 1:

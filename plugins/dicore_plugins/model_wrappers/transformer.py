@@ -7,8 +7,8 @@ Shapes: T steps, K observations, L steps of a window or segment, A actions, `...
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
 from dicore_plugins.model_wrappers.by_env import EnvStates, HiddenState, reset_states, zeros
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from dicore.interfaces.model import IModel, IModelWrapper
 
 
@@ -54,7 +56,12 @@ class TransformerInput(BaseWrapper):
         self._states = EnvStates(initial)
 
     def forward(
-        self, obs: Tree, *args: Any, only_last_logit: bool = True, env_id: Any = None, **kwargs: Any
+        self,
+        obs: Tree,
+        *args: Tree,
+        only_last_logit: bool = True,
+        env_id: Sequence[int] | None = None,
+        **kwargs: object,
     ) -> Columns:
         """Adds observations to the windows and runs the model on them.
 
@@ -104,12 +111,12 @@ class TransformerSegment(BaseWrapper):
         super().__init__(model)
         self._length = _checked("seq_len", seq_len)
 
-    def forward(self, obs: Tree, *args: Any, **kwargs: Any) -> Columns:
+    def forward(self, obs: Tree, *args: Tree, **kwargs: object) -> Columns:
         """Runs the model on sequences [T, K, ...]; outputs are joined along their first axis."""
         starts = range(0, tree_len(obs), self._length)
         segments = [tree_row(obs, slice(start, start + self._length)) for start in starts]
         outputs = [self._model(each, *args, **kwargs) for each in segments]
-        joined: dict[str, Any] = tree_map(lambda *leaves: _joined(leaves), *map(dict, outputs))
+        joined: Columns = tree_map(lambda *leaves: _joined(leaves), *map(dict, outputs))
         return joined
 
 
@@ -135,7 +142,9 @@ class TransformerMemory(HiddenState):
     ) -> None:
         super().__init__(model, batch_size, init_fn=init_fn)
 
-    def _run(self, obs: Tree, before: Tree, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _run(
+        self, obs: Tree, before: Tree, args: Sequence[object], kwargs: dict[str, object]
+    ) -> Columns:
         output: Columns = self._model(obs, *args, memory=before, **kwargs)
         return output
 
@@ -150,7 +159,7 @@ def _repeated(leaf: Tree, count: int, axis: int = 0) -> Tree:
     return _joined([leaf[None] if axis == 0 else leaf[:, None]] * count, axis)
 
 
-def _joined(leaves: Any, axis: int = 0) -> Tree:
+def _joined(leaves: Sequence[Tree], axis: int = 0) -> Tree:
     if not is_tensor(leaves[0]):
         return np.concatenate(leaves, axis)
     torch = loaded_torch()
@@ -158,7 +167,9 @@ def _joined(leaves: Any, axis: int = 0) -> Tree:
     return torch.cat(tuple(leaves), axis)
 
 
-def _appended(window: Tree, new: Tree, at: Any, full: Any) -> Tree:
+def _appended(
+    window: Tree, new: Tree, at: npt.NDArray[np.int64], full: npt.NDArray[np.bool_]
+) -> Tree:
     """Writes observations [K, ...] to places of windows [K, L, ...]; full ones move on by one."""
     window[full, :-1] = window[full, 1:]
     window[np.arange(len(at)), at] = new

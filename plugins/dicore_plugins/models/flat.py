@@ -55,7 +55,7 @@ class Flat:
         self._grad_pointers: tuple[tuple[nn.Parameter, int], ...] = ()
         self.rebind()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Flat:
+    def __deepcopy__(self, memo: dict[int, object]) -> Flat:
         """Copies the parameters with their module, if that is copied too, and binds the copies."""
         memo[id(self)] = same = Flat.__new__(Flat)
         same.__dict__.update(copy.deepcopy(self.__dict__, memo))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from torch import nn
 
 from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore.data import Columns, Tree
 
 __all__ = ["ActorWithQ", "Mode", "check_mode"]
 
@@ -22,7 +25,7 @@ def check_mode(mode: str) -> None:
 class ActorWithQ(nn.Module):
     """Base class of actors with Q networks; a subclass implements `policy`, `critic_of`, `both`."""
 
-    def forward(self, obs: Any, mode: Mode = "compute_actor_critic") -> dict[str, Any]:
+    def forward(self, obs: Tree, mode: Mode = "compute_actor_critic") -> Columns:
         """Computes `both`, or only a part.
 
         Args:
@@ -49,14 +52,14 @@ class ActorWithQ(nn.Module):
             )
         return self.critic_of(obs["obs"], obs["action"])
 
-    def policy(self, obs: Any) -> dict[str, Any]:
+    def policy(self, obs: Tree) -> Columns:
         """Computes the outputs of the actor."""
         raise NotImplementedError
 
-    def critic_of(self, obs: Any, action: Any) -> dict[str, Any]:
+    def critic_of(self, obs: Tree, action: Any) -> dict[str, Any]:
         """Computes the outputs of the Q networks for an action."""
         raise NotImplementedError
 
-    def both(self, obs: Any) -> dict[str, Any]:
+    def both(self, obs: Tree) -> Columns:
         """Computes the outputs of the actor, and of the Q networks for its action."""
         raise NotImplementedError

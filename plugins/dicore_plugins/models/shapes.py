@@ -14,6 +14,7 @@ from dicore.config.schema import option
 from dicore.errors import ConfigError
 
 if TYPE_CHECKING:
+    from dicore.config.schema import ComponentConfig
     from dicore.interfaces.env import Space
 
 
@@ -133,7 +134,7 @@ def channels_first(sizes: Sequence[int]) -> tuple[int, int, int]:
     return (three, one, two) if last else (one, two, three)
 
 
-def transposed(model: Any) -> bool:
+def transposed(model: ComponentConfig) -> bool:
     """Returns whether the CNN of a model's section moves channels from the last axis to the first.
 
     Args:

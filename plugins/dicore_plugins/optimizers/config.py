@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
@@ -11,28 +11,31 @@ from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
+    from dicore.config.sections import LearnConfig
     from dicore.run.env_factory import BuildContext
-    from dicore_plugins.optimizers.flat import FlatOptimizer
+    from dicore_plugins.optimizers.flat import FlatOptimizer, Params
 
 _EPS = "added to the denominator (numerical stability); raise it if updates are unstable"
 
 
-def compile_option() -> Any:
+def compile_option() -> bool:
     """Returns the option `compile` of the section `learn` of a policy."""
-    return option(
+    made: bool = option(
         False,
         "compile the loss for updates (torch.compile): faster for large networks and on GPUs;"
         " the first updates take up to a minute",
     )
+    return made
 
 
-def autocast_option() -> Any:
+def autocast_option() -> Literal["bfloat16"] | None:
     """Returns the option `autocast` of the section `learn` of a policy."""
-    return option(
+    made: Literal["bfloat16"] | None = option(
         None,
         "dtype of the matrix products of updates; the parameters stay float32; None: float32."
         " Faster for large networks on GPUs and on CPUs with bfloat16 instructions",
     )
+    return made
 
 
 @frozen(kw_only=True)
@@ -50,7 +53,7 @@ class AdamConfig(ComponentConfig):
         if not all(0 <= beta < 1 for beta in self.betas):
             yield "betas", f"both must be >= 0 and < 1, got {list(self.betas)}"
 
-    def build(self, ctx: BuildContext | None, *, params: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, *, params: Params, **parts: Any) -> FlatOptimizer:
         """Creates the optimizer of `params`, a `Flat` or parameters."""
         from dicore_plugins.optimizers.flat import FlatAdam
 
@@ -67,7 +70,7 @@ class AdamWConfig(AdamConfig):
         0.01, "fraction of each parameter (times the learning rate) subtracted per update", ge=0
     )
 
-    def build(self, ctx: BuildContext | None, *, params: Any, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, *, params: Params, **parts: object) -> FlatOptimizer:
         """Creates the optimizer of `params`, a `Flat` or parameters."""
         return AdamConfig.build(self, ctx, params=params, decoupled=True, **parts)
 
@@ -82,7 +85,7 @@ class RMSpropConfig(ComponentConfig):
     momentum: float = option(0.0, "decay rate of accumulated updates; 0: no momentum", ge=0, lt=1)
     centered: bool = option(False, "divide by the estimated standard deviation of the gradient")
 
-    def build(self, ctx: BuildContext | None, *, params: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, *, params: Params, **parts: Any) -> FlatOptimizer:
         """Creates the optimizer of `params`, a `Flat` or parameters."""
         from dicore_plugins.optimizers.flat import FlatRMSprop
 
@@ -102,7 +105,7 @@ class SGDConfig(ComponentConfig):
         if self.nesterov and not self.momentum:
             yield "nesterov", "needs momentum > 0"
 
-    def build(self, ctx: BuildContext | None, *, params: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, *, params: Params, **parts: Any) -> FlatOptimizer:
         """Creates the optimizer of `params`, a `Flat` or parameters."""
         from dicore_plugins.optimizers.flat import FlatSGD
 
@@ -114,14 +117,14 @@ def _own(section: ComponentConfig) -> dict[str, Any]:
     return {name: section[name] for name in section.keys() if name != "type"}  # noqa: SIM118
 
 
-def optimizer_problems(learn: Any, **options: object) -> Iterator[tuple[str, str]]:
+def optimizer_problems(learn: LearnConfig, **options: object) -> Iterator[tuple[str, str]]:
     """Yields (path below `learn`, problem) for settings that the optimizer cannot follow.
 
     Args:
         learn: The policy's `learn` section, with `learning_rate` and `optimizer`.
         **options: Values by the optimizer's option, from options of the policy; None: not set.
     """
-    optimizer = learn.optimizer
+    optimizer: Any = learn.optimizer
     if optimizer is None:
         return
     rate = optimizer.get("lr")
@@ -133,12 +136,12 @@ def optimizer_problems(learn: Any, **options: object) -> Iterator[tuple[str, str
 
 
 def build_optimizer(
-    section: Any,
-    params: Any,
+    section: ComponentConfig | None,
+    params: Params,
     *,
     learning_rate: float,
     max_grad_norm: float | None = None,
-    ctx: Any | None = None,
+    ctx: BuildContext | None = None,
     **options: Any,
 ) -> FlatOptimizer:
     """Creates the optimizer of a config section (`policy.learn.optimizer`).
@@ -177,7 +180,7 @@ def build_optimizer(
     return made
 
 
-def optimizer_of(learn: Any, params: Any, **options: object) -> FlatOptimizer:
+def optimizer_of(learn: LearnConfig, params: Params, **options: Any) -> FlatOptimizer:
     """Creates the optimizer that the `learn` section of a policy describes.
 
     Args:

@@ -68,7 +68,7 @@ class FlatOptimizer:
         self.param_groups: list[dict[str, Any]] = [
             {"params": list(flat.parameters), "lr": learning_rate, **options}
         ]
-        self._hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._hooks: OrderedDict[int, Callable[..., object]] = OrderedDict()
         self._calls = 0
         self._moments = [torch.zeros_like(data) for _ in self.moments]
         self._steps = torch.zeros((), dtype=torch.float32, device=data.device)
@@ -96,7 +96,7 @@ class FlatOptimizer:
         """Sets the gradient to zero."""
         self._flat.zero_grad()
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Calls `hook(optimizer, args, kwargs)` in every `step`, before clipping.
 
         It may change the gradients in place (`group["params"][i].grad`), for instance average them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from dicore_plugins.optimizers.flat import FlatOptimizer, Params
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict
+    from dicore.interfaces.learner import IOptimizer
 
 
 class ForeignOptimizer(FlatOptimizer):
@@ -31,7 +32,9 @@ class ForeignOptimizer(FlatOptimizer):
         UsageError: `optimizer.step` needs an argument, such as the closure of LBFGS.
     """
 
-    def __init__(self, params: Params, optimizer: Any, max_grad_norm: float | None = None) -> None:
+    def __init__(
+        self, params: Params, optimizer: IOptimizer, max_grad_norm: float | None = None
+    ) -> None:
         super().__init__(params, 1.0, max_grad_norm)
         try:
             inspect.signature(optimizer.step).bind()
@@ -55,7 +58,7 @@ class ForeignOptimizer(FlatOptimizer):
 
     def state_dict(self) -> StateDict:
         """Returns copies of the optimizer's state, and the number of updates."""
-        state: dict[str, Any] = copy.deepcopy(self.optimizer.state_dict())
+        state: StateDict = copy.deepcopy(self.optimizer.state_dict())
         more = {"skipped": self.skipped, "configured_rate": self.configured_rate}
         return {**state, "steps": float(self._steps), **more}
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import DicoreError, UsageError
 from dicore.run.launch import TrainRequest, launch
 
-Config = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+if TYPE_CHECKING:
+    from torch import nn
+
+Config = str | Path | Mapping[str, object] | Sequence[Mapping[str, object]]
 
 
 def serial_pipeline(  # noqa: PLR0913 - the documents' options
     input_cfg: Config,
     seed: int | Sequence[int] | None = None,
     env_setting: Any = None,
-    model: Any | None = None,
+    model: nn.Module | None = None,
     max_train_iter: float | None = None,
     max_env_step: float | None = None,
     dynamic_seed: bool = True,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import seeded
 from dicore_plugins.policies.base import Policy
 
 if TYPE_CHECKING:
-    pass
+    from dicore.config.sections import PolicyConfig
 
 
 __all__ = ["check_model"]
 
 
-def check_model(policy: Any, seed: int) -> None:
+def check_model(policy: PolicyConfig, seed: int) -> None:
     """Builds and checks the network that a policy's section names.
 
     Random numbers are afterwards as before.

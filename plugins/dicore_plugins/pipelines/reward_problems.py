@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config import NamedConfig
+
+if TYPE_CHECKING:
+    from dicore.config.schema import ComponentConfig
+    from dicore.config.sections import RunConfig
 
 _PLACE = "policy.reward_model"
 
 
-def reward_model_problems(cfg: Any) -> Iterator[tuple[str, str]]:
+def reward_model_problems(cfg: RunConfig) -> Iterator[tuple[str, str]]:
     """Yields (path, problem) for options that do not fit the reward model of a config."""
     section, policy = cfg.policy.reward_model, cfg.policy
     only = getattr(cfg.pipeline, "reward_models", ())
@@ -40,7 +44,7 @@ def reward_model_problems(cfg: Any) -> Iterator[tuple[str, str]]:
         )
 
 
-def _of_expert(section: Any) -> Iterator[tuple[str, str]]:
+def _of_expert(section: ComponentConfig) -> Iterator[tuple[str, str]]:
     """Yields why there are no steps of an expert."""
     making, expert = "dicore collect RUN --episodes 10 -o demo.npz makes", section.get("expert")
     if not expert:

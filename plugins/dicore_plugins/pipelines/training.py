@@ -23,6 +23,10 @@ from dicore_plugins.middleware.callbacks import (
 from dicore_plugins.models.shapes import transposed
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from dicore.config.schema import ComponentConfig
+    from dicore.config.sections import Compiled, PipelineConfig, PolicyConfig, RunConfig
     from dicore.interfaces.buffer import IBuffer, IDataset
     from dicore.interfaces.collector import ISerialCollector
     from dicore.interfaces.env_manager import IEnvManager
@@ -33,10 +37,12 @@ if TYPE_CHECKING:
     from dicore.interfaces.world_model import IWorldModel
     from dicore.run import Run
     from dicore.run.run import Stateful
+    from dicore_plugins.middleware.callbacks import Middleware
 
 
 _STATE = ("state_dict", "load_state_dict")
 PartT = TypeVar("PartT", bound="Stateful")
+AnyPartT = TypeVar("AnyPartT")
 _METHODS = {
     "collector": ("collect_batch", "reset_policy", "close", *_STATE),
     "evaluator": ("should_eval", "eval", "close", *_STATE),
@@ -68,17 +74,17 @@ class Parts:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: RunConfig,
         run: Run | None = None,
         *,
-        model: Any | None = None,
+        model: nn.Module | None = None,
         collects: bool = True,
         log: Any | None = None,
     ) -> None:
-        self.cfg = cfg
+        self.cfg: Any = cfg  # its sections are those of the pipeline and of the policy
         self.run = run
         self._model = model
-        self.opened: Any = None  # the dataset, if it was opened before
+        self.opened: IDataset | None = None  # the dataset, if it was opened before
         self._collects = collects
         self._log = log if run is None else run.log
 
@@ -197,7 +203,7 @@ class Parts:
         model: IRewardModel = section.build(self.ctx, **envs)
         return self._registered("reward_model", model)
 
-    def reward_training(self) -> list[Any]:
+    def reward_training(self) -> list[Middleware]:
         """Returns the middleware that trains the reward model, if there is one."""
         if self.reward_model is None:
             return []
@@ -217,12 +223,12 @@ class Parts:
         """Recorded samples, or steps of `pipeline.expert`; the run records the content's hash."""
         from dicore_plugins.pipelines.demonstrations.experts import recorded
 
-        found = recorded(self.cfg, self.ctx) if self.opened is None else self.opened
+        found: Any = recorded(self.cfg, self.ctx) if self.opened is None else self.opened
         dataset: IDataset = self._checked("dataset", found)
         if self.run is not None and hasattr(dataset, "fingerprint"):
             if hasattr(dataset, "state_dict"):
                 self.run.register("dataset", found)
-            facts = {"samples": len(dataset), "fingerprint": dataset.fingerprint}
+            facts = {"samples": len(dataset), "fingerprint": found.fingerprint}
             self.run.metadata.values["dataset"] = facts
         return dataset
 
@@ -246,7 +252,7 @@ class Parts:
             self.run.register(name, part, bulky=bulky, counts=counts)
         return part
 
-    def _checked(self, name: str, part: PartT) -> PartT:
+    def _checked(self, name: str, part: AnyPartT) -> AnyPartT:
         missing = [
             each for each in _METHODS.get(name, ()) if not callable(getattr(part, each, None))
         ]
@@ -258,7 +264,7 @@ class Parts:
         return part
 
 
-def build_parts(cfg: Any, run: Run | None = None, *, model: Any | None = None) -> Parts:
+def build_parts(cfg: RunConfig, run: Run | None = None, *, model: nn.Module | None = None) -> Parts:
     """Returns the parts of a training by replay or on-policy; see `Parts`.
 
     Raises:
@@ -280,7 +286,7 @@ SCHOOLS = {
 """What a policy can declare, see `school_of`."""
 
 
-def school_of(policy: Any) -> str:
+def school_of(policy: PolicyConfig) -> str:
     """Returns how a policy's section declares to learn, as a key of `SCHOOLS`."""
     if getattr(policy, "demonstrations", False):
         return "demonstrations"
@@ -305,26 +311,27 @@ class TrainingPipeline:
     parts: ClassVar[type[Parts]] = Parts
     """Class of its parts."""
 
-    def __init__(self, cfg: Any) -> None:
-        self._cfg, self._dataset = cfg, None
+    def __init__(self, cfg: PipelineConfig) -> None:
+        self._cfg: Any = cfg  # of the subclass
+        self._dataset: IDataset | None = None
 
-    def stages(self, parts: Parts) -> list[Any]:
+    def stages(self, parts: Parts) -> list[Middleware]:
         """Returns the middleware between evaluating and saving."""
         raise NotImplementedError
 
-    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+    def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields (path, problem) for values that are valid alone but not together."""
         yield from ()
 
-    def chosen(self, cfg: Any) -> TrainingPipeline:
+    def chosen(self, cfg: RunConfig) -> TrainingPipeline:
         """Returns the pipeline that trains this config; itself unless it is one of several."""
         return self
 
-    def trains(self, policy: IPolicy) -> bool:
+    def trains(self, policy: PolicyConfig) -> bool:
         """Returns whether a policy with this section can be trained."""
         return school_of(policy) == self.school
 
-    def check(self, compiled: Any) -> None:
+    def check(self, compiled: Compiled) -> None:
         """Checks that the pipeline can train the policy and that the parts are compatible.
 
         Raises:
@@ -363,7 +370,7 @@ class TrainingPipeline:
 
             self._dataset = opened(cfg)  # what is wrong with it is known before the run folder
 
-    def run(self, compiled: Any, run: Run, *, model: Any | None = None) -> Any:
+    def run(self, compiled: Compiled, run: Run, *, model: nn.Module | None = None) -> IPolicy:
         """Trains until `stop_value`, a budget, or a request to stop; returns the policy."""
         cfg = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
@@ -405,7 +412,7 @@ class TrainingPipeline:
         log_from_threads(run.log)
         return task
 
-    def middleware(self, parts: Parts) -> list[Any]:
+    def middleware(self, parts: Parts) -> list[Middleware]:
         """Returns all middleware of a step."""
         cfg, run = parts.cfg, parts.run
         budget = cfg.pipeline.max_env_step, cfg.pipeline.max_train_iter
@@ -418,7 +425,7 @@ class TrainingPipeline:
             *self._lag(run),
         ]
 
-    def evaluation(self, parts: Parts) -> list[Any]:
+    def evaluation(self, parts: Parts) -> list[Middleware]:
         """Returns the middleware that evaluates, if policies can be evaluated."""
         if not evaluates(parts.cfg):
             return []
@@ -434,7 +441,7 @@ class TrainingPipeline:
             )
         ]
 
-    def _lag(self, run: Run | None) -> list[Any]:
+    def _lag(self, run: Run | None) -> list[Middleware]:
         """Returns what logs the lag of async mode."""
         if run is None or not self._cfg.get("async_mode", False):
             return []
@@ -469,17 +476,17 @@ class TrainingPipeline:
         run.save_checkpoint("final")
 
 
-def evaluates(cfg: Any) -> bool:
+def evaluates(cfg: RunConfig) -> bool:
     """Returns whether policies can be evaluated: in recorded episodes, only on the dataset."""
     return _has_dynamics(cfg) or _needs_dataset(cfg.policy.eval.evaluator)
 
 
-def _has_dynamics(cfg: Any) -> bool:
+def _has_dynamics(cfg: RunConfig) -> bool:
     """Returns whether actions have effects in the environment."""
     return bool(getattr(cfg.env, "has_dynamics", True))
 
 
-def _needs_dataset(evaluator: Any) -> bool:
+def _needs_dataset(evaluator: ComponentConfig) -> bool:
     """Returns whether an evaluator's section declares that it evaluates on the dataset."""
     return bool(getattr(type(evaluator), "needs_dataset", False))
 
@@ -490,7 +497,9 @@ def _is_spent(run: Run) -> bool:
     return any(most is not None and run.reached[name] >= most for name, most in budget.items())
 
 
-def _was_finished(evaluator: Any, run: Run, train_iter: int, env_step: int) -> bool:
+def _was_finished(
+    evaluator: ISerialEvaluator | None, run: Run, train_iter: int, env_step: int
+) -> bool:
     """Returns whether a run was killed after its last evaluation, just before it said so."""
     here = {"env_step": env_step, "train_iter": train_iter}
     if evaluator is None or run.resumed_from != "final" or run.reached != here:
@@ -536,7 +545,7 @@ def _env_step(parts: Parts) -> int:
     return int(parts.collector.envstep) if "collector" in parts else 0
 
 
-def _has_hindsight(section: Any) -> bool:
+def _has_hindsight(section: ComponentConfig | None) -> bool:
     """Returns whether a reward model replaces goals in samples of whole episodes."""
     return bool(getattr(section, "hindsight", False))
 
@@ -545,7 +554,7 @@ def _progress(parts: Parts) -> str:
     return f"{_env_step(parts)} env steps, {parts.learner.train_iter} updates"
 
 
-def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
+def _incompatibilities(cfg: RunConfig) -> Iterator[tuple[str, str]]:
     """Yields (path, problem) for what every pipeline checks."""
     if cfg.policy.priority_IS_weight and not cfg.policy.priority:
         yield "policy.priority_IS_weight", "has no effect without policy.priority; expected False"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from torch import nn
 
 from dicore.config.compiler import as_config
 from dicore.config.sections import PolicyConfig
@@ -40,12 +41,18 @@ from dicore.interfaces.policy import (
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from dicore.interfaces.columns import Column
 
 
 FIELDS = ("learn", "collect", "eval", "command")
 
 ModeT = TypeVar("ModeT")
+Samples = Batch | Sequence[Mapping[str, Tree]]
+"""What a learn mode takes: B samples as columns, or a list of rows."""
+Results = dict[str, "Tensor | float | dict[str, Tensor] | None"]
+"""What one update returns, by name."""
 
 
 def _nothing() -> None:
@@ -102,8 +109,8 @@ class Policy:
 
     def __init__(
         self,
-        cfg: PolicyConfig | Mapping[str, Any] | None = None,
-        model: Any | None = None,
+        cfg: PolicyConfig | Mapping[str, object] | None = None,
+        model: nn.Module | None = None,
         enable_field: Sequence[str] | None = None,
         *,
         device: str | None = None,
@@ -112,7 +119,7 @@ class Policy:
         self._enabled = tuple(self.fields if enable_field is None else enable_field)
         self._modes: dict[str, Any] = {}
         self._device = self._choose_device() if device in (None, "cpu") else str(device)
-        self._model = self._create_model() if model is None else self._checked_model(model)
+        self._model: Any = self._create_model() if model is None else self._checked_model(model)
         for field in self._enabled:
             if field not in (*self.fields, "command"):
                 raise ModeError(
@@ -134,10 +141,10 @@ class Policy:
         """Returns the registered name of the default model, and an empty list of imports."""
         return self._cfg.model.type if self._cfg.model else "", []
 
-    def _create_model(self) -> Any:
+    def _create_model(self) -> nn.Module | None:
         return None
 
-    def _checked_model(self, model: Any) -> Any:
+    def _checked_model(self, model: nn.Module) -> nn.Module:
         """Returns the model that was passed in, or raises UsageError."""
         if isinstance(model, type):
             raise UsageError(
@@ -267,7 +274,7 @@ class Policy:
 
     # ---- overridden by policies
 
-    def _forward_learn(self, data: Any, **kwargs: Any) -> Tree:
+    def _forward_learn(self, data: Samples, **kwargs: Any) -> Tree:
         raise ModeError(f"{self} does not learn")
 
     def _forward_collect(self, obs: Tree, **kwargs: Any) -> Tree:
@@ -366,13 +373,13 @@ class Policy:
     def _load_state_dict_learn(self, state: State) -> None:
         self._load_state_dict_model(state)
 
-    def _get_setting_learn(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def _get_setting_learn(self, command_info: Mapping[str, int]) -> dict[str, float]:
         return {}
 
-    def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def _get_setting_collect(self, command_info: Mapping[str, int]) -> dict[str, float]:
         return {}
 
-    def _get_setting_eval(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def _get_setting_eval(self, command_info: Mapping[str, int]) -> dict[str, float]:
         return {}
 
     # ---- attributes
@@ -433,7 +440,7 @@ class Actor:
         self._act: Callable[[Any], Any] | None = None
         self.rebind()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, object]) -> Any:
         return type(self)(copy.deepcopy(self._model, memo), self._device, by_numpy=self._by_numpy)
 
     def rebind(self) -> None:
@@ -483,7 +490,7 @@ class Actor:
 def _with_counters(setting: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """Returns the function, with an error that names a counter that is not given to it."""
 
-    def computed(command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def computed(command_info: Mapping[str, int]) -> dict[str, float]:
         try:
             return setting(command_info)
         except KeyError as error:

@@ -85,7 +85,7 @@ class _Changed:
     def __call__(self, *inputs: Tree) -> Any:
         return self._changed(*inputs)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Changed:
+    def __deepcopy__(self, memo: dict[int, object]) -> _Changed:
         return _Changed(copy.deepcopy(self._plain, memo), self._change)
 
 

@@ -8,8 +8,8 @@ Shapes: B rows, A actions or dimensions, P arguments of hybrid actions, E critic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -17,16 +17,18 @@ from torch import nn
 from dicore.run.random import torch_stream
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import State, Tree
 
 
 __all__ = ["method_problem", "output_shapes", "zeros_for"]
 
+Signature = tuple[str, "str | Mapping[str, str]"]
+"""What a method takes and returns, see `method_problem`."""
 ROWS = 3
 """Observations in a check; few networks have as many critics or actions by chance."""
 
 
-def zeros_for(options: Any, rows: int) -> torch.Tensor | None:
+def zeros_for(options: State, rows: int) -> torch.Tensor | None:
     """Returns observations float32 [rows, ...] of zeros; None if their shape is not known.
 
     Args:
@@ -39,7 +41,7 @@ def zeros_for(options: Any, rows: int) -> torch.Tensor | None:
     return torch.zeros(rows, *((shape,) if isinstance(shape, int) else tuple(shape)))
 
 
-def output_shapes(model: nn.Module, *inputs: Tree, method: str = "forward") -> Any:
+def output_shapes(model: nn.Module, *inputs: Tree, method: str = "forward") -> Tree:
     """Returns the shapes of a method's outputs, a tree of lists; None if the method fails."""
     training = model.training
     call = model if method == "forward" else getattr(model, method)
@@ -53,7 +55,7 @@ def output_shapes(model: nn.Module, *inputs: Tree, method: str = "forward") -> A
         model.train(training)
 
 
-def _shapes(output: Tree) -> Any:
+def _shapes(output: Tree) -> Tree:
     if isinstance(output, Mapping):
         return {key: _shapes(each) for key, each in output.items()}
     if isinstance(output, list | tuple):
@@ -61,9 +63,7 @@ def _shapes(output: Tree) -> Any:
     return list(getattr(output, "shape", ()))
 
 
-def method_problem(
-    model: nn.Module, wanted: Mapping[str, tuple[str, Any]], options: Any
-) -> str | None:
+def method_problem(model: nn.Module, wanted: Mapping[str, Signature], options: State) -> str | None:
     """Returns how the outputs of a network's methods differ from those that are needed, or None.
 
     Args:
@@ -85,7 +85,7 @@ def method_problem(
     return None
 
 
-def _difference(found: Tree, wanted: Tree, sizes: Mapping[str, Any]) -> str | None:
+def _difference(found: Tree, wanted: Tree, sizes: Mapping[str, int | None]) -> str | None:
     """Returns the shapes that were found and those that are needed, or None if they agree."""
     if isinstance(wanted, str):
         need = [sizes.get(letter) or letter for letter in wanted]
@@ -103,5 +103,5 @@ def _difference(found: Tree, wanted: Tree, sizes: Mapping[str, Any]) -> str | No
     return None
 
 
-def _text(shape: Any) -> str:
+def _text(shape: Iterable[object]) -> str:
     return f"[{', '.join(map(str, shape))}]"

@@ -68,7 +68,7 @@ class FixedPolicy(Policy):
 
     def __init__(
         self,
-        cfg: PolicyConfig | Mapping[str, Any] | None = None,
+        cfg: PolicyConfig | Mapping[str, object] | None = None,
         *,
         like: Any | None = None,
         enable_field: Sequence[str] | None = None,
@@ -76,9 +76,10 @@ class FixedPolicy(Policy):
         self._like = like
         super().__init__(cfg, None, enable_field)
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Any:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
         if self._like is not None:
-            return self._like.process_transition(obs, output, timestep)
+            columns: Columns = self._like.process_transition(obs, output, timestep)
+            return columns
         return super()._process_transition(obs, output, timestep)
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
@@ -122,7 +123,7 @@ class RandomPolicy(FixedPolicy):
 
     def __init__(
         self,
-        cfg: PolicyConfig | Mapping[str, Any] | None = None,
+        cfg: PolicyConfig | Mapping[str, object] | None = None,
         *,
         action_space: Space | None = None,
         like: Any | None = None,
@@ -137,13 +138,13 @@ class RandomPolicy(FixedPolicy):
         self._rng = stream("policy/random") if rng is None else rng
         super().__init__(cfg, like=like, enable_field=enable_field)
 
-    def _forward_collect(self, obs: Mapping[int, Any], **kwargs: object) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Mapping[int, Tree], **kwargs: object) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         masks = masks_in(self._action_space, batch.value)
         action = draw_masked(self._action_space, masks, len(batch), self._rng)
         return batch.with_value({"action": action})
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         return self._forward_collect(obs)
 
 

@@ -65,7 +65,7 @@ class UnitActions:
         """Scales actions in [-1, 1] to the environment's: float32 [..., A]; rounding remains."""
         return action * self._from + self._to[1]
 
-    def env(self, action: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def env(self, action: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Scales actions in [-1, 1] to those of the environment, clipped to their bounds.
 
         Args:
@@ -81,5 +81,5 @@ class UnitActions:
         low, high = self._bounds  # rounding may exceed them
         if self._moves:
             action = action * self.scale + self.middle
-        scaled: npt.NDArray[Any] = np.minimum(np.maximum(action, low), high)
+        scaled: npt.NDArray[np.float32] = np.minimum(np.maximum(action, low), high)
         return scaled if self._dims is None else scaled.reshape(-1, *self._dims)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from dicore.data import Batch
 
@@ -12,7 +12,10 @@ POLL_S = 0.05
 """Interval of the check whether the loader was closed."""
 
 
-class Dataloader:
+BatchT = TypeVar("BatchT")
+
+
+class Dataloader(Generic[BatchT]):
     """Returns the batches of `source()` in the order of its calls, until it returns None.
 
     The source runs in separate threads, so that a blocking source cannot block `close`.
@@ -26,7 +29,7 @@ class Dataloader:
 
     def __init__(
         self,
-        source: Callable[[], Any],
+        source: Callable[[], BatchT | None],
         ahead: int = 0,
         workers: int = 1,
         device: str | None = None,
@@ -36,7 +39,7 @@ class Dataloader:
         self._closed = threading.Event()
         self._demand = threading.Semaphore(ahead)
         self._changed = threading.Condition()
-        self._results: dict[int, tuple[Any, BaseException | None]] = {}
+        self._results: dict[int, tuple[BatchT | None, BaseException | None]] = {}
         self._started = self._returned = 0
         self._threads = [
             threading.Thread(target=self._fetch, name="dicore-dataloader", daemon=True)
@@ -52,7 +55,8 @@ class Dataloader:
             with self._changed:
                 number = self._started
                 self._started += 1
-            batch, problem = None, None
+            batch: Any = None
+            problem = None
             try:
                 batch = self._source()
                 if self._device is not None and isinstance(batch, Batch):
@@ -65,7 +69,7 @@ class Dataloader:
             if batch is None:
                 return
 
-    def next_batch(self) -> Any:
+    def next_batch(self) -> BatchT | None:
         """Returns the next batch; None if the source has ended or the loader was closed.
 
         Raises:

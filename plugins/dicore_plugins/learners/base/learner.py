@@ -8,12 +8,12 @@ from __future__ import annotations
 import bisect
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, State, StateDict, Tree
+from dicore.data import Batch, Row, State, StateDict, Tree
 from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
 from dicore.interfaces.policy import CollectMode, EvalMode, check_mode, facts_of
@@ -23,9 +23,14 @@ from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.learners.base.log_buffer import FiniteCheck, LogBuffer
 
 if TYPE_CHECKING:
+    from dicore.interfaces.policy import LearnMode
     from dicore.run import Run
     from dicore_plugins.learners.base.dataloader import Dataloader
     from dicore_plugins.middleware.profiler import StepTimer
+
+
+Data = Batch | Sequence[Row] | Mapping[str, Batch]
+"""A batch, a list of samples, or batches by the name of their buffer."""
 
 
 class BaseLearner:
@@ -55,8 +60,8 @@ class BaseLearner:
 
     def __init__(
         self,
-        cfg: BaseLearnerConfig | Mapping[str, Any] | None = None,
-        policy: Any = None,
+        cfg: BaseLearnerConfig | Mapping[str, object] | None = None,
+        policy: LearnMode | None = None,
         tb_logger: Any | None = None,
         dist_info: tuple[int, int] | None = None,
         exp_name: str | None = "default_experiment",
@@ -77,10 +82,10 @@ class BaseLearner:
         self.monitor: dict[str, float] = {}
         self.log_buffer = LogBuffer()
         self._finite_check = FiniteCheck()
-        self.get_data: Callable[[int], Any] | None = None
-        self._latest: tuple[Any, Mapping[str, Any]] = ({}, {})
+        self.get_data: Callable[[int], Data] | None = None
+        self._latest: tuple[Data, Mapping[str, Tree]] = ({}, {})
         self._hooks: dict[str, list[ILearnerHook]] = {position: [] for position in POSITIONS}
-        self._dataloader: Dataloader | None = None
+        self._dataloader: Dataloader[Data] | None = None
         self._closed = False
         self._policy: Any = None
         for hook in build_hooks(self._cfg.hook):
@@ -96,12 +101,13 @@ class BaseLearner:
         return dict(default_config(cls.config_class))
 
     @property
-    def policy(self) -> Any:
+    def policy(self) -> LearnMode:
         """The learn mode."""
-        return self._policy
+        mode: LearnMode = self._policy
+        return mode
 
     @policy.setter
-    def policy(self, policy: Any) -> None:
+    def policy(self, policy: LearnMode) -> None:
         check_mode(policy, "learn", "forward")
         if isinstance(policy, CollectMode | EvalMode):
             raise UsageError(
@@ -120,7 +126,7 @@ class BaseLearner:
         return self.last_iter
 
     @property
-    def priority_info(self) -> dict[str, Any]:
+    def priority_info(self) -> dict[str, Tree]:
         """Priorities of the last batch, as a buffer's `update` expects them; may be empty."""
         data, result = self._latest
         if "priority" not in result or isinstance(data, Mapping):  # batches by buffer name
@@ -135,18 +141,18 @@ class BaseLearner:
         return info
 
     @property
-    def latest_data(self) -> Any:
+    def latest_data(self) -> Data:
         """The batch of the last update; its memory is recycled, so copy what you keep."""
         return self._latest[0]
 
     @property
-    def latest_result(self) -> Mapping[str, Any]:
+    def latest_result(self) -> Mapping[str, Tree]:
         """The result of the last update, with its tensors; empty before the first."""
         result: Mapping[str, Tree] = self._latest[1]
         return result
 
     @property
-    def learn_info(self) -> dict[str, Any]:
+    def learn_info(self) -> dict[str, object]:
         """`learner_step`, `priority_info` and `learner_done`."""
         return {
             "learner_step": self.last_iter,
@@ -157,8 +163,8 @@ class BaseLearner:
     # ---- training
 
     def train(
-        self, data: Any, envstep: int = -1, policy_kwargs: Mapping[str, Any] | None = None
-    ) -> list[dict[str, Any]]:
+        self, data: Data, envstep: int = -1, policy_kwargs: Mapping[str, object] | None = None
+    ) -> list[dict[str, Tree]]:
         """Calls the learn mode once, with the iteration hooks before and after.
 
         Args:
@@ -351,7 +357,7 @@ class BaseLearner:
             if place in hook_states and hasattr(hook, "load_state_dict"):
                 hook.load_state_dict(hook_states[place])
 
-    def _placed_hooks(self) -> Iterator[tuple[str, Any]]:
+    def _placed_hooks(self) -> Iterator[tuple[str, ILearnerHook]]:
         """Yields each hook with a unique name: `after_iter.0.log_show`."""
         for position, hooks in self._hooks.items():
             for number, hook in enumerate(hooks):

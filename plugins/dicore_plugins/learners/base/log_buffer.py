@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from dicore.run.checkpoint_store import write_state
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
-    from dicore.interfaces.learner import ILearner
+    from dicore_plugins.learners.base.learner import BaseLearner
 
 
 _FIRST_CHECK, _CHECK_EVERY = 4, 100
@@ -42,9 +42,9 @@ class LogBuffer:
 
     def __init__(self, limit: int = 10_000) -> None:
         self.names: tuple[str, ...] = ()
-        self.histograms: dict[str, Any] = {}
+        self.histograms: dict[str, Tree] = {}
         self._limit = limit
-        self._results: list[Mapping[str, Any]] = []
+        self._results: list[Mapping[str, Tree]] = []
 
     def add(self, result: Mapping[str, Tree]) -> None:
         """Stores the results of one update; nothing is copied from a device.
@@ -60,7 +60,7 @@ class LogBuffer:
         if len(self._results) >= 2 * self._limit:
             del self._results[: -self._limit]
 
-    def _add_form(self, key: str, value: Tree, values: dict[str, Any]) -> None:
+    def _add_form(self, key: str, value: Tree, values: dict[str, Tree]) -> None:
         values.pop(key, None)
         if key.startswith("[scalars]"):
             name = key.removeprefix("[scalars]")
@@ -73,16 +73,16 @@ class LogBuffer:
         elif key.startswith("[histogram]"):
             self.histograms[key.removeprefix("[histogram]")] = value
 
-    def _by_variable(self) -> dict[str, list[Any]]:
+    def _by_variable(self) -> dict[str, list[Tree]]:
         """Returns the values by variable: those of `names` first."""
-        columns: dict[str, list[Any]] = {name: [] for name in self.names}
+        columns: dict[str, list[Tree]] = {name: [] for name in self.names}
         for result in self._results:
             for name, value in result.items():
                 if value is not None:  # e.g. an actor loss of delayed policy updates
                     columns.setdefault(name, []).append(value)
         return {name: values for name, values in columns.items() if values}
 
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
+    def columns(self) -> dict[str, npt.NDArray[np.float64]]:
         """Returns each variable's numbers, one per update that has it: float64 [n].
 
         Several numbers per update are averaged. Tensors are copied from their device together.
@@ -92,7 +92,9 @@ class LogBuffer:
         """
         return {name: _array(name, values) for name, values in self._by_variable().items()}
 
-    def means(self, columns: Mapping[str, npt.NDArray[Any]] | None = None) -> dict[str, float]:
+    def means(
+        self, columns: Mapping[str, npt.NDArray[np.float64]] | None = None
+    ) -> dict[str, float]:
         """Returns the mean of each variable over its finite values, without skipped updates.
 
         Args:
@@ -101,7 +103,7 @@ class LogBuffer:
         columns = self.columns() if columns is None else columns
         return {name: _finite_mean(numbers) for name, numbers in columns.items()}
 
-    def state_dict(self) -> dict[str, npt.NDArray[Any]]:
+    def state_dict(self) -> dict[str, npt.NDArray[np.float64]]:
         """Returns the numbers and tensors that are not logged yet, in the form of `columns`."""
         return {
             name: _array(name, values)
@@ -137,7 +139,7 @@ class FiniteCheck:
 
     def __init__(self) -> None:
         self.due = _FIRST_CHECK
-        self._losses: list[Any] = []
+        self._losses: list[Tree] = []
         self._counts = dict.fromkeys(("in_a_row", "skipped"), 0)
         self._optimizers: dict[str, tuple[int, int, int]] = {}
 
@@ -145,7 +147,7 @@ class FiniteCheck:
         """Stores the loss of an update; nothing is copied from a device."""
         self._losses.append(result.get("total_loss"))
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: BaseLearner) -> None:
         """Checks the updates since the last call.
 
         Raises:
@@ -170,7 +172,7 @@ class FiniteCheck:
             context={"train_iter": made, "batch": batch},
         )
 
-    def _count(self, engine: Any) -> npt.NDArray[Any]:
+    def _count(self, engine: BaseLearner) -> npt.NDArray[np.float64]:
         """Counts consecutive bad updates across checks; returns the losses since the last one."""
         counts, stored = self._counts, [loss for loss in self._losses if isinstance(loss, _NUMBERS)]
         self._losses.clear()
@@ -204,12 +206,12 @@ class FiniteCheck:
                 return f"the gradient of {row} consecutive updates{name and f' of the {name}'}"
         return None
 
-    def state_dict(self, engine: ILearner) -> StateDict:
+    def state_dict(self, engine: BaseLearner) -> StateDict:
         """Returns the counters, after counting the updates since the last check."""
         self._count(engine)
         return {**self._counts, "due": self.due, "optimizers": dict(self._optimizers)}
 
-    def load_state_dict(self, state: State, engine: Any) -> None:
+    def load_state_dict(self, state: State, engine: BaseLearner) -> None:
         """Restores what `state_dict` returned; without a state, counts from here on."""
         skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
         found = {"skipped": skipped, **state}
@@ -221,7 +223,7 @@ class FiniteCheck:
         self.due = int(state.get("due", engine.last_iter + _CHECK_EVERY))
 
 
-def _optimizer_counts(engine: Any) -> Mapping[str, tuple[int, int]]:
+def _optimizer_counts(engine: BaseLearner) -> Mapping[str, tuple[int, int]]:
     """Returns the updates by each optimizer of the policy, and how many of them were skipped."""
     skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
     whole = {"": (int(engine.last_iter), skipped)}
@@ -229,7 +231,7 @@ def _optimizer_counts(engine: Any) -> Mapping[str, tuple[int, int]]:
     return found
 
 
-def _save_batch(engine: Any) -> str | None:
+def _save_batch(engine: BaseLearner) -> str | None:
     """Saves the learner's last batch to the run folder, for inspection; returns its path."""
     data = engine.latest_data
     if engine.run is None or not isinstance(data, Batch):
@@ -243,7 +245,7 @@ def _save_batch(engine: Any) -> str | None:
     return str(path)
 
 
-def _array(name: str, values: list[Any]) -> npt.NDArray[np.float64]:
+def _array(name: str, values: list[Tree]) -> npt.NDArray[np.float64]:
     """Returns one number per update; tensors are copied from their device together."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     if len(tensors) == len(values):
@@ -283,7 +285,7 @@ def _mean(name: str, value: Tree) -> float:
         ) from error
 
 
-def _finite_mean(numbers: npt.NDArray[Any]) -> float:
+def _finite_mean(numbers: npt.NDArray[np.float64]) -> float:
     """Returns the mean of the finite numbers; NaN if there are none."""
     finite = numbers[np.isfinite(numbers)]
     return float(finite.mean()) if len(finite) else float("nan")

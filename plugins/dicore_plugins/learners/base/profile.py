@@ -20,6 +20,7 @@ from dicore_plugins.optimizers.flat import FlatOptimizer
 
 if TYPE_CHECKING:
     from dicore.interfaces.learner import ILearner
+    from dicore.interfaces.policy import LearnMode
     from dicore_plugins.middleware.profiler import StepTimer
 
 __all__ = ["TimedHook", "time_hooks", "time_updates"]
@@ -33,7 +34,7 @@ class TimedHook:
         call: The timed call of the hook.
     """
 
-    def __init__(self, hook: ILearnerHook, call: Callable[[Any], None]) -> None:
+    def __init__(self, hook: ILearnerHook, call: Callable[[ILearner], None]) -> None:
         self._hook = hook
         self._call = call
 
@@ -54,7 +55,7 @@ def time_hooks(
     }
 
 
-def time_updates(timer: StepTimer, mode: Any) -> Any:
+def time_updates(timer: StepTimer, mode: LearnMode) -> LearnMode:
     """Returns a learn mode whose forward, backward pass and optimizer step are timed."""
     timer.patch(torch.Tensor, "backward", "backward")
     timer.patch(FlatOptimizer, "step", "optimizer")

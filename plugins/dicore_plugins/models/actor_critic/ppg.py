@@ -108,7 +108,7 @@ class PPGNet(nn.Module):
             output["value"] = self.v(obs)
         return output
 
-    def auxiliary(self, obs: Tree) -> dict[str, Any]:
+    def auxiliary(self, obs: Tree) -> Columns:
         """Computes the outputs of `forward` and `auxiliary_value`, float32 [B]."""
         output = self.policy.forward(obs)
         return {**output, "auxiliary_value": output["value"], "value": self.v(obs)}
@@ -120,6 +120,6 @@ class PPGNet(nn.Module):
         norm = self.value_norm
         return value if norm is None else torch.addcmul(norm.mean, value, norm.std)
 
-    def act_numpy(self) -> Callable[[Any], dict[str, Any]] | None:
+    def act_numpy(self) -> Callable[[Tree], dict[str, Any]] | None:
         """Returns the NumPy forward pass of the actor; see `VAC.act_numpy`."""
         return self.policy.act_numpy()

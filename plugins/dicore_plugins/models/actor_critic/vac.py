@@ -232,9 +232,7 @@ class VAC(nn.Module):
 
         return output, pull
 
-    def unroll(
-        self, obs: Tree, hidden: Tensor | None = None, end: Tensor | None = None
-    ) -> dict[str, Any]:
+    def unroll(self, obs: Tree, hidden: Tensor | None = None, end: Tensor | None = None) -> Columns:
         """Computes distributions and values of sequences, with the recurrent layer.
 
         Args:
@@ -259,7 +257,7 @@ class VAC(nn.Module):
         x: Tensor = encode.forward(obs)
         return x if encoder is None else encoder.forward(x)
 
-    def _of_features(self, x: Tensor, mode: Mode) -> dict[str, Any]:
+    def _of_features(self, x: Tensor, mode: Mode) -> Columns:
         """Computes the outputs of a recurrent network from those of the recurrent layer [B, H]."""
         _, _, actor, critic, _ = self._parts
         output = {} if mode == "compute_critic" else self._distribution(actor.forward(x))
@@ -280,7 +278,7 @@ class VAC(nn.Module):
         norm, value = self.value_norm, value.squeeze(1)
         return value if norm is None else torch.addcmul(norm.mean, value, norm.std)
 
-    def _distribution(self, x: Tree) -> dict[str, Any]:
+    def _distribution(self, x: Tree) -> Columns:
         cut = self._discrete
         if cut is not None:
             mean = x[:, cut:]
@@ -290,7 +288,7 @@ class VAC(nn.Module):
             return {"mean": x, "log_std": self.log_std.expand_as(x)}
         return {"logit": x if self.sizes is None else list(x.split(self.sizes, 1))}
 
-    def act_numpy(self) -> Callable[[Any], dict[str, Any]] | None:
+    def act_numpy(self) -> Callable[[Tree], dict[str, Any]] | None:
         """Returns the NumPy forward pass of the actor, on views of the parameters.
 
         Returns:
@@ -311,7 +309,7 @@ class VAC(nn.Module):
         first = next(self.parameters())
         pointer = first.data_ptr()
 
-        def act(obs: Tree) -> dict[str, Any]:
+        def act(obs: Tree) -> Columns:
             nonlocal views, pointer
             if first.data_ptr() != pointer:
                 views, pointer = self._views(), first.data_ptr()
@@ -342,7 +340,7 @@ class VAC(nn.Module):
 
         return forward
 
-    def _act_by_torch(self, obs: Tree, device: torch.device) -> dict[str, Any]:
+    def _act_by_torch(self, obs: Tree, device: torch.device) -> Columns:
         with torch.inference_mode():
             tensors = tree_map(lambda leaf: torch.from_numpy(np.array(leaf)).to(device), obs)
             output = self.forward(tensors, mode="compute_actor")

@@ -132,7 +132,7 @@ class DQN(nn.Module):
         x = encoder.forward(x)
         return [head.forward(x) for head in heads] if self.multi_head else heads[0].forward(x)
 
-    def act_numpy(self) -> Callable[[Any], Any] | None:
+    def act_numpy(self) -> Callable[[Tree], Any] | None:
         """Returns the NumPy forward pass, on views of the parameters.
 
         Returns:

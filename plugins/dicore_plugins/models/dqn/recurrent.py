@@ -57,9 +57,7 @@ class DRQN(DQN):
         x, state = self.rnn.forward(self.features(obs), hidden)
         return {"logit": self._heads(x), "hidden": state}
 
-    def unroll(
-        self, obs: Tree, hidden: Tensor | None = None, end: Tensor | None = None
-    ) -> dict[str, Any]:
+    def unroll(self, obs: Tree, hidden: Tensor | None = None, end: Tensor | None = None) -> Columns:
         """Computes Q values of sequences.
 
         Args:
@@ -86,6 +84,6 @@ class DRQN(DQN):
         heads = self._parts[2]
         return [head.forward(x) for head in heads] if self.multi_head else heads[0].forward(x)
 
-    def act_numpy(self) -> Callable[[Any], Any] | None:
+    def act_numpy(self) -> Callable[[Tree], Any] | None:
         """Returns None: there is no NumPy forward pass."""
         return None

@@ -79,7 +79,7 @@ class SQN(nn.Module):
         for net in self._nets:
             net.reset_noise(on=on)
 
-    def act_numpy(self) -> Callable[[Any], Any] | None:
+    def act_numpy(self) -> Callable[[Tree], Any] | None:
         """Returns the NumPy forward pass, on views of the parameters; see `DQN.act_numpy`."""
         own = applies(type(self), "act_numpy", "forward", "q", "both")
         acts = [net.act_numpy() for net in self._nets]

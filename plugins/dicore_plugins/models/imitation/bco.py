@@ -19,7 +19,7 @@ from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import Columns, Tree
 
 
 __all__ = ["BCONet"]
@@ -70,7 +70,7 @@ class BCONet(VAC):
         std = self.log_std
         self.inverse_log_std = None if std is None else nn.Parameter(torch.zeros_like(std))
 
-    def inverse(self, obs: Tree, next_obs: Tree, *, learns: Tensor | None = None) -> dict[str, Any]:
+    def inverse(self, obs: Tree, next_obs: Tree, *, learns: Tensor | None = None) -> Columns:
         """Computes the distribution of the action between two observations.
 
         Args:

@@ -72,7 +72,7 @@ class DiscreteQAC(ActorQNet):
         """
         return self.critic.forward(self.encode.forward(obs), frozen=frozen)
 
-    def act_numpy(self) -> Callable[[Any], Array] | None:
+    def act_numpy(self) -> Callable[[Tree], Array] | None:
         """Returns the NumPy form of `policy`, on views of the parameters, or None."""
         if not applies(type(self), "act_numpy", "forward", "policy"):
             return None

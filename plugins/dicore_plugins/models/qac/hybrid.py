@@ -6,7 +6,7 @@ Shapes: B observations, K discrete actions, A arguments, E Q networks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.mlp import Array, applies
 from dicore_plugins.models.qac.config import PADDPGModelConfig, PDQNModelConfig, args_mask_problem
 from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["PADDPG", "PDQN"]
 
@@ -57,7 +60,7 @@ class PDQN(ActorQNet):
         self.args_mask: Tensor | None
         self.register_buffer("args_mask", mask, persistent=False)
 
-    def both(self, obs: Any) -> dict[str, Tensor]:
+    def both(self, obs: Tree) -> dict[str, Tensor]:
         """Computes the arguments and the Q values of all actions with them.
 
         Args:
@@ -69,15 +72,15 @@ class PDQN(ActorQNet):
         output = self.policy(obs)
         return {**output, **self.critic_of(obs, output)}
 
-    def critic_of(self, obs: Any, action: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def critic_of(self, obs: Tree, action: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `logit` with the `action_args` [B, A] of an action, which are in [-1, 1]."""
         return {"logit": self.q(obs, action["action_args"])}
 
-    def policy(self, obs: Any) -> dict[str, Tensor]:
+    def policy(self, obs: Tree) -> dict[str, Tensor]:
         """Computes `action_args` only."""
         return {"action_args": self.actor.forward(self.encode.forward(obs)).tanh()}
 
-    def q(self, obs: Any, args: Tensor, *, frozen: bool = False) -> Tensor:
+    def q(self, obs: Tree, args: Tensor, *, frozen: bool = False) -> Tensor:
         """Computes the Q values of all actions with arguments: float32 [B, K].
 
         Args:
@@ -92,7 +95,7 @@ class PDQN(ActorQNet):
         q = self.critic.forward(x, frozen=frozen).view(len(args), *mask.shape[:1] * 2)
         return q.diagonal(dim1=1, dim2=2)
 
-    def act_numpy(self) -> Callable[[Any], dict[str, Array]] | None:
+    def act_numpy(self) -> Callable[[Tree], dict[str, Array]] | None:
         """Returns the NumPy form of `both`, on views of the parameters, or None."""
         if not applies(type(self), "act_numpy", "forward", "both", "critic_of", "policy", "q"):
             return None
@@ -147,7 +150,7 @@ class PADDPG(ActorQNet):
         super().__init__(obs_shape, (both, both, 1), **form)
         self.actions = actions
 
-    def both(self, obs: Any) -> dict[str, Tensor]:
+    def both(self, obs: Tree) -> dict[str, Tensor]:
         """Computes `policy`, and `q_value` float32 [B, E] of its scores and arguments.
 
         Args:
@@ -156,21 +159,21 @@ class PADDPG(ActorQNet):
         output = self.policy(obs)
         return {**output, **self.critic_of(obs, output)}
 
-    def critic_of(self, obs: Any, action: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def critic_of(self, obs: Tree, action: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `q_value` float32 [B, E] of `logit` [B, K] and `action_args` [B, A]."""
         return {"q_value": self.q(obs, action["logit"], action["action_args"]).T}
 
-    def policy(self, obs: Any) -> dict[str, Tensor]:
+    def policy(self, obs: Tree) -> dict[str, Tensor]:
         """Computes scores and arguments in [-1, 1]: `logit` [B, K] and `action_args` [B, A]."""
         scores, args = self.linear(obs)
         return {"logit": scores.clamp(-1, 1), "action_args": args.clamp(-1, 1)}
 
-    def linear(self, obs: Any) -> tuple[Tensor, Tensor]:
+    def linear(self, obs: Tree) -> tuple[Tensor, Tensor]:
         """Computes the outputs of the actor before they are clipped: [B, K] and [B, A]."""
         x = self.actor.forward(self.encode.forward(obs))
         return x[:, : self.actions], x[:, self.actions :]
 
-    def q(self, obs: Any, scores: Tensor, args: Tensor, *, frozen: bool = False) -> Tensor:
+    def q(self, obs: Tree, scores: Tensor, args: Tensor, *, frozen: bool = False) -> Tensor:
         """Computes the Q values: float32 [E, B].
 
         Args:
@@ -182,7 +185,7 @@ class PADDPG(ActorQNet):
         x = torch.cat((self.encode.forward(obs), scores, args), -1)
         return self.critic.forward(x, frozen=frozen).squeeze(-1)
 
-    def act_numpy(self) -> Callable[[Any], dict[str, Array]] | None:
+    def act_numpy(self) -> Callable[[Tree], dict[str, Array]] | None:
         """Returns the NumPy form of `policy`, on views of the parameters, or None."""
         if not applies(type(self), "act_numpy", "forward", "policy", "linear"):
             return None

@@ -202,7 +202,7 @@ class QAC(ActorWithQ):
 
         return outputs.squeeze(-1), pull
 
-    def act_numpy(self) -> Callable[[Any], dict[str, Any]] | None:
+    def act_numpy(self) -> Callable[[Tree], dict[str, Any]] | None:
         """Returns the NumPy form of `policy`, on views of the parameters, or None."""
         if not applies(type(self), "act_numpy", "forward", "policy"):
             return None

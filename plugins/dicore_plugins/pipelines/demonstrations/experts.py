@@ -19,8 +19,11 @@ from dicore_plugins.functional.samples import transitions
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
-    from dicore.data import TimestepBatch
+    import numpy.typing as npt
+
+    from dicore.data import Columns, TimestepBatch
     from dicore.interfaces.buffer import IDataset
+    from dicore.interfaces.policy import IPolicy
 
 
 __all__ = ["ExpertSteps", "expert_steps", "opened", "recorded", "source_problems", "steps_of"]
@@ -44,7 +47,7 @@ def source_problems(cfg: Any) -> Iterator[tuple[str, str]]:
         yield "pipeline.dataset.path", f"{absent}; {_MAKING}"
 
 
-def recorded(cfg: Any, ctx: Any) -> Any:
+def recorded(cfg: Any, ctx: BuildContext) -> IDataset:
     """Returns the data set of a config; the steps of `pipeline.expert` if it has none.
 
     Policies that learn from demonstrations make samples of single steps themselves.
@@ -54,10 +57,11 @@ def recorded(cfg: Any, ctx: Any) -> Any:
         return ExpertSteps(expert_steps(cfg, ctx))
     if getattr(cfg.policy, "demonstrations", False):
         section = replace(section, ("nstep",), 1)
-    return section.build(ctx)
+    dataset: IDataset = section.build(ctx)
+    return dataset
 
 
-def opened(cfg: Any) -> Any | None:
+def opened(cfg: Any) -> IDataset | None:
     """Returns the data set of a config, before anything else is built; None if it has none.
 
     Opens those of its reward model, too, so that errors in them come before the run folder.
@@ -94,7 +98,7 @@ def steps_of(dataset: IDataset) -> Batch:
     return Batch({**steps.columns, "end": ended}, len(steps))
 
 
-def expert_steps(cfg: Any, ctx: Any) -> Batch:
+def expert_steps(cfg: Any, ctx: BuildContext) -> Batch:
     """Returns the steps of whole episodes in which an expert acts, as it does in evaluation.
 
     Args:
@@ -116,7 +120,7 @@ def expert_steps(cfg: Any, ctx: Any) -> Batch:
 class ExpertSteps:
     """Data set in memory of the steps of `expert_steps`, for policies that learn offline."""
 
-    end: Any = None
+    end: npt.NDArray[np.bool_] | None = None
     """Which steps are the last of an episode, bool [T]; None if the steps do not tell."""
 
     def __init__(self, steps: Batch) -> None:
@@ -127,13 +131,13 @@ class ExpertSteps:
     def __len__(self) -> int:
         return len(self._steps)
 
-    def take(self, index: Any) -> Batch:
+    def take(self, index: npt.NDArray[np.int64]) -> Batch:
         """Returns B samples by index."""
         taken: Batch = self._steps[index]
         return taken
 
 
-def _acting(expert: Any) -> Any:
+def _acting(expert: IPolicy) -> SimpleNamespace:
     """Returns a collect mode that acts by an expert and makes single steps."""
     mode = expert.eval_mode
 
@@ -150,7 +154,7 @@ def _acting(expert: Any) -> Any:
     )
 
 
-def _step(obs: Tree, output: Any, timestep: TimestepBatch) -> dict[str, Any]:
+def _step(obs: Tree, output: Columns, timestep: TimestepBatch) -> Columns:
     """Selects the columns of one step; see `Policy`."""
     done = getattr(timestep, "terminated", timestep.done)
     return {"obs": obs, "action": output["action"], "reward": timestep.reward, "done": done}

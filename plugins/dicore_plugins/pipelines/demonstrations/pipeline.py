@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dicore.config import NamedConfig
 from dicore.data import Batch
@@ -14,6 +14,10 @@ from dicore_plugins.pipelines.demonstrations.experts import source_problems, ste
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
 from dicore_plugins.policies.imitation.demonstrations import as_demonstrations
+
+if TYPE_CHECKING:
+    from dicore.config.sections import RunConfig
+    from dicore_plugins.middleware.callbacks import Middleware
 
 __all__ = ["DemosPipeline"]
 
@@ -27,11 +31,11 @@ class DemosPipeline(SerialPipeline):
     config_class = SerialDemosConfig
     school: ClassVar[str] = "demonstrations"
 
-    def chosen(self, cfg: Any) -> TrainingPipeline:
+    def chosen(self, cfg: RunConfig) -> TrainingPipeline:
         """Returns itself."""
         return self
 
-    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+    def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields the problems of the buffers and of the source of demonstrations."""
         yield from super().problems(cfg)
         buffer = cfg.policy.other.replay_buffer
@@ -39,7 +43,7 @@ class DemosPipeline(SerialPipeline):
         loaded = demo is not None and demo.get("load_data") is not None
         if not loaded:
             yield from source_problems(cfg)
-        dataset, name = cfg.pipeline.dataset, cfg.policy.type
+        dataset, name = cfg.pipeline.get("dataset"), cfg.policy.type
         if dataset is not None and dataset.get("unroll_len", 1) != 1:
             yield "pipeline.dataset.unroll_len", f"'{name}' cuts its samples itself; expected 1"
         if dataset is not None and dataset.get("nstep", 1) not in (1, cfg.policy.nstep):
@@ -47,12 +51,12 @@ class DemosPipeline(SerialPipeline):
         if dataset is not None and dataset.get("reward_scale", 1) != 1:
             yield "pipeline.dataset.reward_scale", "collected rewards are not scaled; expected 1"
 
-    def stages(self, parts: Parts) -> list[Any]:
+    def stages(self, parts: Parts) -> list[Middleware]:
         """Loads demonstrations, learns from them first if asked to, and goes on by replay."""
         cfg, group = parts.cfg, parts.buffer
         assert isinstance(group, BufferGroup)
         demo = group.buffers["demo"]
-        if cfg.pipeline.dataset is not None:
+        if cfg.pipeline.get("dataset") is not None:
             _ = parts.dataset  # checks it before anything is collected
 
         def samples() -> Batch:

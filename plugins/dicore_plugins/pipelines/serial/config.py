@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import component, components, frozen, option
 from dicore.config.sections import PipelineConfig
 
 if TYPE_CHECKING:
+    from dicore.config.schema import ComponentConfig
     from dicore.interfaces.pipeline import IPipeline
     from dicore.run.env_factory import BuildContext
 
 
-def repeated_loggers(loggers: Sequence[Any]) -> Iterator[tuple[str, str]]:
+def repeated_loggers(loggers: Sequence[ComponentConfig]) -> Iterator[tuple[str, str]]:
     """Yields (path, problem) for each logger that is named twice: both would write one file."""
     for place, each in enumerate(loggers):
         if each in loggers[:place]:
@@ -24,17 +25,17 @@ def repeated_loggers(loggers: Sequence[Any]) -> Iterator[tuple[str, str]]:
 class SerialConfig(PipelineConfig):
     """Trains in one process: off-policy, on-policy or from a dataset, as the policy declares."""
 
-    logger: tuple[Any, ...] = components(
+    logger: tuple[ComponentConfig, ...] = components(
         "logger",
         default=("tensorboard", "console"),
         help="loggers for metrics, besides metrics.jsonl",
     )
-    dataset: Any = component(
+    dataset: ComponentConfig | None = component(
         "dataset",
         help="recorded samples, for policies that learn offline or from demonstrations",
         optional=True,
     )
-    expert: Any = component(
+    expert: ComponentConfig | None = component(
         "policy",
         help="policy that shows its actions, instead of a dataset: {type: expert, run: RUN}",
         optional=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dicore_plugins.buffers.group import BufferGroup
 from dicore_plugins.middleware.learn import OffPolicyLearner
@@ -13,7 +13,8 @@ from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
 
 if TYPE_CHECKING:
-    pass
+    from dicore.config.sections import PolicyConfig, RunConfig
+    from dicore_plugins.middleware.callbacks import Middleware
 
 
 class DynaPipeline(SerialPipeline):
@@ -26,15 +27,15 @@ class DynaPipeline(SerialPipeline):
     config_class = SerialDynaConfig
     needs: ClassVar[str] = " and has a world model (policy.world_model)"
 
-    def chosen(self, cfg: Any) -> TrainingPipeline:
+    def chosen(self, cfg: RunConfig) -> TrainingPipeline:
         """Returns this pipeline."""
         return self
 
-    def trains(self, policy: Any) -> bool:
+    def trains(self, policy: PolicyConfig) -> bool:
         """Returns whether a policy with this section can be trained."""
         return super().trains(policy) and policy.get("world_model") is not None
 
-    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+    def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields the problems of the replay buffer and of the reward model."""
         yield from super().problems(cfg)
         buffer = cfg.policy.other.replay_buffer
@@ -46,7 +47,7 @@ class DynaPipeline(SerialPipeline):
         if cfg.policy.reward_model is not None:
             yield "policy.reward_model", "a world model simulates the rewards; expected None"
 
-    def stages(self, parts: Parts) -> list[Any]:
+    def stages(self, parts: Parts) -> list[Middleware]:
         """Collects, pushes, trains and simulates, and updates the policy."""
         *collecting, _ = super().stages(parts)
         share = parts.cfg.policy.other.real_share

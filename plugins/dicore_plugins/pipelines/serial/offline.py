@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dicore.task import Context, OfflineRLContext
 from dicore_plugins.middleware.learn import trainer
@@ -13,7 +13,8 @@ from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
 
 if TYPE_CHECKING:
-    from dicore.interfaces.policy import IPolicy
+    from dicore.config.sections import PolicyConfig, RunConfig
+    from dicore_plugins.middleware.callbacks import Middleware
 
 
 class OfflinePipeline(TrainingPipeline):
@@ -26,16 +27,16 @@ class OfflinePipeline(TrainingPipeline):
     school: ClassVar[str] = "offline"
     context: ClassVar[type[Context]] = OfflineRLContext
 
-    def trains(self, policy: IPolicy) -> bool:
+    def trains(self, policy: PolicyConfig) -> bool:
         """Returns whether a policy with this section can be trained."""
         return school_of(policy) in ("offline", "off_policy")
 
-    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+    def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields the problems of the budget and the dataset."""
         yield from source_problems(cfg)
         if cfg.pipeline.max_env_step is not None:
             yield "pipeline.max_env_step", "no env steps are collected; set max_train_iter"
-        length, dataset = cfg.policy.collect.unroll_len, cfg.pipeline.dataset
+        length, dataset = cfg.policy.collect.unroll_len, cfg.pipeline.get("dataset")
         if (
             cfg.policy.offline
             and dataset is not None
@@ -57,6 +58,6 @@ class OfflinePipeline(TrainingPipeline):
         if cfg.policy.priority:
             yield "policy.priority", "a dataset is sampled uniformly; expected False"
 
-    def stages(self, parts: Parts) -> list[Any]:
+    def stages(self, parts: Parts) -> list[Middleware]:
         """Fetches a batch, and updates the policy from it."""
         return [offline_data_fetcher(parts.cfg, parts.dataset), trainer(parts.cfg, parts.learner)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import multistep_trainer
 from dicore_plugins.pipelines.serial.config import SerialOnPolicyConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+
+if TYPE_CHECKING:
+    from dicore_plugins.middleware.callbacks import Middleware
 
 
 class OnPolicyPipeline(TrainingPipeline):
@@ -16,7 +19,7 @@ class OnPolicyPipeline(TrainingPipeline):
     config_class = SerialOnPolicyConfig
     school: ClassVar[str] = "on_policy"
 
-    def stages(self, parts: Parts) -> list[Any]:
+    def stages(self, parts: Parts) -> list[Middleware]:
         """Collects, and updates the policy from the samples."""
         cfg, envs, command = parts.cfg, parts.collector_env, parts.policy.command_mode
         collector = StepCollector(

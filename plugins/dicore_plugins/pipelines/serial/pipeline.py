@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore.config import NamedConfig
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import OffPolicyLearner, data_pusher
 from dicore_plugins.pipelines.serial.config import SerialConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
+
+if TYPE_CHECKING:
+    from dicore.config.schema import ComponentConfig
+    from dicore.config.sections import RunConfig
+    from dicore_plugins.middleware.callbacks import Middleware
 
 
 class SerialPipeline(TrainingPipeline):
@@ -22,7 +27,7 @@ class SerialPipeline(TrainingPipeline):
 
     config_class = SerialConfig
 
-    def chosen(self, cfg: Any) -> TrainingPipeline:
+    def chosen(self, cfg: RunConfig) -> TrainingPipeline:
         """Returns the pipeline that fits the policy."""
         school = school_of(cfg.policy)
         if school == "on_policy":
@@ -31,7 +36,9 @@ class SerialPipeline(TrainingPipeline):
             return OnPolicyPipeline(self._cfg)
         if school == "demonstrations":
             return self._named("serial_demos")
-        if school == "offline" or (school == "off_policy" and cfg.pipeline.dataset is not None):
+        if school == "offline" or (
+            school == "off_policy" and cfg.pipeline.get("dataset") is not None
+        ):
             from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 
             return OfflinePipeline(self._cfg)
@@ -46,7 +53,7 @@ class SerialPipeline(TrainingPipeline):
         made: TrainingPipeline = default().resolve("pipeline", name).target.build(self._cfg, None)
         return made
 
-    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+    def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields the problems of the replay buffer."""
         buffer, place = cfg.policy.other.replay_buffer, "policy.other.replay_buffer"
         named = isinstance(buffer, NamedConfig)
@@ -71,7 +78,7 @@ class SerialPipeline(TrainingPipeline):
                 f" of {envs} (env.collector_env_num), got {n_sample}",
             )
 
-    def stages(self, parts: Parts) -> list[Any]:
+    def stages(self, parts: Parts) -> list[Middleware]:
         """Collects, pushes to the buffer, and updates the policy."""
         cfg, run, policy = parts.cfg, parts.run, parts.policy
         collector = StepCollector(
@@ -92,6 +99,6 @@ class SerialPipeline(TrainingPipeline):
         ]
 
 
-def _keeps_priorities(section: Any) -> bool:
+def _keeps_priorities(section: ComponentConfig) -> bool:
     """Returns whether a buffer may sample by priority; only its own class can say that not."""
     return bool(vars(type(section)).get("keeps_priorities", True))

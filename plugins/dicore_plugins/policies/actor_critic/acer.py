@@ -30,7 +30,7 @@ from dicore_plugins.functional.td import expected_value
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.actor_critic.acer_config import ACERConfig
 from dicore_plugins.policies.actor_critic.impala import IMPALAPolicy
-from dicore_plugins.policies.base import evaluating, load_model_state, model_state
+from dicore_plugins.policies.base import Results, evaluating, load_model_state, model_state
 
 
 class ACERPolicy(IMPALAPolicy):
@@ -47,7 +47,7 @@ class ACERPolicy(IMPALAPolicy):
         if getattr(self._model, "obs_norm", None) is not None:
             self._average_model.encode.norm = self._model.obs_norm
 
-    def _update(self, batch: Batch, **settings: Any) -> dict[str, Any]:
+    def _update(self, batch: Batch, **settings: Any) -> Results:
         """Runs one gradient update from steps [B * T, ...]."""
         learn, obs = self._cfg.learn, batch["obs"]
         output, mask, action = self._model(obs), mask_of(obs), self._action_index(batch)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
@@ -46,12 +46,14 @@ class ACERConfig(IMPALAConfig):
         "learn.adv_norm": (False, "bounds its gradient by learn.trust_region; set it to False")
     }
 
-    model: Any = component("model", default="acer", help="network of actions and Q values")
+    model: ComponentConfig = component(
+        "model", default="acer", help="network of actions and Q values"
+    )
     learn: ACERLearnConfig = section(ACERLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.actor_critic.acer:ACERPolicy")
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model from the spaces.
 
         Raises:

@@ -46,6 +46,8 @@ from dicore_plugins.policies.actor_critic.minibatches import (
 from dicore_plugins.policies.base import (
     Actor,
     Policy,
+    Results,
+    Samples,
     evaluating,
     switched_modules,
 )
@@ -73,12 +75,12 @@ class ActorCriticPolicy(Policy):
     attributes: ClassVar[tuple[str, ...]] = ("actor", "flat", "optimizer")
     _cfg: Any
 
-    def _create_model(self) -> Any:
+    def _create_model(self) -> nn.Module:
         with torch_stream("model"):
             model = self._cfg.model.build(BuildContext())
         return self._checked_model(model)
 
-    def _checked_model(self, model: Any) -> Any:
+    def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)
         problem: str | None = f"expected a network (torch.nn.Module), got {type(model).__name__}"
         if isinstance(model, nn.Module):
@@ -107,7 +109,7 @@ class ActorCriticPolicy(Policy):
         self._order = stream("policy/learn")
 
     def _forward_learn(
-        self, data: Any, learning_rate: float | None = None, **settings: Any
+        self, data: Samples, learning_rate: float | None = None, **settings: Any
     ) -> list[dict[str, Any]]:
         """Runs the gradient updates of one collect.
 
@@ -137,7 +139,7 @@ class ActorCriticPolicy(Policy):
         """Returns a column of samples as single steps [B, ...]."""
         return self._memory.steps(column) if self._recurrent else column
 
-    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: float) -> list[Results]:
         """Runs one pass over the samples."""
         size = self._cfg.learn.batch_size
         updates = (self._update(each, **settings) for each in self._minibatches(batch, size))
@@ -153,7 +155,7 @@ class ActorCriticPolicy(Policy):
         wanted = (*_USED, "prev_state", "end") if self._recurrent else _USED
         yield from minibatches({key: batch[key] for key in wanted if key in batch}, order, size)
 
-    def _update(self, batch: Batch, **settings: object) -> dict[str, Any] | None:
+    def _update(self, batch: Batch, **settings: float) -> Results | None:
         """Runs one gradient update; returns None instead if the policy has moved too far."""
         learn, (batch, output, pull) = self._cfg.learn, self._run_network(batch)
         if learn.adv_norm and len(batch) > 1 and "advantage" in batch:
@@ -198,7 +200,7 @@ class ActorCriticPolicy(Policy):
         return batch, self._network(batch["obs"]), None
 
     def _losses_and_slopes(
-        self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, Any]
+        self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, float]
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
         """Computes what `_loss` does and the derivatives of the whole loss, without autograd.
 
@@ -248,7 +250,7 @@ class ActorCriticPolicy(Policy):
         self._load_state_dict_model(state)
         self._optimizer.load_state_dict(state["optimizer"])
 
-    def _get_setting_learn(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def _get_setting_learn(self, command_info: Mapping[str, int]) -> dict[str, float]:
         """Computes the annealed options at `envstep`."""
         learn = self._cfg.learn
         progress = min(max(command_info["envstep"], 0) / learn.anneal, 1.0)
@@ -320,7 +322,7 @@ class ActorCriticPolicy(Policy):
             self._model.to(self._device)
         return Actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
 
-    def _forward_collect(self, obs: Mapping[int, Any], **unknown: Any) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Mapping[int, Tree], **unknown: object) -> EnvBatch[Columns]:
         """Samples actions.
 
         Args:
@@ -336,7 +338,7 @@ class ActorCriticPolicy(Policy):
         ids = {"env_id": batch.env_id} if self._recurrent else {}
         return batch.with_value(self._env_actions(self._collect_model.forward(batch.value, **ids)))
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         ids = {"env_id": batch.env_id} if self._recurrent else {}
         return batch.with_value(self._env_actions(self._eval_model.forward(batch.value, **ids)))
@@ -349,7 +351,7 @@ class ActorCriticPolicy(Policy):
         if self._recurrent:
             self._eval_model.reset(data_id)
 
-    def _get_collect_state(self) -> dict[str, Any]:
+    def _get_collect_state(self) -> StateDict:
         """Returns the recurrent states of the running episodes, which checkpoints keep."""
         state = self._collect_model.env_states() if self._recurrent else None
         return {} if state is None else {"hidden": state}
@@ -358,7 +360,7 @@ class ActorCriticPolicy(Policy):
         if self._recurrent:
             self._collect_model.load_env_states(state.get("hidden"))
 
-    def _env_actions(self, output: Columns) -> dict[str, Any]:
+    def _env_actions(self, output: Columns) -> Columns:
         """Converts the chosen actions to those of the environment."""
         action = output["action"]
         if self._cfg.hybrid:
@@ -370,7 +372,7 @@ class ActorCriticPolicy(Policy):
             return output if self._start is None else {**output, "action": action + self._start}
         return {**output, "raw_action": action, "action": self._actions.env(action)}
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
         columns = super()._process_transition(obs, output, timestep)
         for key in ("raw_action", "prev_state", *DISTRIBUTION):
             if key in output:

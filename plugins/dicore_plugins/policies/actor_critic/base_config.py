@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.optimizers.config import (
@@ -46,7 +46,7 @@ class ActorCriticLearnConfig(LearnConfig):
     max_grad_norm: float | None = option(
         0.5, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )
-    optimizer: Any = component(
+    optimizer: ComponentConfig = component(
         "optimizer",
         default={"type": "adam", "eps": 1e-5},
         help="updates the parameters from their gradients",
@@ -95,11 +95,11 @@ class ActorCriticPolicyConfig(PolicyConfig):
     discount_factor: float = option(
         0.99, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
     )
-    model: Any = component("model", default="vac", help="network of actions and values")
+    model: ComponentConfig = component("model", default="vac", help="network of actions and values")
     action_start: int | tuple[int, ...] = option(
         0, "lowest action index (`Discrete.start`), per head for MultiDiscrete; read from the env"
     )
-    formerly: ClassVar[Mapping[str, Any]] = {"action_scaling": False}
+    formerly: ClassVar[Mapping[str, object]] = {"action_scaling": False}
     action_scaling: bool = option(
         True,
         "scale continuous actions from [-1, 1] to the bounds of the action space; False: actions"
@@ -120,7 +120,7 @@ class ActorCriticPolicyConfig(PolicyConfig):
     learn: ActorCriticLearnConfig = section(ActorCriticLearnConfig)
     collect: ActorCriticCollectConfig = section(ActorCriticCollectConfig)
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model from the spaces.
 
         Raises:

@@ -7,7 +7,7 @@ Shapes: B sequences, T steps.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, a2c_er
 from dicore_plugins.functional.samples import as_rows, next_obs_of, sequences
 from dicore_plugins.policies.actor_critic.base import DISTRIBUTION, ActorCriticPolicy
 from dicore_plugins.policies.actor_critic.impala_config import IMPALAConfig
-from dicore_plugins.policies.base import evaluating
+from dicore_plugins.policies.base import Results, evaluating
 
 
 class IMPALAPolicy(ActorCriticPolicy):
@@ -31,7 +31,7 @@ class IMPALAPolicy(ActorCriticPolicy):
     _dropped: ClassVar[tuple[str, ...]] = DISTRIBUTION
     """Columns of a block that samples do not have."""
 
-    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: float) -> list[Results]:
         """Runs one update from sequences [B, T, ...]."""
         if batch["reward"].dim() != 2:
             shape = list(batch["reward"].shape)

@@ -92,7 +92,7 @@ class Weights(NamedTuple):
     unit: Any
 
     @classmethod
-    def of(cls, model: Any, learn: Any, settings: Mapping[str, Any]) -> Weights:
+    def of(cls, model: Any, learn: Any, settings: Mapping[str, float]) -> Weights:
         """Returns the weights for a network, by the options of learning and annealed settings."""
         norm = getattr(model, "value_norm", None)
         unit = 1.0 if norm is None else norm.std[0].square().reciprocal()

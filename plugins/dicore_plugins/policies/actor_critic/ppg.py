@@ -12,9 +12,10 @@ Shapes: B samples.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import nn
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, State, StateDict, Tree, tree_map
@@ -25,7 +26,7 @@ from dicore_plugins.functional.policy_gradient import ppg_joint_error
 from dicore_plugins.policies.actor_critic.base import CHUNK
 from dicore_plugins.policies.actor_critic.ppg_config import PPGConfig
 from dicore_plugins.policies.actor_critic.ppo import PPOPolicy
-from dicore_plugins.policies.base import evaluating
+from dicore_plugins.policies.base import Results, evaluating
 
 
 class PPGPolicy(PPOPolicy):
@@ -33,7 +34,7 @@ class PPGPolicy(PPOPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = PPGConfig
 
-    def _checked_model(self, model: Any) -> Any:
+    def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)
         if not hasattr(model, "auxiliary"):
             raise UsageError(
@@ -46,7 +47,7 @@ class PPGPolicy(PPOPolicy):
         super()._init_learn()
         self._kept: list[Batch] = []
 
-    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: float) -> list[Results]:
         results = super()._updates(batch, **settings)
         kept = {key: batch[key] for key in ("obs", "target")}
         self._kept.append(Batch(tree_map(torch.clone, kept), len(batch)))
@@ -54,7 +55,7 @@ class PPGPolicy(PPOPolicy):
             results += self._auxiliary_phase()
         return results
 
-    def _auxiliary_phase(self) -> list[dict[str, Any]]:
+    def _auxiliary_phase(self) -> list[Results]:
         """Trains both values on the kept samples, which are dropped."""
         learn, samples = self._cfg.learn, Batch.concat(self._kept)
         self._kept.clear()
@@ -76,7 +77,7 @@ class PPGPolicy(PPOPolicy):
             ]
         return tree_map(lambda *leaves: torch.cat(leaves), *parts)
 
-    def _auxiliary_update(self, batch: Batch) -> dict[str, Any]:
+    def _auxiliary_update(self, batch: Batch) -> Results:
         """Runs one gradient update of an auxiliary phase."""
         output = self._model.auxiliary(batch["obs"])
         kl = kl_divergence(batch["before"], output, mask_of(batch["obs"]))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.ppo_config import PPOConfig, PPOLearnConfig
 
@@ -36,7 +36,9 @@ class PPGConfig(PPOConfig):
 
     recurrent: ClassVar[bool] = False
 
-    model: Any = component("model", default="ppg", help="network with an auxiliary value")
+    model: ComponentConfig = component(
+        "model", default="ppg", help="network with an auxiliary value"
+    )
     learn: PPGLearnConfig = section(PPGLearnConfig)
 
     build = builds("dicore_plugins.policies.actor_critic.ppg:PPGPolicy")

@@ -28,6 +28,7 @@ from dicore_plugins.policies.actor_critic.base import ActorCriticPolicy
 from dicore_plugins.policies.actor_critic.base_config import ActorCriticPolicyConfig
 from dicore_plugins.policies.actor_critic.minibatches import Weights
 from dicore_plugins.policies.actor_critic.ppo_config import PPOConfig
+from dicore_plugins.policies.base import Results
 
 
 class ClippedPolicy(ActorCriticPolicy):
@@ -58,7 +59,7 @@ class ClippedPolicy(ActorCriticPolicy):
         return parts, info._asdict()
 
     def _losses_and_slopes(
-        self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, Any]
+        self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, float]
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
         learn, logit = self._cfg.learn, output.get("logit")
         special = learn.value_clip or learn.dual_clip or "weight" in batch or "mean" in output
@@ -88,10 +89,10 @@ class PPOPolicy(ClippedPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = PPOConfig
 
-    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: float) -> list[Results]:
         """Runs `epoch_per_collect` passes; fewer if the KL divergence exceeds `target_kl`."""
         learn = self._cfg.learn
-        results: list[dict[str, Any]] = []
+        results: list[Results] = []
         for epoch in range(learn.epoch_per_collect):
             if epoch and learn.recompute_adv:
                 batch = self._recomputed(batch)

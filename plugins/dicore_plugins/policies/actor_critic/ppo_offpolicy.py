@@ -6,12 +6,13 @@ ratio of the clipped loss is to the policy that collected it.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
 from dicore_plugins.policies.actor_critic.ppo import ClippedPolicy
 from dicore_plugins.policies.actor_critic.ppo_offpolicy_config import PPOOffPolicyConfig
+from dicore_plugins.policies.base import Results
 
 
 class PPOOffPolicy(ClippedPolicy):
@@ -19,7 +20,7 @@ class PPOOffPolicy(ClippedPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = PPOOffPolicyConfig
 
-    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: float) -> list[Results]:
         result = self._update(batch, **settings)
         assert result is not None
         return [result]

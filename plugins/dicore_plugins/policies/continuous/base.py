@@ -35,11 +35,13 @@ from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import (
     Actor,
     Policy,
+    Results,
+    Samples,
     load_model_state,
     model_state,
 )
 from dicore_plugins.policies.continuous.base_config import ContinuousQPolicyConfig
-from dicore_plugins.policies.outputs import method_problem
+from dicore_plugins.policies.outputs import Signature, method_problem
 from dicore_plugins.policies.unit_actions import UnitActions
 
 
@@ -54,7 +56,7 @@ class ContinuousQPolicy(Policy):
     """Whether targets come from a slowly moving copy of the network."""
     needed: ClassVar[tuple[str, ...]] = ("actor", "critic", "policy", "q")
     """What a network must have."""
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+    shapes: ClassVar[Mapping[str, Signature]] = {
         "policy": ("", {"mean": "BA"}), "q": ("A", "EB")
     }  # fmt: skip
     """What its methods take and return; see `method_problem`."""
@@ -70,12 +72,12 @@ class ContinuousQPolicy(Policy):
     """Actions are tanh of the network's output."""
     _cfg: Any
 
-    def _create_model(self) -> Any:
+    def _create_model(self) -> nn.Module:
         with torch_stream("model"):
             model = self._cfg.model.build(BuildContext())
         return self._checked_model(model)
 
-    def _checked_model(self, model: Any) -> Any:
+    def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)
         missing = [name for name in self.needed if not hasattr(model, name)]
         *most, last = self.needed
@@ -119,7 +121,7 @@ class ContinuousQPolicy(Policy):
     def _optimizer_of(self, flat: Flat) -> Any:
         return optimizer_of(self._cfg.learn, flat)
 
-    def _forward_learn(self, data: Any, **_: object) -> Columns:
+    def _forward_learn(self, data: Samples, **_: object) -> Columns:
         """Runs one update of critics and actor.
 
         Args:
@@ -217,7 +219,7 @@ class ContinuousQPolicy(Policy):
         """Computes V' of the next states: float32 [B]."""
         raise NotImplementedError
 
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> Results:
         """Updates the actor (and moves the target network); returns its results."""
         raise NotImplementedError
 
@@ -274,7 +276,7 @@ class ContinuousQPolicy(Policy):
         """Scales actions of the environment to [-1, 1]: float32 [B, A]."""
         return self._actions.unit(action.reshape(len(action), -1))
 
-    def _env_action(self, action: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _env_action(self, action: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Scales actions in [-1, 1] to those of the environment: float32 [K, ...]."""
         return self._actions.env(action)
 
@@ -290,7 +292,7 @@ class ContinuousQPolicy(Policy):
             self._model.to(self._device)
         return Actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
 
-    def _forward_collect(self, obs: Mapping[int, Any], **unknown: Any) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Mapping[int, Tree], **unknown: Any) -> EnvBatch[Columns]:
         """Selects actions with exploration.
 
         Raises:
@@ -301,15 +303,15 @@ class ContinuousQPolicy(Policy):
         action = self._explore(self._actor.forward(batch.value), batch.env_id)
         return batch.with_value({"action": self._env_action(action)})
 
-    def _refuse(self, unknown: Mapping[str, Any]) -> None:
+    def _refuse(self, unknown: Mapping[str, object]) -> None:
         if unknown:
             raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
 
-    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Selects actions in [-1, 1] from the outputs of the network: float32 [K, A]."""
         raise NotImplementedError
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         mean = self._actor.forward(batch.value)["mean"]
         return batch.with_value({"action": self._env_action(np.tanh(mean))})

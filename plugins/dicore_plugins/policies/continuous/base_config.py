@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
@@ -36,7 +36,7 @@ class ContinuousQLearnConfig(LearnConfig):
     max_grad_norm: float | None = option(
         None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )
-    optimizer: Any = component(
+    optimizer: ComponentConfig = component(
         "optimizer", default="adam", help="updates the parameters from their gradients"
     )
     compile: bool = compile_option()
@@ -63,7 +63,7 @@ class ContinuousQCollectConfig(CollectConfig):
 class ActorQPolicyConfig(PolicyConfig):
     """Options of off-policy algorithms with an actor and Q networks, for any actions."""
 
-    implies: ClassVar[Mapping[str, Any]] = {
+    implies: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "priority": {"other": {"replay_buffer": {"type": "advanced"}}}
     }
     requires: ClassVar[Required] = {**IN_REPLAY, **ONE_PROCESS, **SAMPLES, **SINGLE_STEPS}
@@ -75,7 +75,7 @@ class ActorQPolicyConfig(PolicyConfig):
     learn: ContinuousQLearnConfig = section(ContinuousQLearnConfig)
     collect: ContinuousQCollectConfig = section(ContinuousQCollectConfig)
 
-    def seen(self, spec: EnvSpec) -> dict[str, Any]:
+    def seen(self, spec: EnvSpec) -> dict[str, object]:
         """Returns the options of the model that describe one observation.
 
         Raises:
@@ -123,7 +123,7 @@ class ContinuousQPolicyConfig(ActorQPolicyConfig):
         None, "shape of an action; None: a vector; read from the env"
     )
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model and the range of actions from the spaces.
 
         Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Tree, tree_map
 from dicore_plugins.functional.distributional import quantile_target
+from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.continuous.crossq_config import CrossQConfig
 from dicore_plugins.policies.continuous.sac import SACPolicy
 
@@ -41,7 +42,7 @@ class CrossQPolicy(SACPolicy):
             target = quantile_target(value.unsqueeze(1), *self._bridged(batch)).squeeze(1)
         return self._squared_loss(q, target, weight)
 
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> Results:
         if self._update_count % self._cfg.learn.actor_update_freq:
             return dict.fromkeys(("actor_loss", "alpha", "entropy"))
         return super()._update_actor(batch)

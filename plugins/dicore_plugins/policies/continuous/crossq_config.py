@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.sac_config import SACConfig, SACLearnConfig
 from dicore_plugins.policies.required import Required
@@ -20,7 +20,7 @@ class CrossQLearnConfig(SACLearnConfig):
     target_theta: float = option(
         0.005, "no effect: there is no target network; leave it unset", gt=0, le=1
     )
-    optimizer: Any = component(
+    optimizer: ComponentConfig = component(
         "optimizer",
         default={"type": "adam", "betas": [0.5, 0.999]},
         help="updates the parameters from their gradients",
@@ -35,7 +35,7 @@ class CrossQConfig(SACConfig):
         "learn.target_theta": (0.005, "has no target network; remove it")
     }
 
-    model: Any = component("model", default="crossq", help="actor and Q networks")
+    model: ComponentConfig = component("model", default="crossq", help="actor and Q networks")
     learn: CrossQLearnConfig = section(CrossQLearnConfig)
 
     build = builds("dicore_plugins.policies.continuous.crossq:CrossQPolicy")

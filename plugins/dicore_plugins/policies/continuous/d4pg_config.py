@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import OtherConfig
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.td3_config import DDPGConfig
@@ -19,7 +17,9 @@ class D4PGConfig(DDPGConfig):
     nstep: int = option(
         3, "n of n-step returns; raise for delayed rewards (more variance)", ge=1, unit="env steps"
     )
-    model: Any = component("model", default="d4pg", help="actor and networks of distributions")
+    model: ComponentConfig = component(
+        "model", default="d4pg", help="actor and networks of distributions"
+    )
     other: OtherConfig = section(OtherConfig, replay_buffer="advanced")
 
     build = builds("dicore_plugins.policies.continuous.d4pg:D4PGPolicy")

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, Tree
+from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore_plugins.functional.distributions import soft_expectation, uniform_entropy
 from dicore_plugins.functional.exploration import mask_of, next_mask_of
 from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.policies.continuous.discrete_sac_config import DiscreteSACConfig
 from dicore_plugins.policies.continuous.sac import SACPolicy
+from dicore_plugins.policies.outputs import Signature
 
 _SHARE = 0.98
 """Default of the target entropy, as a share of that of uniform actions."""
@@ -31,7 +32,7 @@ class DiscreteSACPolicy(SACPolicy):
     """SAC with a categorical actor and Q networks with one output per action."""
 
     config_class: ClassVar[type[PolicyConfig]] = DiscreteSACConfig
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+    shapes: ClassVar[Mapping[str, Signature]] = {
         "policy": ("", {"logit": "BA"}), "q": ("", "EBA")
     }  # fmt: skip
 
@@ -70,14 +71,14 @@ class DiscreteSACPolicy(SACPolicy):
         super()._init_eval()
         self._eval_model = model_wrap(self._actor, "argmax_sample")
 
-    def _forward_collect(self, obs: Mapping[int, Any], **unknown: Any) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Mapping[int, Tree], **unknown: object) -> EnvBatch[Columns]:
         self._refuse(unknown)
         return self._acted(self._collect_model, obs)
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         return self._acted(self._eval_model, obs)
 
-    def _acted(self, model: Any, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _acted(self, model: Any, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         output = model.forward(batch.value)
         return batch.with_value({"action": output["action"] + self._cfg.action_start})

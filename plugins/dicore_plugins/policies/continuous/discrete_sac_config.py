@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import PolicyConfig
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
@@ -19,7 +19,7 @@ class DiscreteSACConfig(ActorQPolicyConfig):
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (*PolicyConfig.fixed_by_spaces, "action_start")
 
-    model: Any = component("model", default="discrete_sac", help="actor and Q networks")
+    model: ComponentConfig = component("model", default="discrete_sac", help="actor and Q networks")
     action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
     learn: SACLearnConfig = section(
         SACLearnConfig,
@@ -32,7 +32,7 @@ class DiscreteSACConfig(ActorQPolicyConfig):
 
     build = builds("dicore_plugins.policies.continuous.discrete_sac:DiscreteSACPolicy")
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model from the spaces.
 
         Raises:

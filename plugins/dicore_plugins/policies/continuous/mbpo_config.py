@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import OtherConfig
 from dicore_plugins.policies.continuous.sac_config import SACConfig, SACLearnConfig
 from dicore_plugins.policies.required import Required
@@ -47,7 +47,7 @@ class MBPOConfig(SACConfig):
         ),
     }
 
-    world_model: Any = component(
+    world_model: ComponentConfig = component(
         "world_model", default="ensemble", help="learns the dynamics of the environment"
     )
     learn: SACLearnConfig = section(

@@ -28,9 +28,11 @@ from dicore.data import Batch, Columns, EnvBatch, TimestepBatch, Tree
 from dicore.interfaces.columns import Column
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import inverted_gradient
+from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.continuous.base import ContinuousQPolicy
 from dicore_plugins.policies.continuous.paddpg_config import PADDPGConfig
 from dicore_plugins.policies.continuous.pdqn import PDQNPolicy
+from dicore_plugins.policies.outputs import Signature
 
 __all__ = ["PADDPGPolicy"]
 
@@ -42,7 +44,7 @@ class PADDPGPolicy(PDQNPolicy):
     columns: ClassVar[tuple[Column, ...]] = (
         Column("scores", "...", "float", "scores of the discrete actions", "policy", "learn mode"),
     )
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+    shapes: ClassVar[Mapping[str, Signature]] = {
         "policy": ("", {"logit": "BA", "action_args": "BP"}), "q": ("AP", "EB")
     }  # fmt: skip
 
@@ -60,7 +62,7 @@ class PADDPGPolicy(PDQNPolicy):
         value: Tensor = self._target_model.q(next_obs, scores, output["action_args"]).amin(0)
         return value
 
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> Results:
         obs = batch["obs"]
         scores, args = self._model.linear(obs)
         for each in (scores, args):
@@ -72,7 +74,7 @@ class PADDPGPolicy(PDQNPolicy):
 
     def _chosen(
         self, batch: EnvBatch[Any], output: Columns, kind: Any, args: Any, random: Any
-    ) -> EnvBatch[Any]:
+    ) -> EnvBatch[Columns]:
         """Adds the `scores` float32 [R, K] that fit the actions."""
         scores = np.where(random[:, None], self._random_scores(kind), output["logit"])
         found = super()._chosen(batch, output, kind, args, random)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen
+from dicore.config.schema import ComponentConfig, component, frozen
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.pdqn_config import HybridQConfig
 
@@ -13,7 +11,7 @@ from dicore_plugins.policies.continuous.pdqn_config import HybridQConfig
 class PADDPGConfig(HybridQConfig):
     """DDPG whose actor selects scores of the discrete actions too (Hausknecht and Stone 2016)."""
 
-    model: Any = component(
+    model: ComponentConfig = component(
         "model", default="paddpg", help="actor of scores and arguments, and Q network"
     )
 

@@ -30,8 +30,10 @@ from dicore_plugins.functional.exploration import (
 )
 from dicore_plugins.functional.td import dqn_td_target, legal
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.continuous.base import ContinuousQPolicy
 from dicore_plugins.policies.continuous.pdqn_config import PDQNConfig
+from dicore_plugins.policies.outputs import Signature
 
 
 class PDQNPolicy(ContinuousQPolicy):
@@ -41,7 +43,7 @@ class PDQNPolicy(ContinuousQPolicy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = PDQNConfig
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+    shapes: ClassVar[Mapping[str, Signature]] = {
         "policy": ("", {"action_args": "BP"}), "q": ("P", "BA")
     }  # fmt: skip
 
@@ -77,7 +79,7 @@ class PDQNPolicy(ContinuousQPolicy):
             chooser = self._model.q(obs, args) if self._cfg.learn.double else next_q
             return dqn_td_target(next_q, *self._bridged(batch), legal(chooser, obs))
 
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> Results:
         obs = batch["obs"]
         args = self._model.policy(obs)["action_args"]
         q, mask = self._model.q(obs, args, frozen=True), mask_of(obs)
@@ -90,11 +92,11 @@ class PDQNPolicy(ContinuousQPolicy):
 
     def _forward_collect(
         self,
-        obs: Mapping[int, Any],
+        obs: Mapping[int, Tree],
         eps: float | None = None,
         noise: float | None = None,
-        **unknown: Any,
-    ) -> EnvBatch[Any]:
+        **unknown: object,
+    ) -> EnvBatch[Columns]:
         """Selects random actions with probability eps, otherwise greedy ones with noisy arguments.
 
         Args:
@@ -114,7 +116,7 @@ class PDQNPolicy(ContinuousQPolicy):
 
     def _chosen(
         self, batch: EnvBatch[Any], output: Columns, kind: Any, args: Any, random: Any
-    ) -> EnvBatch[Any]:
+    ) -> EnvBatch[Columns]:
         """Returns what is stored of explored actions; `random` [R] says which were drawn."""
         return self._hybrid(batch, kind, args)
 
@@ -133,13 +135,13 @@ class PDQNPolicy(ContinuousQPolicy):
         random = coin < eps
         return kind, np.where(random[:, None], anywhere, noisy), random
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         output = self._actor.forward(batch.value)
         kind = greedy(output["logit"], _allowed(batch.value, output["logit"]))
         return self._hybrid(batch, kind, output["action_args"])
 
-    def _hybrid(self, batch: EnvBatch[Any], kind: Any, args: Any) -> EnvBatch[Any]:
+    def _hybrid(self, batch: EnvBatch[Any], kind: Any, args: Any) -> EnvBatch[Columns]:
         """Converts indices and arguments in [-1, 1] to actions of the environment."""
         chosen = {
             "action_type": kind + self._cfg.action_start,
@@ -147,7 +149,7 @@ class PDQNPolicy(ContinuousQPolicy):
         }
         return batch.with_value({"action": chosen})
 
-    def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def _get_setting_collect(self, command_info: Mapping[str, int]) -> dict[str, float]:
         """Computes epsilon and the noise at `envstep`."""
         eps, now = self._cfg.other.eps, command_info["envstep"]
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)

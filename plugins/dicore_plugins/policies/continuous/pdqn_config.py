@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import PolicyConfig
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
@@ -55,7 +55,7 @@ class HybridQConfig(ActorQPolicyConfig):
     collect: TD3CollectConfig = section(TD3CollectConfig)
     other: DQNOtherConfig = section(DQNOtherConfig)
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model and the range of the arguments from the spaces.
 
         Raises:
@@ -74,7 +74,9 @@ class PDQNConfig(HybridQConfig):
     `model.args_mask` makes it MP-DQN (Bester et al. 2019).
     """
 
-    model: Any = component("model", default="pdqn", help="actor of the arguments, and Q network")
+    model: ComponentConfig = component(
+        "model", default="pdqn", help="actor of the arguments, and Q network"
+    )
     learn: PDQNLearnConfig = section(PDQNLearnConfig)
 
     build = builds("dicore_plugins.policies.continuous.pdqn:PDQNPolicy")

@@ -20,9 +20,11 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, State, StateDict, Tree
 from dicore_plugins.functional.distributions import squashed_gaussian, squashed_gaussian_and_pull
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.continuous.base import ContinuousQPolicy
 from dicore_plugins.policies.continuous.held_noise import HeldNoise
 from dicore_plugins.policies.continuous.sac_config import SACConfig
+from dicore_plugins.policies.outputs import Signature
 
 
 class SACPolicy(ContinuousQPolicy):
@@ -30,7 +32,7 @@ class SACPolicy(ContinuousQPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = SACConfig
     attributes: ClassVar[tuple[str, ...]] = ("target_entropy",)
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+    shapes: ClassVar[Mapping[str, Signature]] = {
         **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})
     }  # fmt: skip
 
@@ -63,7 +65,7 @@ class SACPolicy(ContinuousQPolicy):
         least = self._target_model.q(next_obs, action).amin(0)
         return torch.addcmul(least, self._alpha, log_prob, value=-1)
 
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> Results:
         alpha = self._alpha
         if self._by_hand("actor", SACPolicy, "_actor_loss", "_actor_value", "_sample", "_step"):
             loss, entropy = self._pull_actor(batch["obs"], alpha)
@@ -112,7 +114,7 @@ class SACPolicy(ContinuousQPolicy):
         super()._init_collect()
         self._held_noise = HeldNoise(self._rng, self._cfg.collect.get("sde_sample_freq", 1))
 
-    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         mean = output["mean"]
         features = output.get("features")
         if features is None:
@@ -121,7 +123,7 @@ class SACPolicy(ContinuousQPolicy):
             std = output["noise_std"]
             theta = std * self._held_noise.of(env_id, std.shape)
             noise = (features[:, None] @ theta)[:, 0]
-        action: npt.NDArray[Any] = np.tanh(mean + noise)
+        action: npt.NDArray[np.float32] = np.tanh(mean + noise)
         return action
 
     def _monitor_vars_learn(self) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.base_config import (
     ContinuousQCollectConfig,
@@ -43,7 +42,7 @@ class SACCollectConfig(ContinuousQCollectConfig):
 class SACConfig(ContinuousQPolicyConfig):
     """SAC for continuous actions, with automatic temperature (Haarnoja et al. 2018)."""
 
-    model: Any = component("model", default="qac", help="actor and Q networks")
+    model: ComponentConfig = component("model", default="qac", help="actor and Q networks")
     learn: SACLearnConfig = section(SACLearnConfig)
     collect: SACCollectConfig = section(SACCollectConfig)
 

@@ -9,7 +9,7 @@ Shapes: K ready environments, B samples, A dimensions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, Tree
+from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.continuous.base import ContinuousQPolicy
 from dicore_plugins.policies.continuous.td3_config import TD3Config
 
@@ -41,7 +42,7 @@ class TD3Policy(ContinuousQPolicy):
             action = (action + noise.clamp(-limit, limit)).clamp(-1.0, 1.0)
         return action
 
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> Results:
         if self._update_count % self._cfg.learn.actor_update_freq:
             return {"actor_loss": None}
         loss = self._actor_loss(batch, torch.tanh(self._model.policy(batch["obs"])["mean"]))
@@ -55,8 +56,8 @@ class TD3Policy(ContinuousQPolicy):
         return loss
 
     def _forward_collect(
-        self, obs: Mapping[int, Any], noise: float | None = None, **unknown: Any
-    ) -> EnvBatch[Any]:
+        self, obs: Mapping[int, Tree], noise: float | None = None, **unknown: object
+    ) -> EnvBatch[Columns]:
         """Selects actions with exploration noise.
 
         Args:
@@ -70,12 +71,14 @@ class TD3Policy(ContinuousQPolicy):
         self._noise_now = self._cfg.collect.noise_at(None) if noise is None else noise
         return super()._forward_collect(obs, **unknown)
 
-    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        action: npt.NDArray[Any] = np.tanh(output["mean"])
+    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        action: npt.NDArray[np.float32] = np.tanh(output["mean"])
         noise = self._rng.standard_normal(action.shape, np.float32)
-        noisy: npt.NDArray[Any] = np.clip(action + np.float32(self._noise_now) * noise, -1, 1)
+        noisy: npt.NDArray[np.float32] = np.clip(
+            action + np.float32(self._noise_now) * noise, -1, 1
+        )
         return noisy
 
-    def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def _get_setting_collect(self, command_info: Mapping[str, int]) -> dict[str, float]:
         """Computes the exploration noise at `envstep`."""
         return {"noise": self._cfg.collect.noise_at(command_info["envstep"])}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.functional.exploration import get_schedule
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.base_config import (
@@ -55,7 +53,7 @@ class TD3CollectConfig(ContinuousQCollectConfig):
 class TD3Config(ContinuousQPolicyConfig):
     """TD3 for continuous actions: twin critics, delayed actor (Fujimoto et al. 2018)."""
 
-    model: Any = component(
+    model: ComponentConfig = component(
         "model", default={"type": "qac", "stochastic": False}, help="actor and Q networks"
     )
     learn: TD3LearnConfig = section(TD3LearnConfig)
@@ -68,7 +66,7 @@ class TD3Config(ContinuousQPolicyConfig):
 class DDPGConfig(TD3Config):
     """DDPG for continuous actions: one critic, no smoothing (Lillicrap et al. 2016)."""
 
-    model: Any = component(
+    model: ComponentConfig = component(
         "model",
         default={"type": "qac", "stochastic": False, "num_critics": 1},
         help="actor and Q network",

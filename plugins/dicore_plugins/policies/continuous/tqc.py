@@ -9,7 +9,7 @@ Shapes: B samples, E networks, N quantiles, M target quantiles.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from dicore_plugins.functional.distributional import (
 )
 from dicore_plugins.policies.continuous.sac import SACPolicy
 from dicore_plugins.policies.continuous.tqc_config import TQCConfig
+from dicore_plugins.policies.outputs import Signature
 
 
 class TQCPolicy(SACPolicy):
@@ -30,7 +31,7 @@ class TQCPolicy(SACPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = TQCConfig
     needed: ClassVar[tuple[str, ...]] = (*SACPolicy.needed, "outputs", "fraction")
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+    shapes: ClassVar[Mapping[str, Signature]] = {
         **SACPolicy.shapes, "outputs": ("A", "EBN")
     }  # fmt: skip
 

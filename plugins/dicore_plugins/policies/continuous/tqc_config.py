@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.sac_config import SACConfig, SACLearnConfig
 
@@ -26,7 +25,9 @@ class TQCLearnConfig(SACLearnConfig):
 class TQCConfig(SACConfig):
     """SAC with quantiles of the return, of which targets drop the largest (Kuznetsov 2020)."""
 
-    model: Any = component("model", default="tqc", help="actor and networks of quantiles")
+    model: ComponentConfig = component(
+        "model", default="tqc", help="actor and networks of quantiles"
+    )
     learn: TQCLearnConfig = section(TQCLearnConfig)
 
     build = builds("dicore_plugins.policies.continuous.tqc:TQCPolicy")

@@ -24,6 +24,7 @@ from dicore_plugins.functional.samples import to_batch, transitions
 from dicore_plugins.models.actor_critic.vac import VAC
 from dicore_plugins.policies.actor_critic.base import DISTRIBUTION, ActorCriticPolicy
 from dicore_plugins.policies.actor_critic.checks import output_problem
+from dicore_plugins.policies.base import Samples
 from dicore_plugins.policies.imitation.bc_config import BCConfig
 
 __all__ = ["BCPolicy", "CloningPolicy"]
@@ -44,7 +45,7 @@ class CloningPolicy(ActorCriticPolicy):
 
     # ---- learn
 
-    def _forward_learn(self, data: Any, **settings: object) -> Columns:  # type: ignore[override] # one update
+    def _forward_learn(self, data: Samples, **settings: object) -> Columns:  # type: ignore[override] # one update
         """Runs one gradient update.
 
         Args:
@@ -89,12 +90,12 @@ class CloningPolicy(ActorCriticPolicy):
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss"]
 
-    def _get_setting_learn(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def _get_setting_learn(self, command_info: Mapping[str, int]) -> dict[str, float]:
         return {}
 
     # ---- collect
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
         columns = super()._process_transition(obs, output, timestep)
         return {key: columns[key] for key in ("obs", "action", "reward", "done")}
 

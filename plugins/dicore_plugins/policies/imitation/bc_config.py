@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import LearnConfig
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.base_config import ActorCriticPolicyConfig
@@ -24,7 +24,7 @@ class CloningLearnConfig(LearnConfig):
     max_grad_norm: float | None = option(
         None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )
-    optimizer: Any = component(
+    optimizer: ComponentConfig = component(
         "optimizer", default="adam", help="updates the parameters from their gradients"
     )
 
@@ -58,7 +58,9 @@ class CloningConfig(ActorCriticPolicyConfig):
     }
 
     on_policy: bool = option(False, "False: learns from demonstrations")
-    model: Any = component("model", default="vac", help="network of actions; values are not used")
+    model: ComponentConfig = component(
+        "model", default="vac", help="network of actions; values are not used"
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

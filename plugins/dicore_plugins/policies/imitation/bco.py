@@ -35,7 +35,7 @@ class BCOPolicy(FromDemonstrations, CloningPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = BCOConfig
 
-    def _checked_model(self, model: Any) -> Any:
+    def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)
         if not isinstance(model, nn.Module) or not hasattr(model, "inverse"):
             raise UsageError(

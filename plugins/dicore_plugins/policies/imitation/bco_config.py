@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import OtherConfig
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.base_config import ActorCriticCollectConfig
@@ -35,7 +35,9 @@ class BCOConfig(DemonstrationsConfig, CloningConfig):
 
     rewarded: ClassVar[bool] = False
 
-    model: Any = component("model", default="bco", help="network of actions, and inverse model")
+    model: ComponentConfig = component(
+        "model", default="bco", help="network of actions, and inverse model"
+    )
     learn: CloningLearnConfig = section(  # type: ignore[assignment] # replaces the base's options
         CloningLearnConfig,
         batch_size=option(128, "samples per gradient update, shown and own ones", ge=1),

@@ -25,7 +25,7 @@ class FromDemonstrations(Policy):
     _demo_reward: ClassVar[float | None] = None
     """Reward of each step shown, while own steps have 0; None: the rewards of the environment."""
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
         columns = super()._process_transition(obs, output, timestep)
         columns["demo"] = np.zeros(len(timestep.reward), np.float32)
         if self._demo_reward is not None:

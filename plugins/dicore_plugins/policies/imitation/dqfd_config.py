@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option, section
 from dicore_plugins.lazy import builds
@@ -39,7 +39,7 @@ class DQfDLearnConfig(DQNLearnConfig):
 class DQfDConfig(DemonstrationsConfig, DQNConfig):
     """DQN that first learns from demonstrations, with a large margin (Hester et al. 2018)."""
 
-    implies: ClassVar[Mapping[str, Any]] = {
+    implies: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "priority": {
             "other": {
                 "replay_buffer": two_buffers(0.25, type="advanced", replay_buffer_size=50_000)

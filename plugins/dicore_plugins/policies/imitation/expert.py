@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from torch import nn
+
 from dicore.config.sections import PolicyConfig
-from dicore.data import EnvBatch
+from dicore.data import Columns, EnvBatch, Tree
 from dicore.errors import UsageError
 from dicore.run.env_factory import BuildContext, spec_of
 from dicore_plugins.policies.imitation.expert_config import ExpertConfig
@@ -44,8 +46,8 @@ class ExpertPolicy(FixedPolicy):
 
     def __init__(
         self,
-        cfg: PolicyConfig | Mapping[str, Any] | None = None,
-        model: Any | None = None,
+        cfg: PolicyConfig | Mapping[str, object] | None = None,
+        model: nn.Module | None = None,
         *,
         context: Any | None = None,
         like: Any | None = None,
@@ -64,7 +66,7 @@ class ExpertPolicy(FixedPolicy):
             context = BuildContext(spec_of(compiled.env, compiled.seed))
         self.expert, _ = trained.build(context)
 
-    def _forward_collect(self, obs: Mapping[int, Any], **unused: Any) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Mapping[int, Tree], **unused: object) -> EnvBatch[Columns]:
         """Selects actions; settings of another policy, such as `eps`, are ignored.
 
         Sampled actions have the settings that the schedules of the expert end with.
@@ -75,7 +77,7 @@ class ExpertPolicy(FixedPolicy):
         settings = self.expert.command_mode.get_setting_collect(info)
         return EnvBatch.of(self.expert.collect_mode.forward(obs, **settings))
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         return EnvBatch.of(self.expert.eval_mode.forward(obs))
 
     def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:

@@ -77,7 +77,7 @@ class IBCPolicy(CloningPolicy):
         if not self._continuous:
             self._eval_model = model_wrap(self._actor, "argmax_sample")
 
-    def _forward_collect(self, obs: Mapping[int, Any], **unknown: Any) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Mapping[int, Tree], **unknown: object) -> EnvBatch[Columns]:
         """Samples actions in proportion to exp f.
 
         Raises:
@@ -87,10 +87,10 @@ class IBCPolicy(CloningPolicy):
             raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
         return self._found(self._collect_model, obs)
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         return self._found(self._eval_model, obs)
 
-    def _found(self, model: Any, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _found(self, model: Any, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         output = model.forward(batch.value)
         return batch.with_value(self._env_actions({"action": output["action"]}))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import LearnConfig
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
@@ -25,7 +25,7 @@ class IBCLearnConfig(LearnConfig):
     max_grad_norm: float | None = option(
         None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )
-    optimizer: Any = component(
+    optimizer: ComponentConfig = component(
         "optimizer", default="adam", help="updates the parameters from their gradients"
     )
 
@@ -35,9 +35,11 @@ class IBCConfig(CloningConfig):
     """Implicit behavioural cloning: acts by the lowest energy (Florence et al. 2021)."""
 
     offline: ClassVar[bool] = True
-    formerly: ClassVar[Mapping[str, Any]] = {}  # it has always scaled
+    formerly: ClassVar[Mapping[str, object]] = {}  # it has always scaled
 
-    model: Any = component("model", default="ebm", help="scores observations with actions")
+    model: ComponentConfig = component(
+        "model", default="ebm", help="scores observations with actions"
+    )
     candidates: int = option(
         256, "candidates among which a continuous action is searched; raise for more dimensions",
         ge=1,
@@ -60,7 +62,7 @@ class IBCConfig(CloningConfig):
             name = self.type or "ibc"
             yield "action_scaling", f"{name} searches actions between the bounds; set it to True"
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model from the spaces.
 
         Raises:

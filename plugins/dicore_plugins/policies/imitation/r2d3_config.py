@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option, section
 from dicore_plugins.lazy import builds
@@ -36,7 +36,9 @@ class R2D3LearnConfig(R2D2LearnConfig):
 class R2D3Config(DemonstrationsConfig, R2D2Config):
     """R2D2 with a share of demonstrations in each batch (Paine et al. 2019)."""
 
-    implies: ClassVar[Mapping[str, Any]] = {"priority": {"other": {"replay_buffer": _BUFFERS}}}
+    implies: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "priority": {"other": {"replay_buffer": _BUFFERS}}
+    }
 
     learn: R2D3LearnConfig = section(R2D3LearnConfig)
     other: DQNOtherConfig = section(DQNOtherConfig, replay_buffer=_BUFFERS)

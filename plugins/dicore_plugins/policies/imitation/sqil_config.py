@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, section
+from dicore.config.schema import ComponentConfig, component, frozen, section
 from dicore.config.sections import OtherConfig
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.sac_config import SACConfig
@@ -31,9 +31,9 @@ class SQILConfig(DemonstrationsConfig, SQNConfig):
     """Imitation by soft Q-learning with reward 1 for demonstrations, 0 else (Reddy et al. 2020)."""
 
     rewarded: ClassVar[bool] = False
-    implies: ClassVar[Mapping[str, Any]] = PRIORITIZED
+    implies: ClassVar[Mapping[str, Mapping[str, object]]] = PRIORITIZED
 
-    model: Any = component(
+    model: ComponentConfig = component(
         "model", default={"type": "sqn", "temperature": 1.0}, help="two Q networks, a temperature"
     )
     learn: SQNLearnConfig = section(SQNLearnConfig, auto_temperature=False)
@@ -47,7 +47,7 @@ class SQILSACConfig(DemonstrationsConfig, SACConfig):
     """SQIL for continuous actions: SAC with the rewards of SQIL (Reddy et al. 2020)."""
 
     rewarded: ClassVar[bool] = False
-    implies: ClassVar[Mapping[str, Any]] = PRIORITIZED
+    implies: ClassVar[Mapping[str, Mapping[str, object]]] = PRIORITIZED
 
     other: OtherConfig = section(OtherConfig, replay_buffer=HALF)
 

@@ -11,7 +11,7 @@ Shapes: K ready environments, B samples, A dimensions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,17 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, Tree
 from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.offline import advantage_weight, awr_error
+from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.continuous.base import ContinuousQPolicy
 from dicore_plugins.policies.offline.awac_config import AWACConfig
+from dicore_plugins.policies.outputs import Signature
 
 
 class AWACPolicy(ContinuousQPolicy):
     """Q networks of a dataset, and an actor that imitates the actions they prefer."""
 
     config_class: ClassVar[type[PolicyConfig]] = AWACConfig
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+    shapes: ClassVar[Mapping[str, Signature]] = {
         **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})
     }  # fmt: skip
 
@@ -44,13 +46,13 @@ class AWACPolicy(ContinuousQPolicy):
         noise = self._normal(output["mean"])
         return torch.addcmul(output["mean"], output["log_std"].exp(), noise).clamp(-1.0, 1.0)
 
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> Results:
         with torch.no_grad():
             q = self._model.q(batch["obs"], self._unit_action(batch["action"])).amin(0)
             value = self._model.q(batch["obs"], self._sample(batch["obs"])).amin(0)
         return self._imitate(batch, q - value)
 
-    def _imitate(self, batch: Batch, advantage: Tensor) -> dict[str, Any]:
+    def _imitate(self, batch: Batch, advantage: Tensor) -> Results:
         """Updates the actor by the recorded actions and their advantages [B]."""
         learn = self._cfg.learn
         weights = advantage_weight(advantage, learn.temperature, learn.max_weight)
@@ -61,9 +63,9 @@ class AWACPolicy(ContinuousQPolicy):
         self._move_target("critic")
         return {"actor_loss": loss.detach(), "advantage_weight": weights.mean()}
 
-    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         noise = self._rng.standard_normal(output["mean"].shape, np.float32)
-        action: npt.NDArray[Any] = np.clip(
+        action: npt.NDArray[np.float32] = np.clip(
             np.tanh(output["mean"]) + np.exp(output["log_std"]) * noise, -1, 1
         )
         return action

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.base_config import (
     ContinuousQLearnConfig,
@@ -34,7 +34,7 @@ class AWACConfig(ContinuousQPolicyConfig):
 
     offline: ClassVar[bool] = True
 
-    model: Any = component(
+    model: ComponentConfig = component(
         "model",
         default={"type": "qac", "fixed_std": True, "log_std_init": -0.5},
         help="actor and Q networks",

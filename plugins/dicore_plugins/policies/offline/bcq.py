@@ -10,8 +10,9 @@ Shapes: K ready environments, B samples, A dimensions, Z latent numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
@@ -20,8 +21,10 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore_plugins.functional.offline import soft_minimum
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.continuous.base import ContinuousQPolicy
 from dicore_plugins.policies.offline.bcq_config import BCQConfig
+from dicore_plugins.policies.outputs import Signature
 
 
 class BCQPolicy(ContinuousQPolicy):
@@ -29,7 +32,7 @@ class BCQPolicy(ContinuousQPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = BCQConfig
     export_problem: ClassVar[str] = "it chooses among actions that its autoencoder samples"
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+    shapes: ClassVar[Mapping[str, Signature]] = {
         "q": ("A", "EB")
     }  # fmt: skip
     needed: ClassVar[tuple[str, ...]] = (
@@ -54,7 +57,7 @@ class BCQPolicy(ContinuousQPolicy):
         action: Tensor = self._model.decoded(features, latent.clamp(-0.5, 0.5))
         return action
 
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> Results:
         model, features = self._model, self._model.encode.forward(batch["obs"])
         imitation = self._imitation_loss(features, self._unit_action(batch["action"]))
         self._step("vae", imitation)
@@ -76,11 +79,11 @@ class BCQPolicy(ContinuousQPolicy):
         loss: Tensor = (found - action).square().mean() + 0.5 * divergence
         return loss
 
-    def _explore(self, output: Columns, env_id: Any) -> npt.NDArray[Any]:
-        action: npt.NDArray[Any] = output["action"]
+    def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        action: npt.NDArray[np.float32] = output["action"]
         return action
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         action = self._actor.forward(batch.value)["action"]
         return batch.with_value({"action": self._env_action(action)})

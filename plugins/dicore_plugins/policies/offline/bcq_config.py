@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
@@ -40,7 +40,9 @@ class BCQConfig(ContinuousQPolicyConfig):
 
     offline: ClassVar[bool] = True
 
-    model: Any = component("model", default="bcq", help="Q networks, autoencoder and actor")
+    model: ComponentConfig = component(
+        "model", default="bcq", help="Q networks, autoencoder and actor"
+    )
     learn: BCQLearnConfig = section(BCQLearnConfig)
 
     build = builds("dicore_plugins.policies.offline.bcq:BCQPolicy")
@@ -62,12 +64,14 @@ class DiscreteBCQConfig(DQNConfig):
 
     offline: ClassVar[bool] = True
 
-    model: Any = component("model", default="discrete_bcq", help="Q network and imitation")
+    model: ComponentConfig = component(
+        "model", default="discrete_bcq", help="Q network and imitation"
+    )
     learn: DiscreteBCQLearnConfig = section(DiscreteBCQLearnConfig)
 
     build = builds("dicore_plugins.policies.offline.discrete_bcq:DiscreteBCQPolicy")
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model from the spaces.
 
         Raises:

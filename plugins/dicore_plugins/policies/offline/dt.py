@@ -28,7 +28,7 @@ from dicore_plugins.functional.exploration import greedy, mask_of, opened
 from dicore_plugins.functional.samples import to_batch
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import optimizer_of
-from dicore_plugins.policies.base import Policy, load_model_state, model_state
+from dicore_plugins.policies.base import Policy, Samples, load_model_state, model_state
 from dicore_plugins.policies.compiled import for_updates
 from dicore_plugins.policies.offline.dt_config import DTConfig
 from dicore_plugins.policies.offline.dt_history import History
@@ -60,12 +60,12 @@ class DTPolicy(Policy):
     export_problem: ClassVar[str] = "it acts on the last steps of an episode"
     _cfg: Any
 
-    def _create_model(self) -> Any:
+    def _create_model(self) -> nn.Module:
         with torch_stream("model"):
             model = self._cfg.model.build(BuildContext())
         return self._checked_model(model)
 
-    def _checked_model(self, model: Any) -> Any:
+    def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)
         problem: str | None = (
             f"{type(model).__name__} is not a network with steps, learn_returns and wanted"
@@ -101,7 +101,7 @@ class DTPolicy(Policy):
         self._optimizer = optimizer_of(learn, self._flat)
         self._steps = for_updates(self._model.steps, learn, self._device)
 
-    def _forward_learn(self, data: Any, **_: object) -> Columns:
+    def _forward_learn(self, data: Samples, **_: object) -> Columns:
         """Runs one gradient update.
 
         Args:
@@ -191,10 +191,10 @@ class DTPolicy(Policy):
         mode = super()._make_eval_mode()
         return DTEvalMode(*mode, observe=self._eval_history.paid)
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         return self._act(self._eval_history, EnvBatch.of(obs))
 
-    def _forward_collect(self, obs: Mapping[int, Any], **unknown: Any) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Mapping[int, Tree], **unknown: object) -> EnvBatch[Columns]:
         """Acts as in evaluation.
 
         Raises:
@@ -204,7 +204,7 @@ class DTPolicy(Policy):
             raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
         return self._act(self._collect_history, EnvBatch.of(obs))
 
-    def _act(self, history: History, batch: EnvBatch[Any]) -> EnvBatch[Any]:
+    def _act(self, history: History, batch: EnvBatch[Any]) -> EnvBatch[Columns]:
         seen = history.seen(batch.env_id, batch.value, self._wanted())
         last = seen.pop("last")
 

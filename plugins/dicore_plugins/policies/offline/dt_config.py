@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import CollectConfig, EvalConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
@@ -27,7 +27,7 @@ class DTLearnConfig(LearnConfig):
     max_grad_norm: float | None = option(
         0.25, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )
-    optimizer: Any = component(
+    optimizer: ComponentConfig = component(
         "optimizer",
         default={"type": "adamw", "weight_decay": 1e-4},
         help="updates the parameters from their gradients",
@@ -62,7 +62,7 @@ class DTConfig(PolicyConfig):
     }
 
     on_policy: bool = option(False, "False: it trains from a dataset")
-    model: Any = component("model", default="dt", help="the transformer")
+    model: ComponentConfig = component("model", default="dt", help="the transformer")
     action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
     action_low: tuple[float, ...] | None = option(
         None, "actions that -1 of the network means; read from the env"
@@ -89,7 +89,7 @@ class DTConfig(PolicyConfig):
 
     build = builds("dicore_plugins.policies.offline.dt:DTPolicy")
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model from the spaces.
 
         Raises:

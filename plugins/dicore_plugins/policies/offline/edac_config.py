@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.sac_config import SACConfig, SACLearnConfig
 from dicore_plugins.policies.offline import options
@@ -31,7 +31,7 @@ class EDACConfig(SACConfig):
 
     offline: ClassVar[bool] = True
 
-    model: Any = component(
+    model: ComponentConfig = component(
         "model", default={"type": "qac", "num_critics": 10}, help="actor and Q networks"
     )
     learn: EDACLearnConfig = section(EDACLearnConfig)

@@ -10,7 +10,7 @@ Shapes: B samples.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,8 +19,10 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Tree
 from dicore_plugins.functional.offline import expectile_error
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.offline.awac import AWACPolicy
 from dicore_plugins.policies.offline.iql_config import IQLConfig
+from dicore_plugins.policies.outputs import Signature
 
 
 class IQLPolicy(AWACPolicy):
@@ -28,7 +30,7 @@ class IQLPolicy(AWACPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = IQLConfig
     needed: ClassVar[tuple[str, ...]] = (*AWACPolicy.needed, "value", "v")
-    shapes: ClassVar[Mapping[str, tuple[str, Any]]] = {
+    shapes: ClassVar[Mapping[str, Signature]] = {
         **AWACPolicy.shapes, "v": ("", "B")
     }  # fmt: skip
 
@@ -41,7 +43,7 @@ class IQLPolicy(AWACPolicy):
         value: Tensor = self._model.v(next_obs)
         return value
 
-    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> Results:
         with torch.no_grad():
             q = self._target_model.q(batch["obs"], self._unit_action(batch["action"])).amin(0)
         value = self._model.v(batch["obs"])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.offline.awac_config import AdvantageLearnConfig, AWACConfig
 
@@ -31,7 +29,9 @@ class IQLLearnConfig(AdvantageLearnConfig):
 class IQLConfig(AWACConfig):
     """Q-learning without values of unseen actions, from a dataset (Kostrikov et al. 2021)."""
 
-    model: Any = component("model", default="iql", help="actor, Q networks and value network")
+    model: ComponentConfig = component(
+        "model", default="iql", help="actor, Q networks and value network"
+    )
     learn: IQLLearnConfig = section(IQLLearnConfig)
 
     build = builds("dicore_plugins.policies.offline.iql:IQLPolicy")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous.td3_config import TD3Config, TD3LearnConfig
 from dicore_plugins.policies.offline import options
@@ -31,7 +31,7 @@ class TD3BCConfig(TD3Config):
 
     offline: ClassVar[bool] = True
 
-    model: Any = component(
+    model: ComponentConfig = component(
         "model",
         default={"type": "qac", "stochastic": False, "obs_norm": True},
         help="actor and Q networks",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen
+from dicore.config.schema import ComponentConfig, component, frozen
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.value.dqn_config import DQNConfig
 
@@ -13,6 +11,8 @@ from dicore_plugins.policies.value.dqn_config import DQNConfig
 class BDQConfig(DQNConfig):
     """Branching DQN for multi-discrete actions: one target for all parts (Tavakoli et al. 2018)."""
 
-    model: Any = component("model", default="bdq", help="Q network with a head per part")
+    model: ComponentConfig = component(
+        "model", default="bdq", help="Q network with a head per part"
+    )
 
     build = builds("dicore_plugins.policies.value.bdq:BDQPolicy")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen, section
+from dicore.config.schema import ComponentConfig, component, frozen, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.value.dqn_config import DQNConfig, ValueLearnConfig
 
@@ -13,7 +11,7 @@ from dicore_plugins.policies.value.dqn_config import DQNConfig, ValueLearnConfig
 class C51Config(DQNConfig):
     """Q-learning of the distribution of returns, over fixed atoms (Bellemare et al. 2017)."""
 
-    model: Any = component("model", default="c51", help="network of the distributions")
+    model: ComponentConfig = component("model", default="c51", help="network of the distributions")
     learn: ValueLearnConfig = section(ValueLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.value.c51:C51Policy")

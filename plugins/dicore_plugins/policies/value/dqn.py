@@ -35,6 +35,7 @@ from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import (
     Actor,
     Policy,
+    Samples,
     as_outputs,
     load_model_state,
     model_state,
@@ -59,13 +60,13 @@ class DQNPolicy(Policy):
     _sampler: ClassVar[str] = "eps_greedy_sample"
     """The model wrapper that explores."""
 
-    def _create_model(self) -> Any:
+    def _create_model(self) -> nn.Module:
         with torch_stream("model"):
-            model = self._cfg.model.build(BuildContext())
+            model: nn.Module = self._cfg.model.build(BuildContext())
         self._check_values(model)
         return model
 
-    def _checked_model(self, model: Any) -> Any:
+    def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)
         if isinstance(model, nn.Module):
             self._check_values(model)
@@ -128,7 +129,7 @@ class DQNPolicy(Policy):
         """Returns the module, or the list of parameters, that the optimizer updates."""
         return model
 
-    def _forward_learn(self, data: Any, **_: object) -> Columns:
+    def _forward_learn(self, data: Samples, **_: object) -> Columns:
         """Runs one gradient update.
 
         Args:
@@ -301,8 +302,8 @@ class DQNPolicy(Policy):
         return actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
 
     def _forward_collect(
-        self, obs: Mapping[int, Any], eps: Any = None, **unknown: Any
-    ) -> EnvBatch[Any]:
+        self, obs: Mapping[int, Tree], eps: Any = None, **unknown: object
+    ) -> EnvBatch[Columns]:
         """Selects epsilon-greedy actions.
 
         Args:
@@ -324,11 +325,11 @@ class DQNPolicy(Policy):
         output = self._collect_model.forward(batch.value, eps=eps, env_id=batch.env_id)
         return batch.with_value(self._env_actions(output))
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         return batch.with_value(self._env_actions(self._eval_model.forward(batch.value)))
 
-    def _env_actions(self, output: Columns) -> dict[str, Any]:
+    def _env_actions(self, output: Columns) -> Columns:
         """Converts the chosen indices to actions of the environment."""
         if self._start is None:
             return output
@@ -345,7 +346,7 @@ class DQNPolicy(Policy):
             return transitions(block, tail)
         return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
 
-    def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def _get_setting_collect(self, command_info: Mapping[str, int]) -> dict[str, float]:
         """Computes epsilon at `envstep`."""
         eps = self._cfg.other.eps
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)

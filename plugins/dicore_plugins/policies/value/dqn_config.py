@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
-from dicore.config.schema import Section, component, frozen, option, section
+from dicore.config.schema import ComponentConfig, Section, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
@@ -72,7 +72,7 @@ class ValueLearnConfig(LearnConfig):
     max_grad_norm: float | None = option(
         None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )
-    optimizer: Any = component(
+    optimizer: ComponentConfig = component(
         "optimizer", default="adam", help="updates the parameters from their gradients"
     )
     adam_eps: float | None = option(None, "replaces optimizer.eps if set", gt=0)
@@ -133,7 +133,7 @@ class DQNConfig(PolicyConfig):
     """DQN for discrete actions, with double DQN and n-step returns (Mnih et al. 2015)."""
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (*PolicyConfig.fixed_by_spaces, "action_start")
-    implies: ClassVar[Mapping[str, Any]] = {
+    implies: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "priority": {"other": {"replay_buffer": {"type": "advanced"}}}
     }
     requires: ClassVar[Required] = {**IN_REPLAY, **ONE_PROCESS, **SAMPLES, **SINGLE_STEPS}
@@ -142,7 +142,7 @@ class DQNConfig(PolicyConfig):
     """Whether updates obey `learn.compile` and `learn.autocast`."""
 
     on_policy: bool = option(False, "False: DQN trains from a replay buffer")
-    model: Any = component("model", default="dqn", help="Q network")
+    model: ComponentConfig = component("model", default="dqn", help="Q network")
     action_start: int | tuple[int, ...] = option(
         0, "lowest action index (`Discrete.start`), per head for MultiDiscrete; read from the env"
     )
@@ -152,7 +152,7 @@ class DQNConfig(PolicyConfig):
 
     build = builds("dicore_plugins.policies.value.dqn:DQNPolicy")
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model from the spaces.
 
         Raises:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen
+from dicore.config.schema import ComponentConfig, component, frozen
 from dicore_plugins.policies.value.dqn_config import DQNConfig
 
 
@@ -20,7 +18,7 @@ class DDQNConfig(DQNConfig):
 class DuelingConfig(DQNConfig):
     """Double DQN with dueling heads (Wang et al. 2015, arXiv:1511.06581): `dqn`, model.dueling."""
 
-    model: Any = component(
+    model: ComponentConfig = component(
         "model",
         default={"type": "dqn", "dueling": True},
         help="Q network with streams of value and advantage",

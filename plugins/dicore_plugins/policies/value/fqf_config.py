@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.value.dqn_config import DQNConfig
 from dicore_plugins.policies.value.qrdqn_config import QRDQNLearnConfig
@@ -20,7 +18,7 @@ class FQFLearnConfig(QRDQNLearnConfig):
         gt=0,
         lt=float("inf"),
     )
-    fraction_optimizer: Any = component(
+    fraction_optimizer: ComponentConfig = component(
         "optimizer",
         default={"type": "rmsprop", "alpha": 0.95, "eps": 1e-5},
         help="updates the layer that proposes fractions",
@@ -34,7 +32,7 @@ class FQFLearnConfig(QRDQNLearnConfig):
 class FQFConfig(DQNConfig):
     """Q-learning of quantiles at learned fractions (Yang et al. 2019, FQF)."""
 
-    model: Any = component("model", default="fqf", help="network of the quantiles")
+    model: ComponentConfig = component("model", default="fqf", help="network of the quantiles")
     learn: FQFLearnConfig = section(FQFLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.value.fqf:FQFPolicy")

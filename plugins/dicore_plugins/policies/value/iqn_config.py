@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.value.dqn_config import DQNConfig
 from dicore_plugins.policies.value.qrdqn_config import QRDQNLearnConfig
@@ -22,7 +20,7 @@ class IQNLearnConfig(QRDQNLearnConfig):
 class IQNConfig(DQNConfig):
     """Q-learning of quantiles at random fractions (Dabney et al. 2018, IQN)."""
 
-    model: Any = component("model", default="iqn", help="network of the quantiles")
+    model: ComponentConfig = component("model", default="iqn", help="network of the quantiles")
     learn: IQNLearnConfig = section(IQNLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.value.iqn:IQNPolicy")

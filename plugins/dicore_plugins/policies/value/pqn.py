@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, Tree, tree_map
+from dicore.data import Batch, Columns, EnvBatch, Tree, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
@@ -27,6 +27,7 @@ from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.functional.td import legal, nstep_td_error
 from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.policies.actor_critic.base import ActorCriticPolicy
+from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.value.dqn import DQNPolicy, q_values
 from dicore_plugins.policies.value.pqn_config import PQNConfig
 
@@ -48,7 +49,7 @@ class PQNPolicy(ActorCriticPolicy):
         learn = self._cfg.learn
         return {"learning_rate": (learn.learning_rate, learn.learning_rate_end)}
 
-    def _updates(self, batch: Batch, **settings: object) -> list[dict[str, Any]]:
+    def _updates(self, batch: Batch, **settings: float) -> list[Results]:
         """Runs `epoch_per_collect` passes."""
         learn = self._cfg.learn
         return [
@@ -57,7 +58,7 @@ class PQNPolicy(ActorCriticPolicy):
             for minibatch in self._minibatches(batch, learn.batch_size)
         ]
 
-    def _q_update(self, batch: Batch) -> dict[str, Any]:
+    def _q_update(self, batch: Batch) -> Results:
         q, target = q_values(self._model, batch["obs"]), batch["target"]
         targets = target if isinstance(q, Tensor) else [target] * len(q)
         weight = batch.get("weight")
@@ -83,8 +84,8 @@ class PQNPolicy(ActorCriticPolicy):
         self._collect_model = model_wrap(self._actor, "eps_greedy_sample", rng=rng)
 
     def _forward_collect(
-        self, obs: Mapping[int, Any], eps: Any = None, **unknown: Any
-    ) -> EnvBatch[Any]:
+        self, obs: Mapping[int, Tree], eps: Any = None, **unknown: object
+    ) -> EnvBatch[Columns]:
         """Selects epsilon-greedy actions; see `DQNPolicy`."""
         if unknown:
             raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
@@ -93,7 +94,7 @@ class PQNPolicy(ActorCriticPolicy):
         output = self._collect_model.forward(batch.value, eps=eps, env_id=batch.env_id)
         return batch.with_value(self._env_actions(output))
 
-    def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+    def _get_setting_collect(self, command_info: Mapping[str, int]) -> dict[str, float]:
         """Computes epsilon at `envstep`."""
         eps = self._cfg.other.eps
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import LearnConfig
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
@@ -44,7 +44,7 @@ class PQNLearnConfig(LearnConfig):
     max_grad_norm: float | None = option(
         10.0, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )
-    optimizer: Any = component(
+    optimizer: ComponentConfig = component(
         "optimizer", default="adam", help="updates the parameters from their gradients"
     )
 
@@ -55,7 +55,7 @@ class PQNConfig(ActorCriticPolicyConfig):
 
     requires: ClassVar[Required] = SAMPLES
 
-    model: Any = component(
+    model: ComponentConfig = component(
         "model",
         default={"type": "dqn", "layer_norm": True, "initial_bias": "uniform"},
         help="Q network; its layers should be normalised",
@@ -66,6 +66,6 @@ class PQNConfig(ActorCriticPolicyConfig):
 
     build = builds("dicore_plugins.policies.value.pqn:PQNPolicy")
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model from the spaces; see `DQNConfig.bind`."""
         return DQNConfig.bind(self, spec)  # type: ignore[arg-type]

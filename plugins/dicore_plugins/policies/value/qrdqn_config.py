@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.value.dqn_config import DQNConfig, ValueLearnConfig
 
@@ -22,7 +20,7 @@ class QRDQNLearnConfig(ValueLearnConfig):
 class QRDQNConfig(DQNConfig):
     """Q-learning of the distribution of returns, by quantiles (Dabney et al. 2018)."""
 
-    model: Any = component("model", default="qrdqn", help="network of the quantiles")
+    model: ComponentConfig = component("model", default="qrdqn", help="network of the quantiles")
     learn: QRDQNLearnConfig = section(QRDQNLearnConfig)  # type: ignore[assignment] # replaces the base's options
 
     build = builds("dicore_plugins.policies.value.qrdqn:QRDQNPolicy")

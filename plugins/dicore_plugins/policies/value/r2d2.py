@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, Columns, EnvBatch, State, Tree, tree_map
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.rescale import value_inv_transform, value_transform
@@ -57,7 +57,7 @@ class R2D2Policy(DQNPolicy):
     def _acting(self, actor: Any) -> Tree:
         return model_wrap(actor, "hidden_state", save_prev_state=True)
 
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         output = self._eval_model.forward(batch.value, env_id=batch.env_id)
         return batch.with_value(self._env_actions(output))
@@ -68,7 +68,7 @@ class R2D2Policy(DQNPolicy):
     def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
         self._eval_model.reset(data_id)
 
-    def _get_collect_state(self) -> dict[str, Any]:
+    def _get_collect_state(self) -> StateDict:
         """Returns the recurrent states of the running episodes, which checkpoints keep."""
         state = self._collect_model.env_states()
         return {} if state is None else {"hidden": state}
@@ -83,7 +83,7 @@ class R2D2Policy(DQNPolicy):
         """Whether the buffer stores steps and makes the sequences."""
         return "state_keys" in self._cfg.other.replay_buffer
 
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> dict[str, Any]:
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
         columns = super()._process_transition(obs, output, timestep)
         state = output.get("prev_state")
         if state is None:  # a warm-up policy has none

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.required import PIECES, Required
 from dicore_plugins.policies.value.dqn_config import (
@@ -60,7 +60,7 @@ class R2D2Config(DQNConfig):
     discount_factor: float = option(
         0.997, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
     )
-    model: Any = component("model", default="drqn", help="recurrent Q network")
+    model: ComponentConfig = component("model", default="drqn", help="recurrent Q network")
     learn: R2D2LearnConfig = section(R2D2LearnConfig)
     collect: R2D2CollectConfig = section(R2D2CollectConfig)
     other: DQNOtherConfig = section(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.policies.value.c51_config import C51Config
 from dicore_plugins.policies.value.dqn_config import NO_EPS, DQNOtherConfig
 
@@ -18,7 +16,9 @@ class RainbowConfig(C51Config):
     nstep: int = option(
         3, "n of n-step returns; raise for delayed rewards (more variance)", ge=1, unit="env steps"
     )
-    model: Any = component("model", default="rainbow", help="network of the distributions")
+    model: ComponentConfig = component(
+        "model", default="rainbow", help="network of the distributions"
+    )
     other: DQNOtherConfig = section(
         DQNOtherConfig, eps=NO_EPS, replay_buffer={"type": "advanced", "alpha": 0.5}
     )

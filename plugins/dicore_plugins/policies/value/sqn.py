@@ -23,6 +23,7 @@ from dicore_plugins.functional.distributional import soft_target
 from dicore_plugins.functional.distributions import uniform_entropy
 from dicore_plugins.functional.exploration import mask_of, masks_of
 from dicore_plugins.functional.td import legal, nstep_td_error
+from dicore_plugins.policies.base import Samples
 from dicore_plugins.policies.value.dqn import DQNPolicy
 from dicore_plugins.policies.value.sqn_config import SQNConfig
 
@@ -93,7 +94,7 @@ class SQNPolicy(DQNPolicy):
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "temperature"]
 
-    def _forward_learn(self, data: Any, **kwargs: object) -> Columns:
+    def _forward_learn(self, data: Samples, **kwargs: object) -> Columns:
         """Runs one gradient update; see `DQNPolicy`. Also returns the `temperature`."""
         result = super()._forward_learn(data, **kwargs)
         return {**result, "temperature": self._model.log_temperature.detach().exp()[0]}

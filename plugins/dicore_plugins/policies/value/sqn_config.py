@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
 from dicore_plugins.policies.required import NO_DOUBLE, Required
 from dicore_plugins.policies.value.dqn_config import (
@@ -37,7 +37,9 @@ class SQNConfig(DQNConfig):
 
     requires: ClassVar[Required] = NO_DOUBLE
 
-    model: Any = component("model", default="sqn", help="two Q networks and a temperature")
+    model: ComponentConfig = component(
+        "model", default="sqn", help="two Q networks and a temperature"
+    )
     learn: SQNLearnConfig = section(SQNLearnConfig)
     other: DQNOtherConfig = section(DQNOtherConfig, eps=NO_EPS)
 
