@@ -17,6 +17,7 @@ from torch import nn
 from dicore.run.random import torch_stream
 
 if TYPE_CHECKING:
+    from dicore.config.schema import Section
     from dicore.data import State, Tree
 
 
@@ -28,7 +29,7 @@ ROWS = 3
 """Observations in a check; few networks have as many critics or actions by chance."""
 
 
-def zeros_for(options: State, rows: int) -> torch.Tensor | None:
+def zeros_for(options: State | Section, rows: int) -> torch.Tensor | None:
     """Returns observations float32 [rows, ...] of zeros; None if their shape is not known.
 
     Args:
@@ -63,7 +64,9 @@ def _shapes(output: Tree) -> Tree:
     return list(getattr(output, "shape", ()))
 
 
-def method_problem(model: nn.Module, wanted: Mapping[str, Signature], options: State) -> str | None:
+def method_problem(
+    model: nn.Module, wanted: Mapping[str, Signature], options: State | Section
+) -> str | None:
     """Returns how the outputs of a network's methods differ from those that are needed, or None.
 
     Args:

@@ -64,6 +64,7 @@ class FixedPolicy(Policy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = FixedConfig
+    _cfg: FixedConfig
     fields = ("collect", "eval")
 
     def __init__(

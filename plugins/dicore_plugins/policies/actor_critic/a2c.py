@@ -17,6 +17,7 @@ class A2CPolicy(ActorCriticPolicy):
     """One pass over the samples of each collect, without ratios of probabilities."""
 
     config_class: ClassVar[type[PolicyConfig]] = A2CConfig
+    _cfg: A2CConfig
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: object

@@ -37,6 +37,7 @@ class ACERPolicy(IMPALAPolicy):
     """Updates from replayed sequences by Retrace, within a trust region."""
 
     config_class: ClassVar[type[PolicyConfig]] = ACERConfig
+    _cfg: ACERConfig
     attributes: ClassVar[tuple[str, ...]] = ("average_flat",)
     _dropped: ClassVar[tuple[str, ...]] = ()
 

@@ -72,8 +72,8 @@ class ActorCriticPolicy(Policy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
+    _cfg: ActorCriticPolicyConfig
     attributes: ClassVar[tuple[str, ...]] = ("actor", "flat", "optimizer")
-    _cfg: Any
 
     def _create_model(self) -> nn.Module:
         with torch_stream("model"):
@@ -413,7 +413,7 @@ class ActorCriticPolicy(Policy):
     @property
     def _lambda(self) -> float:
         """Lambda of the advantages."""
-        return float(self._cfg.collect.gae_lambda)
+        return float(self._cfg.collect["gae_lambda"])
 
     def _block_values(self, block: Batch, tail: Tail) -> tuple[Any, Any]:
         """Computes the values before and after each step: float32 [T, N] each."""

@@ -28,6 +28,7 @@ class IMPALAPolicy(ActorCriticPolicy):
     """Updates from replayed sequences; V-trace corrects for the policy that collected them."""
 
     config_class: ClassVar[type[PolicyConfig]] = IMPALAConfig
+    _cfg: IMPALAConfig
     _dropped: ClassVar[tuple[str, ...]] = DISTRIBUTION
     """Columns of a block that samples do not have."""
 

@@ -20,6 +20,7 @@ class PGPolicy(ActorCriticPolicy):
     """One update per collect, from the returns of whole episodes."""
 
     config_class: ClassVar[type[PolicyConfig]] = PGConfig
+    _cfg: PGConfig
 
     def _get_sample_len(self) -> Literal["episode"]:
         return "episode"

@@ -33,6 +33,7 @@ class PPGPolicy(PPOPolicy):
     """PPO with auxiliary phases."""
 
     config_class: ClassVar[type[PolicyConfig]] = PPGConfig
+    _cfg: PPGConfig
 
     def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)

@@ -9,7 +9,7 @@ Shapes: B samples.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +30,16 @@ from dicore_plugins.policies.actor_critic.minibatches import Weights
 from dicore_plugins.policies.actor_critic.ppo_config import PPOConfig
 from dicore_plugins.policies.base import Results
 
+if TYPE_CHECKING:
+    from dicore_plugins.policies.actor_critic.ppg_config import PPGConfig
+    from dicore_plugins.policies.actor_critic.ppo_offpolicy_config import PPOOffPolicyConfig
+
 
 class ClippedPolicy(ActorCriticPolicy):
     """Base class of policies with the clipped loss of PPO."""
 
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
+    _cfg: PPOConfig | PPGConfig | PPOOffPolicyConfig
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
@@ -88,6 +93,7 @@ class PPOPolicy(ClippedPolicy):
     """Several passes of minibatch updates over the samples of each collect."""
 
     config_class: ClassVar[type[PolicyConfig]] = PPOConfig
+    _cfg: PPOConfig
 
     def _updates(self, batch: Batch, **settings: float) -> list[Results]:
         """Runs `epoch_per_collect` passes; fewer if the KL divergence exceeds `target_kl`."""

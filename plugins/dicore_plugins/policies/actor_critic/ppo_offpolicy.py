@@ -19,6 +19,7 @@ class PPOOffPolicy(ClippedPolicy):
     """One update per batch of the replay buffer."""
 
     config_class: ClassVar[type[PolicyConfig]] = PPOOffPolicyConfig
+    _cfg: PPOOffPolicyConfig
 
     def _updates(self, batch: Batch, **settings: float) -> list[Results]:
         result = self._update(batch, **settings)

@@ -40,7 +40,10 @@ from dicore_plugins.policies.base import (
     load_model_state,
     model_state,
 )
-from dicore_plugins.policies.continuous.base_config import ContinuousQPolicyConfig
+from dicore_plugins.policies.continuous.base_config import (
+    ActorQPolicyConfig,
+    ContinuousQPolicyConfig,
+)
 from dicore_plugins.policies.outputs import Signature, method_problem
 from dicore_plugins.policies.unit_actions import UnitActions
 
@@ -61,6 +64,7 @@ class ContinuousQPolicy(Policy):
     }  # fmt: skip
     """What its methods take and return; see `method_problem`."""
     config_class: ClassVar[type[PolicyConfig]] = ContinuousQPolicyConfig
+    _cfg: ActorQPolicyConfig
     attributes: ClassVar[tuple[str, ...]] = (
         "actor",
         "flats",
@@ -70,11 +74,11 @@ class ContinuousQPolicy(Policy):
     )
     squashed: ClassVar[bool] = True
     """Actions are tanh of the network's output."""
-    _cfg: Any
 
     def _create_model(self) -> nn.Module:
+        section: Any = self._cfg.model  # no policy of the family goes without
         with torch_stream("model"):
-            model = self._cfg.model.build(BuildContext())
+            model: nn.Module = section.build(BuildContext())
         return self._checked_model(model)
 
     def _checked_model(self, model: nn.Module) -> nn.Module:

@@ -28,6 +28,7 @@ class CrossQPolicy(SACPolicy):
 
     has_target: ClassVar[bool] = False
     config_class: ClassVar[type[PolicyConfig]] = CrossQConfig
+    _cfg: CrossQConfig
 
     def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the sum over the Q networks of the mean squared TD errors."""

@@ -24,6 +24,7 @@ class D4PGPolicy(TD3Policy):
     """DDPG with the cross-entropy of projected distributions."""
 
     config_class: ClassVar[type[PolicyConfig]] = D4PGConfig
+    _cfg: D4PGConfig
     needed: ClassVar[tuple[str, ...]] = (*TD3Policy.needed, "outputs", "support")
 
     def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -32,12 +32,13 @@ class DiscreteSACPolicy(SACPolicy):
     """SAC with a categorical actor and Q networks with one output per action."""
 
     config_class: ClassVar[type[PolicyConfig]] = DiscreteSACConfig
+    _cfg: DiscreteSACConfig
     shapes: ClassVar[Mapping[str, Signature]] = {
         "policy": ("", {"logit": "BA"}), "q": ("", "EBA")
     }  # fmt: skip
 
     def _default_entropy(self) -> float:
-        return _SHARE * math.log(self._cfg.model.action_shape)
+        return _SHARE * math.log(self._cfg.model["action_shape"])
 
     def _wanted_entropy(self, obs: Tree) -> Any:
         mask = mask_of(obs)

@@ -41,6 +41,7 @@ class PADDPGPolicy(PDQNPolicy):
     """A deterministic actor selects the scores of discrete actions and their arguments."""
 
     config_class: ClassVar[type[PolicyConfig]] = PADDPGConfig
+    _cfg: Any  # no options of P-DQN
     columns: ClassVar[tuple[Column, ...]] = (
         Column("scores", "...", "float", "scores of the discrete actions", "policy", "learn mode"),
     )
@@ -82,7 +83,7 @@ class PADDPGPolicy(PDQNPolicy):
 
     def _random_scores(self, kind: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Draws scores [R, K] in [-1, 1]; the largest are those of the actions `kind` [R]."""
-        shape = len(kind), self._cfg.model.action_shape
+        shape = len(kind), self._cfg.model["action_shape"]
         scores = self._rng.uniform(-1, 1, shape).astype(np.float32)
         rows, best = np.arange(len(kind)), scores.argmax(1)
         largest = scores[rows, best]

@@ -43,6 +43,7 @@ class PDQNPolicy(ContinuousQPolicy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = PDQNConfig
+    _cfg: PDQNConfig
     shapes: ClassVar[Mapping[str, Signature]] = {
         "policy": ("", {"action_args": "BP"}), "q": ("P", "BA")
     }  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,15 @@ from dicore_plugins.policies.continuous.held_noise import HeldNoise
 from dicore_plugins.policies.continuous.sac_config import SACConfig
 from dicore_plugins.policies.outputs import Signature
 
+if TYPE_CHECKING:
+    from dicore_plugins.policies.continuous.discrete_sac_config import DiscreteSACConfig
+
 
 class SACPolicy(ContinuousQPolicy):
     """Maximizes return and entropy; the actor is a Gaussian squashed by tanh."""
 
     config_class: ClassVar[type[PolicyConfig]] = SACConfig
+    _cfg: SACConfig | DiscreteSACConfig
     attributes: ClassVar[tuple[str, ...]] = ("target_entropy",)
     shapes: ClassVar[Mapping[str, Signature]] = {
         **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})

@@ -27,6 +27,7 @@ class TD3Policy(ContinuousQPolicy):
     """A deterministic actor with Gaussian exploration noise, and Q networks."""
 
     config_class: ClassVar[type[PolicyConfig]] = TD3Config
+    _cfg: TD3Config
 
     def _next_value(self, next_obs: Tree) -> Tensor:
         value: Tensor = self._target_model.q(next_obs, self._next_action(next_obs)).amin(0)

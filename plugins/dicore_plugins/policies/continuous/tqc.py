@@ -30,6 +30,7 @@ class TQCPolicy(SACPolicy):
     """SAC whose critics are networks of quantiles; the actor maximizes the mean of all."""
 
     config_class: ClassVar[type[PolicyConfig]] = TQCConfig
+    _cfg: TQCConfig
     needed: ClassVar[tuple[str, ...]] = (*SACPolicy.needed, "outputs", "fraction")
     shapes: ClassVar[Mapping[str, Signature]] = {
         **SACPolicy.shapes, "outputs": ("A", "EBN")

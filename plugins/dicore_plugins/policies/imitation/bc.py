@@ -36,8 +36,6 @@ class CloningPolicy(ActorCriticPolicy):
     A subclass implements `_losses`.
     """
 
-    _cfg: Any
-
     def _problem_of(self, model: nn.Module) -> str | None:
         return output_problem(
             model, self._cfg.model or {}, continuous=self._continuous, value=False
@@ -108,6 +106,7 @@ class BCPolicy(CloningPolicy):
     """Supervised learning of the actions of demonstrations."""
 
     config_class: ClassVar[type[PolicyConfig]] = BCConfig
+    _cfg: BCConfig
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         learn, weight = self._cfg.learn, batch.get("weight")

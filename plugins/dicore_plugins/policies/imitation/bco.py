@@ -34,6 +34,7 @@ class BCOPolicy(FromDemonstrations, CloningPolicy):
     """Cloning of actions that an inverse model infers."""
 
     config_class: ClassVar[type[PolicyConfig]] = BCOConfig
+    _cfg: BCOConfig
 
     def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)

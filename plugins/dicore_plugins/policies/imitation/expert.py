@@ -43,6 +43,7 @@ class ExpertPolicy(FixedPolicy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = ExpertConfig
+    _cfg: ExpertConfig
 
     def __init__(
         self,

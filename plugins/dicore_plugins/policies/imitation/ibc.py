@@ -37,6 +37,7 @@ class IBCPolicy(CloningPolicy):
     """Contrastive learning of scores; acts by search."""
 
     config_class: ClassVar[type[PolicyConfig]] = IBCConfig
+    _cfg: IBCConfig
 
     def _problem_of(self, model: nn.Module) -> str | None:
         return None if self._continuous else super()._problem_of(model)

@@ -29,4 +29,5 @@ class SQILSACPolicy(FromDemonstrations, SACPolicy):
     """Soft actor-critic, for bounded continuous actions."""
 
     config_class: ClassVar[type[PolicyConfig]] = SQILSACConfig
+    _cfg: SQILSACConfig
     _demo_reward: ClassVar[float | None] = 1.0

@@ -32,6 +32,7 @@ class AWACPolicy(ContinuousQPolicy):
     """Q networks of a dataset, and an actor that imitates the actions they prefer."""
 
     config_class: ClassVar[type[PolicyConfig]] = AWACConfig
+    _cfg: AWACConfig
     shapes: ClassVar[Mapping[str, Signature]] = {
         **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})
     }  # fmt: skip

@@ -31,6 +31,7 @@ class BCQPolicy(ContinuousQPolicy):
     """Q-learning over actions that an autoencoder of the data generates."""
 
     config_class: ClassVar[type[PolicyConfig]] = BCQConfig
+    _cfg: BCQConfig
     export_problem: ClassVar[str] = "it chooses among actions that its autoencoder samples"
     shapes: ClassVar[Mapping[str, Signature]] = {
         "q": ("A", "EB")

@@ -30,6 +30,7 @@ class CQLPolicy(SACPolicy):
     """SAC with conservative critics, from a dataset."""
 
     config_class: ClassVar[type[PolicyConfig]] = CQLConfig
+    _cfg: CQLConfig
 
     def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the loss of SAC plus the conservative term."""

@@ -8,7 +8,7 @@ Shapes: B samples, A actions.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ class DiscreteBCQPolicy(DQNPolicy):
     """DQN whose choice is limited to actions like the recorded ones, from a dataset."""
 
     config_class: ClassVar[type[PolicyConfig]] = DiscreteBCQConfig
-    _cfg: Any
+    _cfg: DiscreteBCQConfig
 
     def _check_values(self, model: nn.Module) -> None:
         if not all(hasattr(model, name) for name in ("imitation", "likely")):

@@ -7,7 +7,7 @@ Shapes: B samples, A actions, H heads.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ class DiscreteCQLPolicy(DQNPolicy):
     """DQN with conservative values, from a dataset."""
 
     config_class: ClassVar[type[PolicyConfig]] = DiscreteCQLConfig
-    _cfg: Any
+    _cfg: DiscreteCQLConfig
 
     def _regulariser(self, q: Tree, batch: Batch, weight: Tensor | None) -> Tensor:
         index = self._action_index(batch["action"]).reshape(len(batch), -1)

@@ -56,9 +56,9 @@ class DTPolicy(Policy):
     """A causal transformer that imitates the actions of episodes with the return that is wanted."""
 
     config_class: ClassVar[type[PolicyConfig]] = DTConfig
+    _cfg: DTConfig
     attributes: ClassVar[tuple[str, ...]] = ("flat", "optimizer")
     export_problem: ClassVar[str] = "it acts on the last steps of an episode"
-    _cfg: Any
 
     def _create_model(self) -> nn.Module:
         with torch_stream("model"):

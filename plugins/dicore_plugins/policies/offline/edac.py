@@ -24,6 +24,7 @@ class EDACPolicy(SACPolicy):
     """SAC with an ensemble of diverse Q networks, from a dataset."""
 
     config_class: ClassVar[type[PolicyConfig]] = EDACConfig
+    _cfg: EDACConfig
 
     def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the loss of SAC plus that of gradients which agree."""

@@ -29,6 +29,7 @@ class IQLPolicy(AWACPolicy):
     """Actor, Q networks and a value network, from a dataset."""
 
     config_class: ClassVar[type[PolicyConfig]] = IQLConfig
+    _cfg: IQLConfig
     needed: ClassVar[tuple[str, ...]] = (*AWACPolicy.needed, "value", "v")
     shapes: ClassVar[Mapping[str, Signature]] = {
         **AWACPolicy.shapes, "v": ("", "B")

@@ -22,6 +22,7 @@ class TD3BCPolicy(TD3Policy):
     """TD3 with behavioural cloning, from a dataset."""
 
     config_class: ClassVar[type[PolicyConfig]] = TD3BCConfig
+    _cfg: TD3BCConfig
 
     def _actor_loss(self, batch: Batch, action: Tensor) -> Tensor:
         q = self._model.q(batch["obs"], action, frozen=True)[0]

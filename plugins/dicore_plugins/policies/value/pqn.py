@@ -38,6 +38,7 @@ class PQNPolicy(ActorCriticPolicy):
     """Q-learning on-policy; the values of several heads are averaged in the returns."""
 
     config_class: ClassVar[type[PolicyConfig]] = PQNConfig
+    _cfg: PQNConfig
 
     def _problem_of(self, model: nn.Module) -> str | None:
         DQNPolicy._check_values(self, model)  # type: ignore[arg-type] # noqa: SLF001
