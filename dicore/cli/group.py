@@ -7,7 +7,6 @@ is read from its source file.
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 import click
 
@@ -69,7 +68,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         return args[0], self.get_command(ctx, args[0]), args[1:]
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except (DicoreError, OSError, click.ClickException, click.exceptions.Exit, click.Abort):

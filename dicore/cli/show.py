@@ -67,7 +67,7 @@ def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
     return facts
 
 
-def _describe_target(registry: Registry, entry: Entry, facts: dict[str, Any]) -> None:
+def _describe_target(registry: Registry, entry: Entry, facts: dict[str, object]) -> None:
     """Adds what only the imports of a component and of its kind show."""
     kind = registry.kinds().get(entry.kind)
     facts["section"] = kind.section if kind is not None else ""
@@ -117,7 +117,7 @@ def options_of(
     prefix: str = "",
     path: str = "",
     required: Mapping[str, tuple[Any, str]] | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yields the options of a config class, including those of its sections.
 
     Args:
@@ -139,7 +139,7 @@ def options_of(
             yield {"path": prefix + name, "name": name, **facts}
 
 
-def _option(field: Any, registry: Registry, only: tuple[Any, str] | None) -> dict[str, Any]:
+def _option(field: Any, registry: Registry, only: tuple[object, str] | None) -> dict[str, Any]:
     from dicore.config.convert import type_name
     from dicore.config.schema import REQUIRED
 
@@ -189,7 +189,7 @@ def _prefix(section: str) -> str:
     return f"{section}[]." if "components" in facts else f"{section}."
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: Any) -> object:
     """Converts a value to JSON types; other values become text."""
     if isinstance(value, Mapping):
         return {str(key): _jsonable(item) for key, item in value.items()}
@@ -200,7 +200,7 @@ def _jsonable(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | None) else repr(value)
 
 
-def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(tree: object, path: str = "") -> Iterator[tuple[str, object]]:
     """Yields path and value of each leaf of nested dicts."""
     if not isinstance(tree, Mapping) or not tree:
         yield path, tree

@@ -5,7 +5,7 @@ compiled = bind(compiled, spec_of(compiled.env, compiled.seed))
 compiled.policy.learn.batch_size
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import define, field
 
@@ -82,7 +82,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports what reads config files when it is asked for: most trainings have none."""
     if name not in ("is_config", "read_config"):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -69,7 +69,7 @@ def bind(compiled: Compiled, spec: EnvSpec, action_space: Space | None = None) -
     return changed(compiled, cfg=cfg, origin=origin)
 
 
-def derived_options(policy: PolicyConfig, spec: EnvSpec) -> dict[str, Any]:
+def derived_options(policy: PolicyConfig, spec: EnvSpec) -> dict[str, object]:
     """Returns what `bind` of a policy derives, which may have the deprecated form of two spaces.
 
     Raises:
@@ -114,7 +114,7 @@ def _fill(
     return replace(cfg, tuple(path.split(".")), converted)
 
 
-def _accepted(value: Any, field: Field, path: str, problems: Problems, by: str = "") -> Any:
+def _accepted(value: Any, field: Field, path: str, problems: Problems, by: str = "") -> object:
     """Returns a value as its option holds it, or REQUIRED if it was added to the problems."""
     try:
         converted = convert(value, field.hint, path)
@@ -127,7 +127,7 @@ def _accepted(value: Any, field: Field, path: str, problems: Problems, by: str =
     return converted
 
 
-def _shape(value: Any) -> Any:
+def _shape(value: Any) -> object:
     """Returns a shape of one dimension as its number, any other as a tuple."""
     if not isinstance(value, list | tuple):
         return value
@@ -246,7 +246,9 @@ def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
             problems.add(join(path, below) if below else path, message)
 
 
-def _unmet(section: Section, required: Mapping[str, tuple[Any, str]]) -> Iterator[tuple[str, str]]:
+def _unmet(
+    section: Section, required: Mapping[str, tuple[object, str]]
+) -> Iterator[tuple[str, str]]:
     for path, (wanted, why) in required.items():
         if lookup(section, path, wanted) != wanted:
             yield path, f"{section.get('type') or label_of(type(section))} {why}"

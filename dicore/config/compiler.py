@@ -55,8 +55,8 @@ _MOST_HINTS = 1000
 
 
 def compile_config(  # noqa: PLR0913 - sources are many
-    main: Any = None,
-    create: Mapping[str, Any] | None = None,
+    main: object = None,
+    create: Mapping[str, object] | None = None,
     *parts: Any,
     preset: str | Callable[[Any, Any], str | None] | None = None,
     overrides: Overrides | None = None,
@@ -64,7 +64,7 @@ def compile_config(  # noqa: PLR0913 - sources are many
     registry: RegistryView | None = None,
     strict: bool = True,
     names_only: bool | None = None,
-    cpanel: Mapping[str, Any] | str | None = None,
+    cpanel: Mapping[str, object] | str | None = None,
     saved: bool = False,
     locked: bool = False,
     loaded: Callable[[dict[str, Any]], Any] | None = None,
@@ -272,7 +272,7 @@ class Compiler:
 
     def _value(
         self, declared: Field, path: str, given: Sequence[LayerValue], owner: tuple[str, str]
-    ) -> Any:
+    ) -> object:
         self.paths.append(path)
         if "section" in declared.metadata:
             nodes = [node for each in given if (node := self._node(each, path)) is not None]
@@ -283,7 +283,7 @@ class Compiler:
             return self._components(declared, path, given)
         return self._leaf(declared, path, given)
 
-    def _leaf(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
+    def _leaf(self, declared: Field, path: str, given: Sequence[LayerValue]) -> object:
         default = declared.default()
         code_paths.allow(words_in(default))
         target = ALIASES.get(path) if self.whole else None
@@ -314,7 +314,7 @@ class Compiler:
             return default
         return value
 
-    def _component(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
+    def _component(self, declared: Field, path: str, given: Sequence[LayerValue]) -> object:
         facts = declared.metadata
         code_paths.allow(words_in(facts["component_default"]))
         lowest = LayerValue(Layer(f"{DEFAULT}{declared.declared_by}"), facts["component_default"])
@@ -337,7 +337,7 @@ class Compiler:
         }
         return named_class(kind, tuple(filled))(**filled)
 
-    def _components(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
+    def _components(self, declared: Field, path: str, given: Sequence[LayerValue]) -> object:
         layer = Layer(f"{DEFAULT}{declared.declared_by}")
         value: Any = declared.metadata["component_default"]
         code_paths.allow(words_in(value))
@@ -361,7 +361,7 @@ class Compiler:
 
     def _fill(
         self, kind: str, path: str, nodes: Sequence[LayerValue], wanted: type[ComponentConfig]
-    ) -> Any:
+    ) -> object:
         chosen = self.resolver.choose(kind, path, nodes)
         if chosen is None:
             return None
@@ -417,7 +417,7 @@ def _hint(key: str, siblings: Sequence[str], paths: Sequence[str], every: Set[st
     return f"; did you mean '{close}'?" if close else ""
 
 
-def _slot_class(hint: Any) -> type[ComponentConfig]:
+def _slot_class(hint: object) -> type[ComponentConfig]:
     """Returns the class that the annotation of a slot requires."""
     for candidate in (hint, *typing.get_args(hint)):
         if isinstance(candidate, type) and issubclass(candidate, ComponentConfig):

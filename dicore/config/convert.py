@@ -46,12 +46,12 @@ class Mismatch(Exception):  # noqa: N818 - a finding to collect, not an error to
         self.findings = tuple(findings)
 
 
-def convert(value: Any, hint: Any, path: str = "") -> Any:
+def convert(value: object, hint: object, path: str = "") -> Any:
     """Returns `value` as the type `hint`, containers copied."""
     return _converter(hint)(to_builtin(value), path)
 
 
-def to_builtin(value: Any) -> Any:
+def to_builtin(value: Any) -> object:
     """Returns the Python value of a numpy scalar, and anything else unchanged."""
     if isinstance(value, str):
         return str.__str__(value)  # numpy's own `item` loses trailing NULs
@@ -76,7 +76,7 @@ def shortened(value: Any) -> str:
     return f"{text[:_LONGEST_REPR]}..." if len(text) > _LONGEST_REPR else text
 
 
-def type_name(hint: Any) -> str:
+def type_name(hint: object) -> str:
     """Describes a type for a message: `int`, `list[int]`, `int or None`."""
     if hint is None or hint is type(None):
         return "None"
@@ -94,7 +94,7 @@ def type_name(hint: Any) -> str:
     return f"{name}[{inner}]"
 
 
-def is_leaf_type(hint: Any) -> bool:
+def is_leaf_type(hint: object) -> bool:
     """Returns whether a config can hold values of this type (or of one member of a Union)."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
@@ -111,12 +111,12 @@ def is_leaf_type(hint: Any) -> bool:
 _Converter = Callable[[Any, str], Any]
 
 
-def _mismatch(hint: Any, value: Any, path: str) -> Mismatch:
+def _mismatch(hint: object, value: Any, path: str) -> Mismatch:
     return Mismatch([(path, f"expected {type_name(hint)}, got {describe_value(value)}")])
 
 
 def _scalar(kind: type) -> _Converter:
-    def convert_scalar(value: Any, path: str) -> Any:
+    def convert_scalar(value: Any, path: str) -> object:
         if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
             return str.__str__(value) if kind is str else kind(value)
         raise _mismatch(kind, value, path)
@@ -140,7 +140,7 @@ def _float(value: Any, path: str) -> float:
     raise _mismatch(float, value, path)
 
 
-def _any(value: Any, path: str) -> Any:
+def _any(value: Any, path: str) -> object:
     if isinstance(value, Mapping):
         return {key: _any(to_builtin(item), f"{path}.{key}") for key, item in value.items()}
     if type(value) in _LISTS:
@@ -151,7 +151,9 @@ def _any(value: Any, path: str) -> Any:
     raise Mismatch([(path, f"expected {wanted}, got {describe_value(value)}")])
 
 
-def _items(hint: Any, value: Sequence[Any], item_hints: Sequence[Any], path: str) -> list[Any]:
+def _items(
+    hint: object, value: Sequence[Any], item_hints: Sequence[object], path: str
+) -> list[object]:
     if len(value) != len(item_hints):
         message = f"expected {type_name(hint)}, got {len(value)} items: {describe_value(value)}"
         raise Mismatch([(path, message)])
@@ -159,9 +161,11 @@ def _items(hint: Any, value: Sequence[Any], item_hints: Sequence[Any], path: str
     return _each(lambda at, pair: convert(pair[0], pair[1], f"{path}[{at}]"), pairs)
 
 
-def _each(convert_one: Callable[..., Any], entries: Iterable[tuple[Any, Any]]) -> list[Any]:
+def _each(
+    convert_one: Callable[..., object], entries: Iterable[tuple[object, object]]
+) -> list[Any]:
     """Converts all entries; the findings of all of them are raised together."""
-    converted: list[Any] = []
+    converted: list[object] = []
     findings: list[tuple[str, str]] = []
     for entry in entries:
         try:
@@ -179,12 +183,12 @@ def _int(value: Any, path: str) -> int:
     return int(_scalar(int)(value, path))
 
 
-def _sequence(hint: Any) -> _Converter:
+def _sequence(hint: object) -> _Converter:
     origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
     make = list if origin is list else tuple
     fixed = make is tuple and origin is tuple and args and args[-1] is not Ellipsis
 
-    def convert_sequence(value: Any, path: str) -> Any:
+    def convert_sequence(value: Any, path: str) -> object:
         if isinstance(value, str) and "," in value:  # 64,64 on the command line
             value = [parse_value(item.strip()) for item in value.split(",")]
         if not isinstance(value, _LISTS):
@@ -195,14 +199,14 @@ def _sequence(hint: Any) -> _Converter:
     return convert_sequence
 
 
-def _mapping(hint: Any) -> _Converter:
+def _mapping(hint: object) -> _Converter:
     args = typing.get_args(hint) or (Any, Any)
 
-    def convert_mapping(value: Any, path: str) -> Any:
+    def convert_mapping(value: Any, path: str) -> object:
         if not isinstance(value, Mapping):
             raise _mismatch(hint, value, path)
 
-        def convert_one(key: Any, item: Any) -> tuple[Any, Any]:
+        def convert_one(key: Any, item: object) -> tuple[Any, Any]:
             name = convert(key, args[0], f"{path} key")
             return name, convert(item, args[1], f"{path}.{key}")
 
@@ -211,10 +215,10 @@ def _mapping(hint: Any) -> _Converter:
     return convert_mapping
 
 
-def _literal(hint: Any) -> _Converter:
+def _literal(hint: object) -> _Converter:
     args = typing.get_args(hint)
 
-    def convert_literal(value: Any, path: str) -> Any:
+    def convert_literal(value: Any, path: str) -> object:
         for arg in args:
             if type(arg) is type(value) and arg == value:
                 return arg
@@ -223,10 +227,10 @@ def _literal(hint: Any) -> _Converter:
     return convert_literal
 
 
-def _union(hint: Any) -> _Converter:
+def _union(hint: object) -> _Converter:
     members = typing.get_args(hint)
 
-    def convert_union(value: Any, path: str) -> Any:
+    def convert_union(value: Any, path: str) -> object:
         if type(value) in members:
             return convert(value, type(value), path)
         containers = _LISTS if isinstance(value, _LISTS) else (dict,)
@@ -244,8 +248,8 @@ def _union(hint: Any) -> _Converter:
     return convert_union
 
 
-def _instance(hint: Any) -> _Converter:
-    def convert_instance(value: Any, path: str) -> Any:
+def _instance(hint: object) -> _Converter:
+    def convert_instance(value: Any, path: str) -> object:
         if isinstance(hint, type) and not isinstance(value, hint):
             raise _mismatch(hint, value, path)
         return value
@@ -253,11 +257,11 @@ def _instance(hint: Any) -> _Converter:
     return convert_instance
 
 
-def _origin(hint: Any) -> Any:
+def _origin(hint: object) -> object:
     return _CONTAINERS.get(typing.get_origin(hint) or hint)
 
 
-_SCALARS: dict[Any, _Converter] = {
+_SCALARS: dict[object, _Converter] = {
     int: _int,
     bool: _scalar(bool),
     str: _scalar(str),
@@ -265,7 +269,7 @@ _SCALARS: dict[Any, _Converter] = {
     None: _none,
     type(None): _none,
 }
-_CONTAINERS: dict[Any, type] = {
+_CONTAINERS: dict[object, type] = {
     list: list,
     tuple: tuple,
     dict: dict,
@@ -275,7 +279,7 @@ _CONTAINERS: dict[Any, type] = {
 
 
 @cache
-def _converter(hint: Any) -> _Converter:
+def _converter(hint: object) -> _Converter:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint in _SCALARS:
         return _SCALARS[hint]
@@ -293,7 +297,7 @@ def _converter(hint: Any) -> _Converter:
     return _sequence(hint) if container else _instance(hint)
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """Reads null, booleans, numbers (`1e-3`, `inf`), lists, dicts and quoted or bare text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
@@ -313,7 +317,7 @@ def parse_value(text: str) -> Any:
         raise ValueError(str(getattr(error, "problem", None) or error)) from error
 
 
-def _from_node(node: Any) -> Any:
+def _from_node(node: Any) -> object:
     """Turns a YAML node into a value: quoted text stays text, bare words are read as above."""
     if node.id == "sequence":
         return [_from_node(item) for item in node.value]
@@ -322,7 +326,7 @@ def _from_node(node: Any) -> Any:
     return node.value if node.style else parse_value(node.value)
 
 
-def resolve_value(value: Any, hint: Any, path: str, references: dict[str, str]) -> Any:
+def resolve_value(value: Any, hint: object, path: str, references: dict[str, str]) -> object:
     """Looks up the references in a layer's value and converts it to the type `hint`."""
     if paths := list(redacted_paths(value, path)):
         text = f"was {REDACTED} when it was saved; give it again, best as ${{env:NAME}}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import fields_of
 from dicore.config.signature import config_class
@@ -13,6 +13,13 @@ from dicore.errors import ConfigError, PluginLoadError, RegistryError, UnknownCo
 from dicore_registry import code_paths
 from dicore_registry.explain import brief
 from dicore_registry.importing import importable
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from dicore.config.resolver import RegistryView
+    from dicore.config.schema import ComponentConfig
+    from dicore_registry import Entry
 
 __all__ = ["EnvChoice", "EnvNames"]
 
@@ -38,7 +45,7 @@ class EnvChoice:
 class EnvNames:
     """Tells what a text means as an environment; every entrance of the package asks here."""
 
-    registry: Any
+    registry: RegistryView
     _tried: list[str] = field(default_factory=list)
 
     def read(self, text: str, *, imports: bool = True) -> EnvChoice:
@@ -76,7 +83,7 @@ class EnvNames:
         yield lambda: self._import_path(text)
         yield lambda: self._module_id(text, place)
 
-    def _entry(self, name: str) -> Any:
+    def _entry(self, name: str) -> Entry | Literal[True] | None:
         """Returns what is declared under a name; True if it cannot be used, which is said later."""
         try:
             return self.registry.find("env", name)
@@ -86,7 +93,7 @@ class EnvNames:
         except RegistryError:
             return True
 
-    def _class(self, name: str) -> Any:
+    def _class(self, name: str) -> type[ComponentConfig] | None:
         try:
             return config_class(self.registry.resolve("env", name, "env.type").target, "env")
         except (RegistryError, ConfigError):
@@ -105,9 +112,9 @@ class EnvNames:
         if name:
             return EnvChoice(name, env_id, name)
         try:
-            provider = self.registry.default("env")
+            provider = self.registry.default("env") or ""
         except RegistryError:
-            provider = None
+            provider = ""
         known = getattr(self._class(provider), "knows", None) if provider else None
         found = known(env_id) if known is not None else False
         if not found:
@@ -126,7 +133,7 @@ class EnvNames:
                 return str(entry.name)
         return ""
 
-    def _own_id(self, name: str) -> Any:
+    def _own_id(self, name: str) -> object:
         cls = self._class(name)
         options = fields_of(cls) if cls is not None else {}
         return options["env_id"].default() if "env_id" in options else None

@@ -204,7 +204,7 @@ def _order(path: str) -> list[tuple[str, int]]:
 
 
 def expand_aliases(
-    tree: Mapping[str, Any], problems: Problems, layer: Layer | None = None, *, below: str = ""
+    tree: Mapping[str, object], problems: Problems, layer: Layer | None = None, *, below: str = ""
 ) -> dict[str, Any]:
     """Moves the values of short forms to their full paths."""
     expanded = dict(tree)
@@ -218,7 +218,7 @@ def expand_aliases(
             value = value["type"] if value.keys() - {"import_names"} == {"type"} else value
 
         def contradicts(
-            at: str, first: Any, second: Any, *, alias: str = alias, path: str = path
+            at: str, first: object, second: object, *, alias: str = alias, path: str = path
         ) -> None:
             text = f"{second!r} contradicts {at}, which is {first!r}; give one of them"
             problems.add(f"{alias}{at.removeprefix(path)}", text, layer)
@@ -230,15 +230,15 @@ def expand_aliases(
     return expanded
 
 
-def _pop(tree: dict[str, Any], path: str) -> Any:
+def _pop(tree: dict[str, object], path: str) -> object:
     *above, key = path.split(".")
-    node: Any = tree
+    node: object = tree
     for name in above:
         node = node.get(name) if isinstance(node, dict) else None
     return node.pop(key, None) if isinstance(node, dict) else None
 
 
-def _put(tree: dict[str, Any], keys: Sequence[str], value: Any) -> bool:
+def _put(tree: dict[str, object], keys: Sequence[str], value: Any) -> bool:
     """Sets a value in place; a name on the way becomes a section. False if that is impossible."""
     *above, last = keys
     for name in above:
@@ -254,7 +254,7 @@ def _put(tree: dict[str, Any], keys: Sequence[str], value: Any) -> bool:
     return True
 
 
-def parse_override(text: str) -> tuple[str, Any]:
+def parse_override(text: str) -> tuple[str, object]:
     """Splits `policy.learn.batch_size=128` into path and value.
 
     Raises:
@@ -276,7 +276,7 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ConfigError(f"{path}: cannot read {shown}: {error}") from error
 
 
-def override_tree(overrides: Overrides, problems: Problems) -> dict[str, Any]:
+def override_tree(overrides: Overrides, problems: Problems) -> dict[str, object]:
     """Merges overrides into one tree; the last one wins."""
     tree: dict[str, Any] = {}
     for override in [overrides] if isinstance(overrides, str | Mapping) else overrides:
@@ -290,7 +290,7 @@ def override_tree(overrides: Overrides, problems: Problems) -> dict[str, Any]:
     return tree
 
 
-def _pairs(override: str | Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+def _pairs(override: str | Mapping[str, object]) -> Iterable[tuple[str, object]]:
     if isinstance(override, Mapping):
         return [(str(path), value) for path, value in override.items()]
     if not isinstance(override, str):

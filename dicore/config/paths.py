@@ -47,7 +47,7 @@ def flatten(cfg: Section) -> dict[str, Any]:
     return {dotted(keys): value for keys, _, value in leaves(cfg)}
 
 
-def leaves(cfg: Section, prefix: Keys = ()) -> Iterator[tuple[Keys, Field, Any]]:
+def leaves(cfg: Section, prefix: Keys = ()) -> Iterator[tuple[Keys, Field, object]]:
     """Yields path, declaration and value of all that is not a section; empty slots too."""
     for name, field in fields_of(type(cfg)).items():
         value, keys = getattr(cfg, name), (*prefix, name)
@@ -74,7 +74,7 @@ def sections(cfg: Section, prefix: Keys = ()) -> Iterator[tuple[Keys, Section]]:
     yield prefix, cfg
 
 
-def lookup(cfg: Any, path: str, default: Any = None) -> Any:
+def lookup(cfg: object, path: str, default: object = None) -> object:
     """Returns the value at a dotted path of a config or of nested dicts, or `default`."""
     value = cfg
     for key in path.split("."):
@@ -116,7 +116,7 @@ def join(path: str, key: object) -> str:
     return f"{path}.{key}" if path else str(key)
 
 
-def merge(low: Any, high: Any) -> Any:
+def merge(low: object, high: object) -> Any:
     """Returns `low` overridden by `high`: dicts are merged, all else (lists, None) is replaced.
 
     The result shares no memory with its inputs.
@@ -130,8 +130,8 @@ def merge(low: Any, high: Any) -> Any:
 
 
 def combine(
-    first: Any, second: Any, path: str, contradiction: Callable[[str, Any, Any], None]
-) -> Any:
+    first: object, second: object, path: str, contradiction: Callable[[str, Any, Any], None]
+) -> object:
     """Joins two trees of equal rank, which must agree on every value that both give.
 
     A name and a section are equivalent: `"dqn"` is `{"type": "dqn"}`. The `first` one may hold
@@ -154,19 +154,19 @@ def combine(
     return first
 
 
-def _as_section(value: Any) -> Any:
+def _as_section(value: Any) -> object:
     if value is None:
         return {}
     return {"type": value} if isinstance(value, str | type) else value
 
 
-def _agree(first: Any, second: Any) -> bool:
+def _agree(first: object, second: object) -> bool:
     if isinstance(first, bool) is not isinstance(second, bool):
         return False
     return first is second or bool(first == second)
 
 
-def differences(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
+def differences(one: Any, other: Any) -> dict[str, tuple[object, object]]:
     """Returns both values of every option that differs in two compiled configs, by path.
 
     Where two components are of different types, `type` and the options of both are listed.
@@ -176,7 +176,7 @@ def differences(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
 
 def tree_differences(
     one: Mapping[str, Any], other: Mapping[str, Any]
-) -> dict[str, tuple[Any, Any]]:
+) -> dict[str, tuple[object, object]]:
     """Returns both values of every option that differs in two nested dicts, by path."""
     return dict(_differing(one, other, ""))
 

@@ -60,8 +60,8 @@ class TextError(ValueError):
 
 
 def read_config(
-    path: str | PathLike[str], cpanel: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    path: str | PathLike[str], cpanel: Mapping[str, object] | None = None
+) -> tuple[dict[str, object], dict[str, object]]:
     """Reads `main_config` and `create_config` from a file.
 
     Args:
@@ -148,7 +148,7 @@ def control_panel(label: str) -> Any:
     return found
 
 
-def read_text(file: Path, parse: Any, cpanel: Mapping[str, Any] | None) -> ConfigFile:
+def read_text(file: Path, parse: Any, cpanel: Mapping[str, object] | None) -> ConfigFile:
     """Reads a file with one tree."""
     with reading(file):
         tree, lines = parse(text_of(file))
@@ -199,7 +199,7 @@ def _json(text: str) -> tuple[Any, dict[str, int]]:
     return (tree if lines else json.loads(text, object_pairs_hook=_each_key_once)), lines
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -241,7 +241,7 @@ def tree_config(
     return ConfigFile(main, create, Lines(both), panel)
 
 
-def _section(value: Any, name: str) -> dict[str, Any]:
+def _section(value: Any, name: str) -> dict[str, object]:
     if value is not None and not isinstance(value, Mapping):
         raise TextError(f"{name}: expected a section, got {type(value).__name__} {value!r}")
     return dict(value or {})

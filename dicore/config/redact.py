@@ -64,7 +64,7 @@ def conceal(message: str) -> str:
     return "is given twice and differs" if " contradicts " in message else message
 
 
-def redacted(value: Any, *, secret: bool = False) -> Any:
+def redacted(value: Any, *, secret: bool = False) -> object:
     """Returns plain data without the texts under secret keys, and credentials; references stay."""
     if isinstance(value, Mapping):
         return {key: redacted(item, secret=is_secret(str(key))) for key, item in value.items()}
@@ -134,7 +134,7 @@ def is_whole(text: str, pattern: re.Pattern[str] = ENV) -> str | None:
 def resolve(
     value: Any,
     path: str,
-    find: Callable[[str, str], Any] | None = None,
+    find: Callable[[str, str], object] | None = None,
     pattern: re.Pattern[str] = ENV,
     noted: dict[str, str] | None = None,
 ) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dicore.config.layers import Layer, Problems
 from dicore.config.paths import join
@@ -17,6 +17,9 @@ from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComp
 from dicore_registry import canonical, code_paths, nearest
 from dicore_registry.known import known
 
+if TYPE_CHECKING:
+    from dicore_registry import Entry, Resolved
+
 _NAMELESS = object()
 """Stands for the name of a class that has none."""
 
@@ -24,12 +27,12 @@ _NAMELESS = object()
 class RegistryView(Protocol):
     """What config needs of a registry."""
 
-    def resolve(self, kind: str, type_: str, where: str = ...) -> Any: ...
-    def find(self, kind: str, name: str, where: str = ...) -> Any: ...
-    def supplier(self, kind: str, type_string: str, where: str = ...) -> dict[str, Any]: ...
+    def resolve(self, kind: str, type_: str, where: str = ...) -> Resolved: ...
+    def find(self, kind: str, name: str, where: str = ...) -> Entry: ...
+    def supplier(self, kind: str, type_string: str, where: str = ...) -> dict[str, object]: ...
     def default(self, kind: str, where: str = ...) -> str | None: ...
-    def entries(self, kind: str) -> Any: ...
-    def judged(self, entry: Any) -> Any: ...
+    def entries(self, kind: str) -> Iterable[Entry]: ...
+    def judged(self, entry: Entry) -> Entry: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,7 @@ class ComponentResolver:
                 raise UnknownComponentError(f"no env '{wanted}'{self.tried[wanted]}")
         return choice.type, choice.env_id
 
-    def _same(self, kind: str, low: Mapping[str, Any], high: Mapping[str, Any]) -> bool:
+    def _same(self, kind: str, low: Mapping[str, object], high: Mapping[str, object]) -> bool:
         if "env_id" in high and low.get("env_id", high["env_id"]) != high["env_id"]:
             return False
         if "env_id" in low and "env_id" in high and low["type"] == self.registry.default("env"):
@@ -195,14 +198,14 @@ class ComponentResolver:
             return True
         return True
 
-    def _entry(self, kind: str, name: Any) -> Any:
+    def _entry(self, kind: str, name: object) -> Entry | None:
         try:
             return self.registry.find(kind, name) if isinstance(name, str) else None
         except RegistryError:
             return None
 
     def _load(
-        self, kind: str, path: str, wanted: Any, values: list[LayerValue], layer: Layer
+        self, kind: str, path: str, wanted: object, values: list[LayerValue], layer: Layer
     ) -> ResolvedComponent | None:
         where = join(path, "type")
         if wanted is _NAMELESS:
@@ -250,7 +253,7 @@ class ComponentResolver:
         here, recorded = self._entry(kind, name), self._entry(kind, qualified)
         return name if recorded is None or here == recorded else qualified
 
-    def _meant(self, kind: str, wanted: str) -> tuple[Any, type[ComponentConfig]] | None:
+    def _meant(self, kind: str, wanted: str) -> tuple[Resolved, type[ComponentConfig]] | None:
         """Returns the component that a misspelt name probably means."""
         exists = ":" in wanted or canonical(wanted) in known(kind)  # in a package that is missing
         judged = () if exists else map(self.registry.judged, self.registry.entries(kind))
@@ -262,7 +265,9 @@ class ComponentResolver:
         except (RegistryError, ConfigError):
             return None
 
-    def _resolve(self, kind: str, wanted: str, where: str, values: Sequence[LayerValue]) -> Any:
+    def _resolve(
+        self, kind: str, wanted: str, where: str, values: Sequence[LayerValue]
+    ) -> Resolved:
         """Resolves a name, after importing the modules of `import_names` if it needs them."""
         imports = [
             (value, name)
@@ -394,7 +399,7 @@ class NamedConfig(Section):
         """Builds each component; returns them by name."""
         return {name: getattr(self, name).build(ctx, **parts) for name in self.keys()}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         kind = _KINDS[type(self)]
         return _rebuild, (kind, tuple((name, getattr(self, name)) for name in self.keys()))
 
@@ -406,7 +411,7 @@ _RESERVED = frozenset(dir(NamedConfig)) | {"type", "check", "bind", "import_name
 @cache
 def named_class(kind: str, names: tuple[str, ...]) -> type[NamedConfig]:
     """Returns the section class of components of a kind with these names, in order."""
-    namespace: dict[str, Any] = {
+    namespace: dict[str, object] = {
         "__annotations__": dict.fromkeys(names, ComponentConfig),
         "__doc__": f"The {kind}s {', '.join(names)}.",
         "__module__": __name__,

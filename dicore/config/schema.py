@@ -56,9 +56,9 @@ def option(  # noqa: PLR0913 - each names one fact of an option
     gt: float | None = None,
     le: float | None = None,
     lt: float | None = None,
-    choices: Sequence[Any] | None = None,
+    choices: Sequence[object] | None = None,
     unit: str = "",
-    check: Callable[[Any], str | None] | None = None,
+    check: Callable[[object], str | None] | None = None,
     follows: str | None = None,
     secret: bool | None = None,
 ) -> Any:
@@ -103,7 +103,7 @@ def option(  # noqa: PLR0913 - each names one fact of an option
 def section(
     cls: type[Section],
     help: str = "",  # noqa: A002 - as in `option`
-    **defaults: Any,
+    **defaults: object,
 ) -> Any:
     """Declares a nested section whose options are those of `cls`, perhaps with other defaults.
 
@@ -160,7 +160,7 @@ def components(kind: str, default: Sequence[Any] = (), help: str = "") -> Any:  
     return attrs.field(factory=tuple, metadata=metadata)
 
 
-def with_defaults(cls: type[Section], defaults: Mapping[str, Any]) -> type[Section]:
+def with_defaults(cls: type[Section], defaults: Mapping[str, object]) -> type[Section]:
     """Returns a config class like `cls` with other defaults; see `section`."""
     given = {name: _facts(defaults[name]) for name in sorted(defaults)}
     key = cls, repr(given)
@@ -175,18 +175,18 @@ def with_defaults(cls: type[Section], defaults: Mapping[str, Any]) -> type[Secti
     return _OVERRIDDEN[key]
 
 
-_OVERRIDDEN: dict[tuple[Any, str], type[Section]] = {}
+_OVERRIDDEN: dict[tuple[object, str], type[Section]] = {}
 _Declared: Any = type(attrs.field())
 
 
-def _facts(value: Any) -> Any:
+def _facts(value: Any) -> object:
     """Returns what tells a default from others."""
     if isinstance(value, dict):
         return {name: _facts(below) for name, below in value.items()}
     return (value._default, value.metadata) if isinstance(value, _Declared) else value  # noqa: SLF001 - attrs has no name for it
 
 
-def _redeclared(cls: type[Section], name: str, value: Any) -> Any:
+def _redeclared(cls: type[Section], name: str, value: Any) -> object:
     """Returns the declaration of an option of `cls` with another default."""
     if name not in fields_of(cls):
         raise TypeError(f"{cls.__name__} has no option '{name}'")
@@ -208,7 +208,7 @@ def _redeclared(cls: type[Section], name: str, value: Any) -> Any:
     return attrs.field(default=value, metadata={**facts, "follows": None}, validator=old.validator)
 
 
-def _reduced(self: Section, protocol: Any) -> Any:
+def _reduced(self: Section, protocol: Any) -> object:
     """Pickles by what its class was made from, which no module has; a subclass as others."""
     made_from = vars(type(self)).get("_made_from")
     return (
@@ -216,7 +216,7 @@ def _reduced(self: Section, protocol: Any) -> Any:
     )
 
 
-def _remade(values: dict[str, Any], cls: type[Section], *defaults: dict[str, Any]) -> Section:
+def _remade(values: dict[str, Any], cls: type[Section], *defaults: dict[str, object]) -> Section:
     return reduce(with_defaults, defaults, cls)(**values)
 
 
@@ -316,11 +316,11 @@ class ComponentConfig(Section):
         raise TypeError(f"{type(self).__name__} has no build method")
 
 
-def annotated(build: Callable[..., Any]) -> Callable[..., Any]:
+def annotated(build: Callable[..., object]) -> Callable[..., object]:
     """Wraps a `build` so that its exceptions get a note: component, distribution, version."""
 
     @wraps(build)
-    def build_annotated(self: Any, *args: Any, **parts: Any) -> Any:
+    def build_annotated(self: Any, *args: object, **parts: object) -> object:
         try:
             return build(self, *args, **parts)
         except Exception as error:
@@ -331,7 +331,7 @@ def annotated(build: Callable[..., Any]) -> Callable[..., Any]:
     return build_annotated
 
 
-def _registered_label(config: Any) -> str:
+def _registered_label(config: object) -> str:
     """Returns `policy 'dqn' (dicore-plugins 0.1.0)`; for an unregistered class, its name."""
     from dicore_registry import default
 
@@ -364,7 +364,7 @@ class Field:
 
 def fields_of(cls: type[Section]) -> Mapping[str, Field]:
     """Returns the options of a config class by name, in order of declaration; cached per class."""
-    hashable: Any = cls
+    hashable: object = cls
     return _read_fields(hashable)
 
 
@@ -383,14 +383,14 @@ def _read_fields(cls: Any) -> Mapping[str, Field]:
     return MappingProxyType(fields)
 
 
-def required_by(cls: type[Section]) -> Mapping[str, tuple[Any, str]]:
+def required_by(cls: type[Section]) -> Mapping[str, tuple[object, str]]:
     """Returns by path the only values that options may have, and why; see `Section`."""
-    hashable: Any = cls
+    hashable: object = cls
     return _read_required(hashable)
 
 
 @cache
-def _read_required(cls: Any) -> Mapping[str, tuple[Any, str]]:
+def _read_required(cls: Any) -> Mapping[str, tuple[object, str]]:
     found: dict[str, Any] = {}
     for at, base in reversed([*enumerate(cls.__mro__)]):
         rules = vars(base).get("requires")
@@ -436,7 +436,7 @@ def label_of(cls: type) -> str:
 
 
 @cache
-def _hint_of(owner: Any, name: str, is_structure: bool) -> Any:
+def _hint_of(owner: Any, name: str, is_structure: bool) -> object:
     """Resolves an annotation in the module of its class; cached for classes that inherit it."""
     written = inspect.get_annotations(owner).get(name, Any)
     module = sys.modules.get(owner.__module__)
@@ -449,7 +449,7 @@ def _hint_of(owner: Any, name: str, is_structure: bool) -> Any:
         raise TypeError(f"{where}: its type {written!r} cannot be resolved: {error}") from None
 
 
-def resolve_hint(written: Any, names: dict[str, Any]) -> Any:
+def resolve_hint(written: object, names: dict[str, object]) -> object:
     """Returns the type that an annotation stands for."""
     holder = type("_", (), {"__annotations__": {"it": written}})
     return typing.get_type_hints(holder, names)["it"]

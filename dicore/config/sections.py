@@ -44,7 +44,7 @@ class EnvConfig(ComponentConfig):
     n_evaluator_episode: int = option(REQUIRED, "episodes per evaluation", ge=1)
     stop_value: float = option(REQUIRED, "mean episode return at which training stops; inf: never")
 
-    def from_spec(self) -> dict[str, Any]:
+    def from_spec(self) -> dict[str, object]:
         """Returns what the environment's own description says (`{"stop_value": 475.0}`).
 
         Called only if a required option is missing.

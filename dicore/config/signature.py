@@ -43,7 +43,7 @@ class _MadeConfig:
 
     _target: ClassVar[Any]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         cls: Any = type(self)
         values = {name: getattr(self, name) for name in self.keys()}  # type: ignore[attr-defined]
         inherited = issubclass(cls, InheritedConfig)
@@ -78,7 +78,7 @@ class InheritedConfig(_MadeConfig):
         return target(self, **parts)
 
 
-def _rebuild(target: Any, inherited: bool, is_env: bool, values: dict[str, Any]) -> Any:
+def _rebuild(target: Any, inherited: bool, is_env: bool, values: dict[str, Any]) -> object:
     made = _inherited(target) if inherited else _from_signature(target, is_env)
     return made(**values)
 
@@ -132,7 +132,7 @@ def _from_signature(target: Callable[..., Any], is_env: bool) -> type[ComponentC
             f"{name}: a parameter cannot be called '{taken[0]}'",
             hint="rename it, or register a config class",
         )
-    namespace: dict[str, Any] = {
+    namespace: dict[str, object] = {
         "__annotations__": {key: hint for key, (hint, _) in options.items()},
         "__doc__": inspect.getdoc(target),
         "__module__": getattr(target, "__module__", __name__),
@@ -145,7 +145,7 @@ def _from_signature(target: Callable[..., Any], is_env: bool) -> type[ComponentC
     return frozen(kw_only=True)(made)
 
 
-def _options_of(target: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+def _options_of(target: Callable[..., Any]) -> dict[str, tuple[object, object]]:
     """Returns type and declaration of each parameter that a config can hold."""
     try:
         parameters = inspect.signature(target).parameters.values()
@@ -167,7 +167,7 @@ def _options_of(target: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
     return options
 
 
-def _hint(target: Any, parameter: inspect.Parameter) -> Any:
+def _hint(target: Any, parameter: inspect.Parameter) -> object:
     """Returns a parameter's type, also by its default; None if neither gives one."""
     written = parameter.annotation
     if written is inspect.Parameter.empty:

@@ -90,7 +90,7 @@ class Sources:
         return [] if preset is None else [_preset_layer(preset, registry, problems)]
 
 
-def _bare_name(layers: Sequence[Layer], part: str) -> Any:
+def _bare_name(layers: Sequence[Layer], part: str) -> object:
     """Returns the name of a part whose config, below the command line, is no more than a name."""
     found = None
     for layer in layers:
@@ -111,8 +111,10 @@ def _preset_layer(name: str, registry: RegistryView, problems: Problems) -> Laye
     return _layer(Layer(f"{PRESET}{found.name}"), found.target, None, problems)
 
 
-def _layer(layer: Layer, main: Any, create: Mapping[str, Any] | None, problems: Problems) -> Layer:
-    def contradicts(path: str, first: Any, second: Any) -> None:
+def _layer(
+    layer: Layer, main: object, create: Mapping[str, object] | None, problems: Problems
+) -> Layer:
+    def contradicts(path: str, first: object, second: object) -> None:
         text = f"{second!r} in create_config contradicts {first!r} in main_config"
         problems.add(path, text, layer)
 
@@ -124,7 +126,7 @@ def _layer(layer: Layer, main: Any, create: Mapping[str, Any] | None, problems: 
     return layer
 
 
-def _trees(main: Any, name: str, problems: Problems) -> list[dict[str, Any]]:
+def _trees(main: Any, name: str, problems: Problems) -> list[dict[str, object]]:
     """Returns the main config of a source of any form, and those that stand beside it."""
     if main is None:
         return [{}]
@@ -141,7 +143,7 @@ def _trees(main: Any, name: str, problems: Problems) -> list[dict[str, Any]]:
     return [{}]
 
 
-def _system_tree(system: dict[str, Any]) -> dict[str, Any]:
+def _system_tree(system: dict[str, object]) -> dict[str, object]:
     from dicore_registry.public_names import public_name
 
     return {"pipeline": {"system": public_name("system_of_di_engine", "system_config")(system)}}

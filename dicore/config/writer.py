@@ -85,7 +85,9 @@ def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
     return tree
 
 
-def _saved(value: Any, path: str, hide: bool, redact: bool, references: Mapping[str, str]) -> Any:
+def _saved(
+    value: Any, path: str, hide: bool, redact: bool, references: Mapping[str, str]
+) -> object:
     if path in references:
         return redact_text(references[path]) if redact else references[path]
     if isinstance(value, str):
@@ -120,7 +122,7 @@ def fingerprint(compiled: Compiled) -> str:
     return "sha256:" + hashlib.sha256(dumps(trained).encode()).hexdigest()
 
 
-def recorded_components(record: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+def recorded_components(record: Mapping[str, object] | None) -> dict[str, Mapping[str, object]]:
     """Returns the components that a `config.json` records, by the path of their slot."""
     components = (record or {}).get("components")
     items = components.items() if isinstance(components, Mapping) else ()
@@ -128,7 +130,7 @@ def recorded_components(record: Mapping[str, Any] | None) -> dict[str, Mapping[s
 
 
 def component_differences(
-    recorded: Mapping[str, Mapping[str, Any]], here: Mapping[str, Mapping[str, Any]]
+    recorded: Mapping[str, Mapping[str, object]], here: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, tuple[str, str]]:
     """Returns the descriptions of components that differ in two configs, by path.
 
@@ -142,7 +144,7 @@ def component_differences(
     return differing
 
 
-def _texts(metadata: Mapping[str, Any] | None) -> list[str]:
+def _texts(metadata: Mapping[str, object] | None) -> list[str]:
     """Describes a component by name and package, then with its target, then with its source."""
     if metadata is None:
         return ["(none)"]
@@ -154,7 +156,9 @@ def _texts(metadata: Mapping[str, Any] | None) -> list[str]:
     return [name, target, f"{name}, source {source[:_DIGEST]}" if source else ""]
 
 
-def compare_record(compiled: Compiled, record: Mapping[str, Any] | None, *, locked: bool) -> None:
+def compare_record(
+    compiled: Compiled, record: Mapping[str, object] | None, *, locked: bool
+) -> None:
     """Compares the components of a config with those of its record, if it has one.
 
     With `locked`, any difference is an error; else a component that has the same name and differs
@@ -183,7 +187,7 @@ def compare_record(compiled: Compiled, record: Mapping[str, Any] | None, *, lock
         warnings.warn(text, ConfigWarning, stacklevel=3)
 
 
-def _refuse(record: Mapping[str, Any], differing: Mapping[str, tuple[str, str]]) -> None:
+def _refuse(record: Mapping[str, object], differing: Mapping[str, tuple[str, str]]) -> None:
     from dicore import __version__
 
     version = record.get("dicore", __version__)

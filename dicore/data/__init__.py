@@ -4,6 +4,7 @@ from dicore.data.batch import (
     Batch,
     Columns,
     EnvBatch,
+    Info,
     Row,
     State,
     StateDict,
@@ -13,6 +14,6 @@ from dicore.data.batch import (
 from dicore.data.tree import Tree, tree_len, tree_map, tree_paths, tree_row, tree_stack
 
 __all__ = [
-    "Batch", "Columns", "EnvBatch", "Row", "State", "StateDict", "Timestep", "TimestepBatch",
-    "Tree", "tree_len", "tree_map", "tree_paths", "tree_row", "tree_stack",
+    "Batch", "Columns", "EnvBatch", "Info", "Row", "State", "StateDict", "Timestep",
+    "TimestepBatch", "Tree", "tree_len", "tree_map", "tree_paths", "tree_row", "tree_stack",
 ]  # fmt: skip

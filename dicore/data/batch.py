@@ -7,22 +7,34 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Self, TypeVar, cast, overload
+from typing import Any, Generic, NamedTuple, Self, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data.tree import Tree, is_tensor, to_tensor, tree_len, tree_map, tree_row, tree_stack
+from dicore.data.tree import (
+    Array,
+    Index,
+    Tree,
+    is_tensor,
+    to_tensor,
+    tree_len,
+    tree_map,
+    tree_row,
+    tree_stack,
+)
 from dicore.errors import SchemaError
 
-Row = dict[str, Any]
-Columns = dict[str, Any]
+Row = dict[str, Tree]
+Columns = dict[str, Tree]
 """Columns, or the outputs of a network, by name; each is a `Tree`."""
 StateDict = dict[str, Any]
 """What `state_dict` returns: values that a checkpoint can hold."""
 State = Mapping[str, Any]
 """What `load_state_dict` takes."""
+Info = dict[str, Any]
+"""What an environment tells of a reset or a step beside its columns."""
 V = TypeVar("V")
 
 
@@ -55,7 +67,7 @@ class Batch:
         self._length = tree_len(columns) if length is None else length
 
     @classmethod
-    def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
+    def from_rows(cls, rows: Sequence[Mapping[str, Tree]]) -> Self:
         """Stacks rows into columns; float64 becomes float32, other dtypes are kept.
 
         Raises:
@@ -83,7 +95,7 @@ class Batch:
     def items(self) -> ItemsView[str, Tree]:
         return self.columns.items()
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: Tree = None) -> Tree:
         return self.columns.get(key, default)
 
     def rows(self) -> list[Row]:
@@ -96,7 +108,7 @@ class Batch:
             dict(zip(keys, values, strict=True)) for values in zip(*columns.values(), strict=True)
         ]
 
-    def map(self, fn: Callable[[Any], Any]) -> Batch:
+    def map(self, fn: Callable[[Tree], Tree]) -> Batch:
         """Applies `fn` to every leaf of every column; `fn` must keep the leading axis."""
         return Batch(tree_map(fn, self.columns), self._length)
 
@@ -104,7 +116,7 @@ class Batch:
         """Returns the batch as tensors, which share memory on the CPU; torch must be imported."""
         return self.map(to_tensor)
 
-    def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
+    def to(self, device: object, *, non_blocking: bool = False) -> Batch:
         """Returns the batch as tensors on `device`."""
         return self.map(lambda leaf: to_tensor(leaf).to(device, non_blocking=non_blocking))
 
@@ -116,12 +128,12 @@ class Batch:
         return self._length
 
     @overload
-    def __getitem__(self, index: str) -> Any: ...
+    def __getitem__(self, index: str) -> Tree: ...
     @overload
     def __getitem__(self, index: int | np.integer[Any]) -> Row: ...
     @overload
-    def __getitem__(self, index: slice | np.ndarray[Any, Any]) -> Batch: ...
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: slice | Array) -> Batch: ...
+    def __getitem__(self, index: str | Index) -> Tree:
         if isinstance(index, str):
             try:
                 return self.columns[index]
@@ -150,7 +162,7 @@ class Batch:
         return f"Batch({self._length} rows, {shapes})"
 
 
-def _join(leaves: Sequence[Any]) -> Any:
+def _join(leaves: Sequence[Tree]) -> Tree:
     if not is_tensor(leaves[0]):
         return np.concatenate(leaves)
     from dicore.data.tree import loaded_torch
@@ -161,10 +173,10 @@ def _join(leaves: Sequence[Any]) -> Any:
 
 
 class _Fields(NamedTuple):
-    obs: Any
-    reward: Any
+    obs: Tree
+    reward: Tree
     done: bool
-    info: dict[str, Any]
+    info: Info
 
 
 class Timestep(_Fields):
@@ -186,10 +198,10 @@ class Timestep(_Fields):
 
     def __new__(
         cls,
-        obs: Any,
-        reward: Any,
+        obs: Tree,
+        reward: Tree,
         done: bool,
-        info: dict[str, Any],
+        info: Info,
         *,
         truncated: bool = False,
         terminated: bool | None = None,
@@ -200,7 +212,7 @@ class Timestep(_Fields):
         return self
 
     @classmethod
-    def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]
+    def _make(cls, iterable: Iterable[Tree]) -> Self:  # type: ignore[override]
         flags = vars(iterable) if isinstance(iterable, Timestep) else {}
         return cls(*iterable, **flags)
 
@@ -209,15 +221,15 @@ class Timestep(_Fields):
         fields = {**dict(zip(self._fields, self, strict=True)), **vars(self), **values}
         return type(self)(**fields)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (vars(self), *self)
 
 
-def _flag(value: Any) -> Any:
+def _flag(value: Tree) -> Tree:
     return value if getattr(value, "ndim", 0) else bool(value)  # a column of collated timesteps
 
 
-def _rebuild(flags: Mapping[str, Any], *fields: Any) -> Timestep:
+def _rebuild(flags: Mapping[str, Tree], *fields: Tree) -> Timestep:
     return Timestep(*fields, **flags)
 
 
@@ -251,7 +263,7 @@ class TimestepBatch:
         reward: npt.NDArray[np.float32],
         terminated: npt.NDArray[np.bool_],
         truncated: npt.NDArray[np.bool_],
-        info: list[dict[str, Any]],
+        info: list[Info],
         abnormal: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self.obs = obs
@@ -279,7 +291,7 @@ class TimestepBatch:
         """Bool [K]: terminated or truncated."""
         return self.terminated | self.truncated
 
-    def row(self, index: Any) -> Timestep:
+    def row(self, index: SupportsIndex) -> Timestep:
         """Returns the timestep of one environment; the observation is a view."""
         terminated, truncated = bool(self.terminated[index]), bool(self.truncated[index])
         return Timestep(
@@ -294,11 +306,11 @@ class TimestepBatch:
     def __len__(self) -> int:
         return len(self.reward)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tree]:
         yield from (self.obs, self.reward, self.done, self.info)
 
 
-class EnvBatch(Mapping[int, Any], Generic[V]):
+class EnvBatch(Mapping[int, Tree], Generic[V]):
     """A mapping from env id to value, stored as stacked arrays.
 
     Args:
@@ -320,12 +332,12 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
         self._position = position
 
     @classmethod
-    def of(cls, mapping: Mapping[int, Any]) -> EnvBatch[Any]:
+    def of(cls, mapping: Mapping[int, Tree]) -> EnvBatch[Tree]:
         """Returns an EnvBatch unchanged; stacks the values of another mapping, in its order."""
         return mapping if isinstance(mapping, EnvBatch) else cls.stack(mapping)
 
     @classmethod
-    def stack(cls, mapping: Mapping[int, Any]) -> EnvBatch[Any]:
+    def stack(cls, mapping: Mapping[int, Tree]) -> EnvBatch[Tree]:
         """Stacks a mapping's values, else `SchemaError`; timesteps become a `TimestepBatch`."""
         if mapping.__class__ is not dict and not isinstance(mapping, Mapping):
             raise SchemaError(
@@ -338,7 +350,7 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
             return EnvBatch(ids, TimestepBatch.stack(values))
         return EnvBatch(ids, tree_stack(values) if values else {})
 
-    def with_value(self, value: Any) -> EnvBatch[Any]:
+    def with_value(self, value: Tree) -> EnvBatch[Tree]:
         """Returns a batch of other values [K, ...] for the same environments."""
         return EnvBatch(self.env_id, value, self._position)
 
@@ -349,7 +361,7 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
             self._position = {int(env_id): row for row, env_id in enumerate(self.env_id)}
         return self._position
 
-    def __getitem__(self, env_id: int) -> Any:
+    def __getitem__(self, env_id: int) -> Tree:
         return tree_row(self.value, self.position[env_id])
 
     def __iter__(self) -> Iterator[int]:

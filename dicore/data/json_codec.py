@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dicore.data.tree import is_tensor, loaded_torch
+from dicore.data.tree import Tree, is_tensor, loaded_torch
 from dicore.errors import CheckpointCorruptError, CheckpointError, CheckpointWriteError
 
 __all__ = ["Block", "decode", "decode_state", "dumps", "encode", "encode_state", "loads"]
@@ -32,6 +32,8 @@ _CODES = {
 """Code of each type that a tensor may have; numpy's other types are stored as bytes, `U8`."""
 
 Blocks = Mapping[str, tuple[str, bytearray]]
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""What `json` writes and reads."""
 
 
 class Block(NamedTuple):
@@ -39,10 +41,10 @@ class Block(NamedTuple):
 
     code: str
     shape: tuple[int, ...]
-    data: memoryview[Any]
+    data: memoryview
 
 
-def dumps(value: Any) -> str:
+def dumps(value: object) -> str:
     """Writes plain data as JSON (ASCII only, keys in their order); see `encode`."""
     return json.dumps(encode(value), indent=2, allow_nan=False)
 
@@ -52,12 +54,13 @@ def loads(text: str) -> Any:
     return decode(json.loads(text))
 
 
-def encode(value: Any) -> Any:
+def encode(value: object) -> Json:
     """Returns plain data as a tree that `json` can write; a `TypeError` names any other value."""
-    return _encode(value, (), None)
+    tree: Json = _encode(value, (), None)
+    return tree
 
 
-def decode(tree: Any) -> Any:
+def decode(tree: Json) -> Any:
     """Restores what `encode` was given; raises `ValueError` if a tag has the wrong content."""
     try:
         return _decode(tree, None, 0)
@@ -65,7 +68,7 @@ def decode(tree: Any) -> Any:
         raise ValueError(f"a tag has the wrong content: {error}") from error
 
 
-def encode_state(state: Any) -> tuple[Any, dict[str, Block]]:
+def encode_state(state: object) -> tuple[Json, dict[str, Block]]:
     """Returns the state of a checkpoint as a skeleton, which `json` can write, and named blocks.
 
     A state is None, bools, ints, floats, strings, numpy arrays and scalars and torch tensors in
@@ -75,7 +78,7 @@ def encode_state(state: Any) -> tuple[Any, dict[str, Block]]:
     return _encode(state, (), blocks), blocks
 
 
-def decode_state(skeleton: Any, blocks: Blocks) -> Any:
+def decode_state(skeleton: Json, blocks: Blocks) -> Any:
     """Restores a state; the arrays take over the memory of the blocks.
 
     Raises:
@@ -90,7 +93,7 @@ def decode_state(skeleton: Any, blocks: Blocks) -> Any:
         raise CheckpointCorruptError(f"the skeleton is broken: {error!r}") from None
 
 
-def scalar_type(value: Any) -> str | None:
+def scalar_type(value: Tree) -> str | None:
     """Returns the name of a numpy scalar's type (`float32`, `bool_`), None for anything else.
 
     Only types whose every value a Python scalar holds exactly; long doubles do not.
@@ -101,7 +104,7 @@ def scalar_type(value: Any) -> str | None:
     return named or (value.dtype.name if _is_exact(value.dtype) else None)
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: Tree) -> bool:
     """Returns whether something is a numpy array of plain numbers or booleans."""
     is_plain = type(value) is np.ndarray and _is_exact(value.dtype)
     return is_plain and value.ndim > 0 and (value.size > 0 or value.ndim == 1)
@@ -111,15 +114,15 @@ def _is_exact(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biuf" and dtype.itemsize <= 8
 
 
-def _encode(value: Any, path: tuple[str, ...], blocks: dict[str, Block] | None) -> Any:
+def _encode(value: Tree, path: tuple[str, ...], blocks: dict[str, Block] | None) -> Any:
     """Encodes a value as part of a state, or without blocks as text."""
     if len(path) > MAX_DEPTH and blocks is not None:
         raise CheckpointWriteError(f"state is nested deeper than {MAX_DEPTH} levels: {path[:3]} …")
 
-    def tagged(tag: str, content: Any) -> Any:
+    def tagged(tag: str, content: Json) -> Json:
         return {f"__{tag}__": content} if blocks is None else {"$": tag, "v": content}
 
-    def below(item: Any, key: object) -> Any:
+    def below(item: object, key: object) -> Any:
         return _encode(item, (*path, str(key)), blocks)
 
     kind = type(value)
@@ -138,11 +141,11 @@ def _encode(value: Any, path: tuple[str, ...], blocks: dict[str, Block] | None) 
     return tagged("dict", [[below(key, "<key>"), below(item, key)] for key, item in value.items()])
 
 
-def _text_leaf(value: Any, path: tuple[str, ...]) -> Any:
+def _text_leaf(value: Tree, path: tuple[str, ...]) -> Json:
     if name := scalar_type(value):
         item = str.__str__(value) if name == "str_" else value.item()
         return {"__numpy__": [name, encode(item)]}
-    bases: tuple[Any, ...] = (float, int, str, list, tuple)
+    bases: tuple[type, ...] = (float, int, str, list, tuple)
     for base in bases:
         if isinstance(value, base):
             return encode(str.__str__(value) if base is str else base(value))
@@ -152,12 +155,12 @@ def _text_leaf(value: Any, path: tuple[str, ...]) -> Any:
     raise TypeError(f"${where}: {type(value).__name__} {value!r} is not plain data")
 
 
-def _block_leaf(value: Any, path: tuple[str, ...], blocks: dict[str, Block]) -> Any:
+def _block_leaf(value: Tree, path: tuple[str, ...], blocks: dict[str, Block]) -> Json:
     name = (".".join(path) or "value").encode("utf-8", "replace").decode()
     while name in blocks or name == "__metadata__":
         name += "_"
     tag = dtype = code = ""
-    flat: Any = b""
+    flat: Tree = b""
     if is_tensor(value) and str(value.layout) == "torch.strided":
         tag, dtype = "tensor", str(value.dtype).removeprefix("torch.")
         if code := _CODES.get(dtype, ""):
@@ -187,12 +190,12 @@ def _numpy_code(dtype: np.dtype[Any]) -> str:
     return code if dtype.kind in _BLOCK_KINDS else ""
 
 
-def _decode(node: Any, blocks: Blocks | None, depth: int) -> Any:
+def _decode(node: Json, blocks: Blocks | None, depth: int) -> Any:
     """Restores a part of a state, or without blocks of text."""
     if depth > MAX_DEPTH and blocks is not None:
         raise CheckpointCorruptError(f"the skeleton is nested deeper than {MAX_DEPTH} levels")
 
-    def below(item: Any) -> Any:
+    def below(item: Json) -> Any:
         return _decode(item, blocks, depth + 1)
 
     if isinstance(node, list):
@@ -215,7 +218,7 @@ def _decode(node: Any, blocks: Blocks | None, depth: int) -> Any:
     return _text_value(tag, content) if blocks is None else _block_value(tag, node, blocks)
 
 
-def _text_value(tag: str, content: Any) -> Any:
+def _text_value(tag: str, content: Any) -> object:
     name, item = content
     if tag == "numpy":
         if (scalar := np.sctypeDict.get(name)) and scalar_type(scalar()) == name:
@@ -225,7 +228,7 @@ def _text_value(tag: str, content: Any) -> Any:
     raise TypeError(f"{name} is not an exact numpy type")
 
 
-def _block_value(tag: str, node: Mapping[str, Any], blocks: Blocks) -> Any:
+def _block_value(tag: str, node: Mapping[str, Any], blocks: Blocks) -> Tree:
     name, (code, data) = str(node["dtype"]), blocks[node["at"]]
     shape = [int(length) for length in node["shape"]]
     library: Any = (loaded_torch() if tag == "tensor" else None) or np

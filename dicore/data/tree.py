@@ -6,8 +6,9 @@ The core never imports torch; it uses torch if something else has imported it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 import optree
@@ -15,7 +16,7 @@ import optree
 from dicore.errors import NonFiniteError, SchemaError, UsageError
 
 
-def loaded_torch() -> Any | None:
+def loaded_torch() -> ModuleType | None:
     """Returns the torch module if it is imported, else None."""
     return sys.modules.get("torch")
 
@@ -26,7 +27,7 @@ def is_tensor(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def to_tensor(column: Any) -> Any:
+def to_tensor(column: Tree) -> Tree:
     """Converts a column to a tensor that shares its memory on the CPU; tensors are unchanged."""
     torch = loaded_torch()
     if torch is None:
@@ -34,7 +35,7 @@ def to_tensor(column: Any) -> Any:
     return column if isinstance(column, torch.Tensor) else torch.from_numpy(np.asarray(column))
 
 
-def stack(values: list[Any]) -> Any:
+def stack(values: list[Tree]) -> Tree:
     """Stacks leaves along a new first axis: tensors to a tensor, others to an array.
 
     Floats of double precision become float32, as in all columns of dicore.
@@ -47,7 +48,7 @@ def stack(values: list[Any]) -> Any:
     return _to_float32(out) if out.dtype == np.float64 else out
 
 
-def _to_float32(array: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+def _to_float32(array: Array) -> Array:
     try:
         with np.errstate(over="raise"):
             return array.astype(np.float32)
@@ -59,11 +60,15 @@ def _to_float32(array: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
 
 Tree = Any
 """An array, a tensor, or a (nested) dict, list or tuple of them."""
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+"""An array of any dtype and shape."""
+Index: TypeAlias = SupportsIndex | slice | Array | Sequence[int]
+"""What picks rows of an array."""
 
 _NODES = (dict, tuple, list)
 
 
-def tree_map(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
+def tree_map(fn: Callable[..., Tree], tree: Tree, *rest: Tree) -> Tree:
     """Applies `fn` to every leaf of a tree; an array is a leaf."""
     if not rest:
         if isinstance(tree, np.ndarray):
@@ -76,7 +81,7 @@ def tree_map(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
     return optree.tree_map(fn, tree, *rest)
 
 
-def tree_row(tree: Tree, index: Any) -> Tree:
+def tree_row(tree: Tree, index: Index) -> Tree:
     """Indexes the first axis of every leaf; returns views where numpy does."""
     if isinstance(tree, np.ndarray):
         return tree[index]
@@ -122,11 +127,11 @@ def tree_len(tree: Tree) -> int:
     return next(iter(lengths.values()))
 
 
-def tree_paths(tree: Tree) -> dict[str, Any]:
+def tree_paths(tree: Tree) -> dict[str, Tree]:
     """Returns the leaves by dotted path, in optree's order."""
     paths, leaves, _ = optree.tree_flatten_with_path(tree)
     return {_dotted(path): leaf for path, leaf in zip(paths, leaves, strict=True)}
 
 
-def _dotted(path: tuple[Any, ...]) -> str:
+def _dotted(path: tuple[object, ...]) -> str:
     return ".".join(str(key) for key in path) or "value"

@@ -16,7 +16,7 @@ Components are not plugins in this sense: they are selected by name, see `dicore
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dicore.hookspecs.manager import Diagnostic, Plugins, load_plugins
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Diagnostic", "Plugins", "hookimpl", "load_plugins"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports pluggy when `hookimpl` is first used: without installed plugins, never."""
     if name == "hookimpl":
         from dicore.hookspecs.specs import hookimpl

@@ -59,7 +59,7 @@ class Plugins:
     def __bool__(self) -> bool:
         return self._manager is not None
 
-    def call(self, hook: str, **arguments: Any) -> list[Any]:
+    def call(self, hook: str, **arguments: object) -> list[Any]:
         """Calls a hook of all plugins and returns their results, without None.
 
         Errors name the plugin. Those of an observing hook are warnings; after
@@ -83,7 +83,7 @@ class Plugins:
         lists = ([result] if isinstance(result, str) else result for result in results)
         return [item for each in lists for item in each]
 
-    def first(self, hook: str, **arguments: Any) -> Any:
+    def first(self, hook: str, **arguments: object) -> Any:
         """Returns the first result of a hook that is not None; None if there is none."""
         return next(iter(self.call(hook, **arguments)), None)
 
@@ -104,7 +104,7 @@ class Plugins:
         with self._named(caller, not_theirs=raised):
             return caller(run=run, work=watched)[0]
 
-    def _observe(self, hook: str, name: str, arguments: dict[str, Any]) -> list[Any]:
+    def _observe(self, hook: str, name: str, arguments: dict[str, object]) -> list[object]:
         """Calls an observing hook of one plugin; turns its errors into warnings."""
         key = (hook, name)
         if self._manager is None or self._failures.get(key, 0) >= _MAX_FAILURES:
@@ -152,7 +152,7 @@ class _Core:
     """The innermost implementation of hooks that plugins wrap."""
 
     @staticmethod
-    def dicore_run(work: Callable[[], Any]) -> Any:
+    def dicore_run(work: Callable[[], object]) -> object:
         return (work(),)  # the first result of a hook must not be None; that of work may be
 
 
@@ -223,7 +223,7 @@ def _add(manager: pluggy.PluginManager, registry: Registry, entry: Entry) -> boo
     return True
 
 
-def _problem(manager: pluggy.PluginManager, plugin: Any) -> str:
+def _problem(manager: pluggy.PluginManager, plugin: object) -> str:
     """Returns why a plugin cannot be registered, or ""."""
     from pluggy import HookImpl
 
@@ -252,7 +252,7 @@ def _problem(manager: pluggy.PluginManager, plugin: Any) -> str:
     return "" if found else "it has no hooks"
 
 
-def _checked(hook: str, result: Any) -> Any:
+def _checked(hook: str, result: Any) -> object:
     """Returns a hook's result as a list, or a text unchanged; raises `TypeError`."""
     items = [result] if isinstance(result, str) else list(result)
     expected = {"dicore_doctor": Diagnostic, "dicore_report_header": str}.get(hook, object)
@@ -262,6 +262,6 @@ def _checked(hook: str, result: Any) -> Any:
     return result if isinstance(result, str) else items
 
 
-def _as_list(results: Any) -> list[Any]:
+def _as_list(results: Any) -> list[object]:
     """Returns a hook's results as a list; a `firstresult` hook has one or None."""
     return results if isinstance(results, list) else [] if results is None else [results]

@@ -69,7 +69,7 @@ def dicore_config_compiled(
 
 
 @hookspec
-def dicore_default_learner_hooks(cfg: RunConfig) -> Iterable[Any] | None:
+def dicore_default_learner_hooks(cfg: RunConfig) -> Iterable[object] | None:
     """Returns learner hooks to add to the configured ones, for every learner of a run."""
 
 
@@ -79,7 +79,7 @@ def dicore_run_started(run: Run) -> None:
 
 
 @hookspec(firstresult=True)
-def dicore_run(run: Run, work: Callable[[], Any]) -> Any:
+def dicore_run(run: Run, work: Callable[[], object]) -> object:
     """Wraps the training `work`; implement it with `hookimpl(wrapper=True)`: `return (yield)`."""
 
 

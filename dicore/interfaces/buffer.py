@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Batch, Row
+    import numpy as np
+    import numpy.typing as npt
+
+    from dicore.data import Batch, Row, State, StateDict, Tree
 
 KIND = Kind(
     name="buffer",
@@ -65,7 +68,7 @@ class IBuffer(Contract, Protocol):
 
     def push(
         self,
-        data: Row | Sequence[Mapping[str, Any]] | Batch,
+        data: Row | Sequence[Mapping[str, Tree]] | Batch,
         cur_collector_envstep: int | None = None,
     ) -> range | Refused:
         """Stores a sample, a list of samples or a Batch.
@@ -113,19 +116,19 @@ class IBuffer(Contract, Protocol):
             ReplayUnderflowError: B exceeds the number of samples, without `replace`.
         """
 
-    def update(self, info: Mapping[str, Any]) -> None:
+    def update(self, info: Mapping[str, Tree]) -> None:
         """Updates facts about samples (`priority`) by `replay_unique_id`, after an update."""
 
     def clear(self) -> None:
         """Removes all samples; ids keep increasing."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns samples, cursors and the state of the random stream.
 
         The samples may be views: copy them to keep them beyond the next push.
         """
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores a state; the following samples are the same as without the interruption."""
 
     def save_data(self, file: str | Path) -> None:
@@ -145,7 +148,7 @@ class IDataset(Contract, Protocol):
     def __len__(self) -> int:
         """Number of samples, N."""
 
-    def take(self, index: Any) -> Batch:
+    def take(self, index: npt.NDArray[np.int64]) -> Batch:
         """Returns B samples by index, in this order: obs, action, reward, next_obs, done.
 
         Args:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Batch
+    import numpy as np
+    import numpy.typing as npt
+
+    from dicore.data import Batch, Row, State, StateDict
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.interfaces.policy import CollectMode
 
 KIND = Kind(
     name="collector",
@@ -32,10 +37,10 @@ class ISerialCollector(Contract, Protocol):
         """Episodes collected so far."""
 
     @property
-    def trajectory_end_idx(self) -> Any:
+    def trajectory_end_idx(self) -> npt.NDArray[np.int64]:
         """int64 [E]: the samples of the last call that end an episode, or are an env's last."""
 
-    def collect(self, *args: Any, **kwargs: Any) -> list[Any]:
+    def collect(self, *args: Any, **kwargs: Any) -> list[Row] | list[list[Row]]:
         """Collects as `collect_batch` does and returns rows."""
 
     def collect_batch(
@@ -45,7 +50,7 @@ class ISerialCollector(Contract, Protocol):
         n_episode: int | None = None,
         train_iter: int = 0,
         random_collect: bool = False,
-        policy_kwargs: Mapping[str, Any] | None = None,
+        policy_kwargs: Mapping[str, object] | None = None,
         should_stop: Callable[[], bool] | None = None,
         reuse: bool = False,
     ) -> Batch:
@@ -69,18 +74,18 @@ class ISerialCollector(Contract, Protocol):
             UsageError: both numbers are given, or none, or the policy makes no samples.
         """
 
-    def reset_env(self, env: Any | None = None) -> None:
+    def reset_env(self, env: IEnvManager | None = None) -> None:
         """Resets the manager, or launches and uses another one."""
 
-    def reset_policy(self, policy: Any | None = None) -> None:
+    def reset_policy(self, policy: CollectMode | None = None) -> None:
         """Resets the policy, or uses another collect mode."""
 
-    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
+    def reset(self, policy: CollectMode | None = None, env: IEnvManager | None = None) -> None:
         """Resets both, the counters and all unfinished trajectories."""
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> StateDict: ...
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def load_state_dict(self, state: State) -> None: ...
 
     def close(self) -> None:
         """Closes the environments; later calls do nothing."""

@@ -7,7 +7,10 @@ imported by the conformance suites, the documentation and components that declar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dicore.data import Columns
 
 __all__ = ["COLUMNS", "Column", "column_problems"]
 
@@ -69,9 +72,7 @@ COLUMNS = (
 )
 
 
-def column_problems(
-    columns: dict[str, Any], declared: tuple[Column, ...] | None, axes: int
-) -> list[str]:
+def column_problems(columns: Columns, declared: tuple[Column, ...] | None, axes: int) -> list[str]:
     """Returns what is wrong with columns.
 
     Args:

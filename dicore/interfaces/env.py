@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from attrs import frozen
@@ -12,7 +11,11 @@ from dicore_registry import Kind
 if TYPE_CHECKING:
     import gymnasium
 
-    Space: TypeAlias = gymnasium.Space[Any]
+    from dicore.data import Info, State, Tree
+    from dicore.interfaces.env_manager import IEnvManager
+
+    Env: TypeAlias = gymnasium.Env[Tree, Tree]
+    Space: TypeAlias = gymnasium.Space[Tree]
 
 KIND = Kind(
     name="env",
@@ -54,7 +57,7 @@ class EnvSpec:
     agents: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, source: Any) -> EnvSpec:
+    def of(cls, source: IEnv | IEnvManager) -> EnvSpec:
         """Returns the spec of an environment or of an env manager."""
         if isinstance(own := getattr(source, "spec", None), cls):
             return own
@@ -93,13 +96,13 @@ class EnvSpec:
 class IEnv(Protocol):
     """The part of `gymnasium.Env` that env managers use."""
 
-    observation_space: Any
-    action_space: Any
+    observation_space: Space
+    action_space: Space
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Tree, Info]:
         """Starts an episode; returns its first observation and info."""
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Tree, Tree, bool, bool, Info]:
         """Returns observation, reward, terminated, truncated and info."""
 
     def close(self) -> None:
@@ -118,6 +121,6 @@ class SupportsReplay(Protocol):
 class SupportsState(Protocol):
     """An env whose state can be saved within an episode."""
 
-    def get_state(self) -> Mapping[str, Any]: ...
+    def get_state(self) -> State: ...
 
-    def set_state(self, state: Mapping[str, Any]) -> None: ...
+    def set_state(self, state: State) -> None: ...

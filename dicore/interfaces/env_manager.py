@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import EnvBatch
+    from dicore.data import EnvBatch, State, StateDict, TimestepBatch, Tree
+    from dicore.interfaces.env import Space
+
+    ResetParams: TypeAlias = Mapping[int, Mapping[str, object] | None]
 
 KIND = Kind(
     name="env_manager",
@@ -59,7 +62,7 @@ class IEnvManager(Contract, Protocol):
         """N."""
 
     @property
-    def ready_obs(self) -> EnvBatch[Any]:
+    def ready_obs(self) -> EnvBatch[Tree]:
         """Observations [K, ...] of the environments that wait for an action, by env id.
 
         Environments whose timestep is pending are missing.
@@ -74,21 +77,21 @@ class IEnvManager(Contract, Protocol):
         """Whether it is closed or was not launched."""
 
     @property
-    def observation_space(self) -> Any:
+    def observation_space(self) -> Space:
         """Observation space of one environment."""
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> Space:
         """Action space of one environment."""
 
-    def launch(self, reset_param: Mapping[int, Any] | None = None) -> None:
+    def launch(self, reset_param: ResetParams | None = None) -> None:
         """Creates and resets all environments.
 
         Raises:
             EnvStateError: the manager is already launched.
         """
 
-    def step(self, action: Mapping[int, Any]) -> EnvBatch[Any]:
+    def step(self, action: Mapping[int, Tree]) -> EnvBatch[TimestepBatch]:
         """Sends actions to the given environments and returns timesteps (a `TimestepBatch`).
 
         A manager that declares `lockstep` returns those of all environments given. Another one
@@ -108,7 +111,7 @@ class IEnvManager(Contract, Protocol):
             EnvStepError: an environment failed.
         """
 
-    def reset(self, reset_param: Sequence[int] | Mapping[int, Any] | None = None) -> None:
+    def reset(self, reset_param: Sequence[int] | ResetParams | None = None) -> None:
         """Starts new episodes in all environments, those of a list, or those of a dict.
 
         The values of a dict are keyword arguments for the environment's `reset`, also for later
@@ -130,10 +133,10 @@ class IEnvManager(Contract, Protocol):
             role: `collector` or `evaluator`; the episodes of different roles differ.
         """
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the counters and seeds of the episodes, and what brings back those that run."""
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def load_state_dict(self, state: State) -> None: ...
 
     def close(self) -> None:
         """Closes all environments; later calls do nothing."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
+
+if TYPE_CHECKING:
+    from dicore.data import Info, State, StateDict, Tree
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.interfaces.policy import EvalMode
 
 KIND = Kind(
     name="evaluator",
@@ -32,9 +37,9 @@ class EvalResult:
     """
 
     stop: bool
-    returns: list[Any]
+    returns: list[Tree]
     statistics: dict[str, float] = field(default_factory=dict)
-    episode_info: list[dict[str, Any]] = field(default_factory=list)
+    episode_info: list[Info] = field(default_factory=list)
     episodes_per_env: list[int] = field(default_factory=list)
     interrupted: bool = False
 
@@ -43,7 +48,7 @@ class EvalResult:
         """Mean over the episodes."""
         return self.statistics["return_mean"]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[bool | list[Tree]]:
         return iter((self.stop, self.returns))
 
 
@@ -61,13 +66,13 @@ class ISerialEvaluator(Contract, Protocol):
 
     def eval(
         self,
-        save_ckpt_fn: Callable[[str], Any] | None = None,
+        save_ckpt_fn: Callable[[str], object] | None = None,
         train_iter: int = -1,
         envstep: int = -1,
         n_episode: int | None = None,
         *,
         should_stop: Callable[[], bool] | None = None,
-        policy_kwargs: Mapping[str, Any] | None = None,
+        policy_kwargs: Mapping[str, object] | None = None,
     ) -> EvalResult:
         """Runs `n_episode` episodes; calls `save_ckpt_fn('ckpt_best.pth.tar')` on a new best.
 
@@ -75,14 +80,14 @@ class ISerialEvaluator(Contract, Protocol):
         evaluation is due again, from the same state. `policy_kwargs` go to the policy's forward.
         """
 
-    def reset_env(self, env: Any | None = None) -> None: ...
+    def reset_env(self, env: IEnvManager | None = None) -> None: ...
 
-    def reset_policy(self, policy: Any | None = None) -> None: ...
+    def reset_policy(self, policy: EvalMode | None = None) -> None: ...
 
-    def reset(self, policy: Any | None = None, env: Any | None = None) -> None: ...
+    def reset(self, policy: EvalMode | None = None, env: IEnvManager | None = None) -> None: ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> StateDict: ...
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def load_state_dict(self, state: State) -> None: ...
 
     def close(self) -> None: ...

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
+    from dicore.data import Batch, Columns, Row, State, StateDict, Tree
     from dicore.interfaces.hook import ILearnerHook
+    from dicore.interfaces.policy import LearnMode
 
 KIND = Kind(
     name="learner",
@@ -33,7 +35,7 @@ OPTIMIZER_KIND = Kind(
 class ILearner(Contract, Protocol):
     """Trains on given data (`train`), or on a data source (`start`)."""
 
-    policy: Any
+    policy: LearnMode
     """The learn mode."""
 
     @property
@@ -41,16 +43,19 @@ class ILearner(Contract, Protocol):
         """Number of updates so far."""
 
     @property
-    def learn_info(self) -> dict[str, Any]:
+    def learn_info(self) -> dict[str, Tree]:
         """`learner_step`, `priority_info` and `learner_done`."""
 
     @property
-    def priority_info(self) -> dict[str, Any]:
+    def priority_info(self) -> dict[str, Tree]:
         """`priority`, `replay_buffer_idx` and `replay_unique_id` of the last batch."""
 
     def train(
-        self, data: Any, envstep: int = -1, policy_kwargs: Mapping[str, Any] | None = None
-    ) -> list[dict[str, Any]]:
+        self,
+        data: Batch | list[Row],
+        envstep: int = -1,
+        policy_kwargs: Mapping[str, object] | None = None,
+    ) -> list[Columns]:
         """Runs one iteration with its hooks; returns a dict of tensors per update."""
 
     def start(self) -> None:
@@ -62,12 +67,12 @@ class ILearner(Contract, Protocol):
     def call_hook(self, position: str) -> None:
         """Calls all hooks of a position."""
 
-    def save_checkpoint(self, name: str | None = None) -> Any:
+    def save_checkpoint(self, name: str | None = None) -> object:
         """Saves a checkpoint."""
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> StateDict: ...
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def load_state_dict(self, state: State) -> None: ...
 
     def close(self) -> None: ...
 
@@ -79,18 +84,18 @@ class IOptimizer(Contract, Protocol):
     Built with the part `params`, which iterates over the parameters; `step()` needs no argument.
     """
 
-    param_groups: list[dict[str, Any]]
+    param_groups: list[dict[str, Tree]]
     """The parameters and their options; schedules read and set `lr`."""
 
-    def step(self) -> Any:
+    def step(self) -> object:
         """Updates the parameters."""
 
     def zero_grad(self) -> None:
         """Clears the gradients."""
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> Any:
+    def register_step_pre_hook(self, hook: Callable[..., None]) -> object:
         """Calls `hook(optimizer, args, kwargs)` before each update, such as an all-reduce."""
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> StateDict: ...
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None: ...
+    def load_state_dict(self, state_dict: State) -> None: ...

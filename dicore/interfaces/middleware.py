@@ -7,9 +7,12 @@ reverse order of the middleware.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
+
+if TYPE_CHECKING:
+    from dicore.task import Task
 
 KIND = Kind(
     name="middleware",
@@ -38,5 +41,5 @@ class IMiddleware(Contract, Protocol):
 class SupportsJoin(Protocol):
     """A middleware that uses its task before the first step, to listen to events."""
 
-    def join_task(self, task: Any, /) -> None:
+    def join_task(self, task: Task, /) -> None:
         """Called by `task.use`."""

@@ -5,10 +5,14 @@ Shapes: B samples (or K ready environments), A actions, `...` one observation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
+
+if TYPE_CHECKING:
+    from dicore.data import Columns, State, Tree
+    from dicore.data.tree import Array
 
 __all__ = ["KIND", "WRAPPER_KIND", "IModel", "IModelWrapper", "SupportsNumpyActing"]
 
@@ -33,9 +37,9 @@ WRAPPER_KIND = Kind(
 class IModel(Protocol):
     """The part of a network that policies use: a `torch.nn.Module` with this `forward`."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Columns: ...
 
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, *args: Any, **kwargs: Any) -> Columns:
         """Computes the outputs of B samples.
 
         Args:
@@ -46,13 +50,13 @@ class IModel(Protocol):
             Outputs by name: `logit` [B, A] (several heads: a list of such), `value` [B], ….
         """
 
-    def parameters(self) -> Iterable[Any]:
+    def parameters(self) -> Iterable[Tree]:
         """Returns the trainable parameters."""
 
-    def state_dict(self) -> Mapping[str, Any]:
+    def state_dict(self) -> State:
         """Returns parameters and buffers by name."""
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+    def load_state_dict(self, state_dict: State) -> object:
         """Restores a state in place."""
 
 
@@ -60,7 +64,7 @@ class IModel(Protocol):
 class SupportsNumpyActing(Protocol):
     """A model with a NumPy forward pass, which avoids the overhead of torch."""
 
-    def act_numpy(self) -> Callable[[Any], Any] | None:
+    def act_numpy(self) -> Callable[[Array], Tree] | None:
         """Returns a function from float32 [K, ...] to the outputs as arrays, or None.
 
         An array alone is `logit`. It uses the current parameters; its results are copies.
@@ -71,9 +75,9 @@ class SupportsNumpyActing(Protocol):
 class IModelWrapper(Contract, Protocol):
     """`Wrapper(model, **options)`; other attributes are those of the model."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Columns: ...
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Columns:
         """Calls the wrapped model and changes a copy of its output."""
 
     def reset(self, *args: Any, **kwargs: Any) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
+    from dicore.config import Compiled
+    from dicore.interfaces.model import IModel
     from dicore.interfaces.policy import IPolicy
+    from dicore.run import Run
 
 KIND = Kind(
     name="pipeline",
@@ -23,7 +26,7 @@ KIND = Kind(
 class IPipeline(Contract, Protocol):
     """A training procedure; runs once per training."""
 
-    def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> IPolicy:
+    def run(self, compiled: Compiled, run: Run, *, model: IModel | None = None) -> IPolicy:
         """Builds the parts, trains and returns the policy.
 
         Args:
@@ -37,7 +40,7 @@ class IPipeline(Contract, Protocol):
 class SupportsCheck(Protocol):
     """A pipeline that checks a config before anything is created."""
 
-    def check(self, compiled: Any) -> None:
+    def check(self, compiled: Compiled) -> None:
         """Checks that the parts of a bound config fit this pipeline.
 
         Raises:

@@ -15,7 +15,10 @@ from dicore.errors import UsageError
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Batch, EnvBatch, TimestepBatch
+    import numpy as np
+    import numpy.typing as npt
+
+    from dicore.data import Batch, Columns, EnvBatch, State, StateDict, TimestepBatch, Tree
 
 KIND = Kind(
     name="policy",
@@ -26,8 +29,6 @@ KIND = Kind(
     use="dicore train -e cartpole -p {name}",
 )
 
-StateDict = dict[str, Any]
-
 
 class LearnMode(NamedTuple):
     """The functions for learners.
@@ -36,14 +37,14 @@ class LearnMode(NamedTuple):
     (`total_loss`, `priority` float32 [B], …), or a list of dicts for several updates.
     """
 
-    forward: Callable[..., Any]
+    forward: Callable[..., Columns | list[Columns]]
     reset: Callable[..., None]
     info: Callable[[], str]
     monitor_vars: Callable[[], list[str]]
     get_attribute: Callable[[str], Any]
-    set_attribute: Callable[[str, Any], None]
+    set_attribute: Callable[[str, object], None]
     state_dict: Callable[[], StateDict]
-    load_state_dict: Callable[[Mapping[str, Any]], None]
+    load_state_dict: Callable[[State], None]
 
 
 class Tail(NamedTuple):
@@ -58,9 +59,9 @@ class Tail(NamedTuple):
         changed: The column `obs` is not what the environments showed, so it tells no `next_obs`.
     """
 
-    obs: Any
-    final_index: Any
-    final_obs: Any
+    obs: Tree
+    final_index: npt.NDArray[np.int64]
+    final_obs: Tree
     starts: int
     carried: int = 0
     changed: bool = False
@@ -81,33 +82,33 @@ class CollectMode(NamedTuple):
     from `PolicyFacts`, and save `collect_state`: the memory of running episodes, if there is any.
     """
 
-    forward: Callable[..., Any]
-    process_transition: Callable[[Any, dict[str, Any], TimestepBatch], dict[str, Any]]
+    forward: Callable[..., EnvBatch[Columns]]
+    process_transition: Callable[[Tree, Columns, TimestepBatch], Columns]
     get_train_sample: Callable[[Batch, Tail], Batch]
     reset: Callable[..., None]
     get_attribute: Callable[[str], Any]
-    set_attribute: Callable[[str, Any], None]
+    set_attribute: Callable[[str, object], None]
     state_dict: Callable[[], StateDict]
-    load_state_dict: Callable[[Mapping[str, Any]], None]
+    load_state_dict: Callable[[State], None]
 
 
 class EvalMode(NamedTuple):
     """The functions for evaluators: `forward(obs: EnvBatch) -> EnvBatch`, without exploration."""
 
-    forward: Callable[[EnvBatch[Any]], Any]
+    forward: Callable[[EnvBatch[Tree]], EnvBatch[Columns]]
     reset: Callable[..., None]
     get_attribute: Callable[[str], Any]
-    set_attribute: Callable[[str, Any], None]
+    set_attribute: Callable[[str, object], None]
     state_dict: Callable[[], StateDict]
-    load_state_dict: Callable[[Mapping[str, Any]], None]
+    load_state_dict: Callable[[State], None]
 
 
 class CommandMode(NamedTuple):
     """The functions that anneal settings by training progress (`learner_step`, `envstep`, …)."""
 
-    get_setting_learn: Callable[[Mapping[str, Any]], dict[str, Any]]
-    get_setting_collect: Callable[[Mapping[str, Any]], dict[str, Any]]
-    get_setting_eval: Callable[[Mapping[str, Any]], dict[str, Any]]
+    get_setting_learn: Callable[[Mapping[str, object]], dict[str, object]]
+    get_setting_collect: Callable[[Mapping[str, object]], dict[str, object]]
+    get_setting_eval: Callable[[Mapping[str, object]], dict[str, object]]
 
 
 class PolicyFacts(NamedTuple):
@@ -151,7 +152,7 @@ def facts_of(mode: object) -> PolicyFacts:
     return PolicyFacts(**{"sample_len": known.get("nstep", 1), **known})
 
 
-def check_mode(given: Any, field: str, *functions: str) -> None:
+def check_mode(given: object, field: str, *functions: str) -> None:
     """Checks that an object has the functions of a mode.
 
     Args:

@@ -5,13 +5,12 @@ Shapes: B samples, `...` one observation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Batch
+    from dicore.data import Batch, State, StateDict
 
 KIND = Kind(
     name="reward_model",
@@ -46,10 +45,10 @@ class IRewardModel(Contract, Protocol):
     def clear_data(self) -> None:
         """Removes the stored samples, but keeps the trained model."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the trained state; stored samples are optional."""
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores a state."""
 
 

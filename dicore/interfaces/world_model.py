@@ -6,12 +6,12 @@ Shapes: B samples, `...` one observation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Batch
+    from dicore.data import Batch, State, StateDict, Tree
 
 KIND = Kind(
     name="world_model",
@@ -35,11 +35,11 @@ class IWorldModel(Contract, Protocol):
             data: B samples: obs [B, ...], action, reward, next_obs, done; not modified.
         """
 
-    def step(self, obs: Any, action: Any) -> tuple[Any, Any, Any]:
+    def step(self, obs: Tree, action: Tree) -> tuple[Tree, Tree, Tree]:
         """Predicts next_obs [B, ...], reward float32 [B] and done bool [B]."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the trained state."""
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores a state."""

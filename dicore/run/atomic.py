@@ -79,7 +79,7 @@ def read_regular(path: str | os.PathLike[str], *, at_most: int = _MOST_BYTES) ->
         return file.read()
 
 
-def read_json(path: str | os.PathLike[str], parse: Callable[[str], Any] = json.loads) -> Any:
+def read_json(path: str | os.PathLike[str], parse: Callable[[str], object] = json.loads) -> Any:
     """Returns the content of a JSON file of a run, which may be a stranger's.
 
     Raises:

@@ -84,7 +84,7 @@ Pieces: TypeAlias = "list[bytes | memoryview[Any]]"
 
 
 def write_state(
-    path: Path, state: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+    path: Path, state: Mapping[str, object], metadata: Mapping[str, object] | None = None
 ) -> list[Stamp | None]:
     """Writes a state as a folder, atomically; an existing folder is replaced.
 
@@ -94,7 +94,7 @@ def write_state(
     return write_encoded(path, *encoded(state), metadata or {})
 
 
-def encoded(state: Mapping[str, Any]) -> tuple[Any, Pieces]:
+def encoded(state: Mapping[str, object]) -> tuple[object, Pieces]:
     """Returns the skeleton of a state, which shares nothing with it, and views of its arrays."""
     skeleton, blocks = encode_state(dict(state))
     return skeleton, list(_safetensors(blocks))
@@ -144,7 +144,7 @@ class Copies:
 
     def of(self, pieces: Pieces) -> Pieces:
         """Copies the bytes; the copy is valid until the next one."""
-        copies: list[tuple[Any, Any]] = []
+        copies: list[tuple[object, object]] = []
         number, at = 0, 0
         for piece in pieces:
             rest = np.frombuffer(piece, np.uint8) if len(piece) else np.empty(0, np.uint8)
@@ -247,14 +247,14 @@ def _parsed(folder: Path, raw: bytes) -> Manifest:
     )
 
 
-def _metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+def _metadata(metadata: dict[str, Any]) -> dict[str, object]:
     for name in ("train_iter", "env_step"):
         if type(metadata.get(name, 0)) is not int or metadata.get(name, 0) < 0:
             raise ValueError(f"a valid {name}")
     return metadata
 
 
-def _sealed(skeleton: Any, metadata: dict[str, Any], files: dict[str, Any]) -> bytes:
+def _sealed(skeleton: Any, metadata: Mapping[str, object], files: Mapping[str, object]) -> bytes:
     torch = loaded_torch()
     body = {
         "format": "dicore-state",

@@ -78,7 +78,7 @@ class CheckpointStore:
     """
 
     def __init__(
-        self, folder: str | Path, *, keep: int = 3, metadata: Mapping[str, Any] | None = None
+        self, folder: str | Path, *, keep: int = 3, metadata: Mapping[str, object] | None = None
     ) -> None:
         self.folder = Path(folder)
         self.keep = max(keep, 1)
@@ -88,14 +88,14 @@ class CheckpointStore:
         self._next = inf
         self._written: dict[str, list[Stamp | None]] = {}
         self._copies = Copies()
-        self._writing: Future[Any] | None = None
+        self._writing: Future[object] | None = None
         self._beside = ""
         self._end: Callable[[], None] | None = None
 
     def save(
         self,
         name: str,
-        state: Mapping[str, Any],
+        state: Mapping[str, object],
         *,
         train_iter: int = 0,
         env_step: int = 0,
@@ -191,7 +191,7 @@ class CheckpointStore:
         """Returns whether a later save may succeed after `error`, and too few have failed yet."""
         return isinstance(error.__cause__, OSError) and self.failures < _MAX_FAILURES
 
-    def load(self, name: str | Path) -> Any:
+    def load(self, name: str | Path) -> object:
         """Reads a checkpoint by name, or by path if it has a separator or is a `Path`.
 
         Raises:
@@ -223,7 +223,7 @@ class CheckpointStore:
         """
         return self.newest_state()[0]
 
-    def newest_state(self) -> tuple[str | None, Any]:
+    def newest_state(self) -> tuple[str | None, object]:
         """Returns name and state of the checkpoint of `resumable`; None and None: there is none.
 
         `best`, which lacks bulky parts, is better than none.
@@ -273,7 +273,7 @@ class CheckpointStore:
         broken: list[str] | None = None,
         *,
         load: bool = False,
-    ) -> tuple[str | None, Any]:
+    ) -> tuple[str | None, object]:
         """Returns the first valid candidate, and its state with `load`.
 
         Tries again if a writer deleted some meanwhile.

@@ -11,7 +11,9 @@ from dicore.interfaces.env import EnvSpec
 from dicore_registry import code_paths
 
 if TYPE_CHECKING:
-    from dicore.interfaces.env import Space
+    from dicore.config.sections import EnvConfig
+    from dicore.interfaces.env import Env, Space
+    from dicore.interfaces.env_manager import IEnvManager
     from dicore.run.run import Run
 
 __all__ = [
@@ -40,16 +42,16 @@ class BuildContext:
     def __init__(
         self,
         spec: EnvSpec | None = None,
-        action_space: Any = None,
+        action_space: Space | None = None,
         device: str = "cpu",
         seed: int = 0,
         run: Run | None = None,
         *,
-        observation_space: Any = None,
+        observation_space: Space | None = None,
     ) -> None:
-        spec = observation_space if spec is None else spec
-        given = None if spec is None else EnvSpec.given(spec, action_space, "BuildContext")
-        for name, value in (("spec", given), ("device", device), ("seed", seed), ("run", run)):
+        told = observation_space if spec is None else spec
+        known = None if told is None else EnvSpec.given(told, action_space, "BuildContext")
+        for name, value in (("spec", known), ("device", device), ("seed", seed), ("run", run)):
             object.__setattr__(self, name, value)
 
     @property
@@ -70,7 +72,7 @@ class BuildContext:
         """Returns a copy for an environment with two spaces (deprecated)."""
         return replace(self, spec=EnvSpec.given(observation_space, action_space, "with_spaces"))
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a run stays in its process
+    def __reduce__(self) -> tuple[object, ...]:  # a run stays in its process
         return _elsewhere, (self.spec, self.device, self.seed, code_paths.state())
 
 
@@ -83,13 +85,13 @@ def _elsewhere(spec: EnvSpec | None, device: str, seed: int, may_import: Any) ->
 class EnvRecorder(Protocol):
     """Records the episodes of an env manager, for instance as videos."""
 
-    def section(self, env: Any, /) -> Any:
+    def section(self, env: EnvConfig, /) -> EnvConfig:
         """Returns the `env` section with which environments can be recorded."""
 
-    def check(self, env: Any, /) -> None:
+    def check(self, env: EnvConfig, /) -> None:
         """Raises an error if environments of this section cannot be recorded."""
 
-    def around(self, env_id: int, make: Callable[[], Any], /) -> Callable[[], Any]:
+    def around(self, env_id: int, make: Callable[[], Env], /) -> Callable[[], Env]:
         """Returns a factory whose environments are recorded."""
 
 
@@ -97,17 +99,17 @@ class EnvRecorder(Protocol):
 class EnvFactory:
     """Makes one environment of a section with its wrappers, innermost first; it pickles."""
 
-    env: Any
+    env: EnvConfig
     ctx: BuildContext
 
-    def __call__(self) -> Any:
-        made = self.env.build(self.ctx)
+    def __call__(self) -> Env:
+        made: Env = self.env.build(self.ctx)
         for wrapper in self.env.env_wrapper:
             made = wrapper.build(self.ctx, env=made)
         return made
 
 
-def env_sections(env: Any, role: str) -> list[Any]:
+def env_sections(env: EnvConfig, role: str) -> list[EnvConfig]:
     """Returns one section per environment of a role (`collector` or `evaluator`).
 
     All are `env`, unless it has `create_collector_env_cfg` and `create_evaluator_env_cfg`, or the
@@ -135,14 +137,14 @@ def env_sections(env: Any, role: str) -> list[Any]:
 
 
 def make_env_manager(
-    env: Any,
+    env: EnvConfig,
     role: str,
     seed: int,
     *,
     at_most: int | None = None,
     ctx: BuildContext | None = None,
     recorder: EnvRecorder | None = None,
-) -> Any:
+) -> IEnvManager:
     """Makes the configured env manager for one role; it is not launched yet.
 
     Args:
@@ -158,15 +160,15 @@ def make_env_manager(
     if recorder is not None:
         sections = [recorder.section(each) for each in sections]
         recorder.check(sections[0])
-    factories: list[Callable[[], Any]] = [EnvFactory(each, context) for each in sections]
+    factories: list[Callable[[], Env]] = [EnvFactory(each, context) for each in sections]
     if recorder is not None:
         factories = [recorder.around(env_id, make) for env_id, make in enumerate(factories)]
-    manager = env.manager.build(context, env_fn=factories)
+    manager: IEnvManager = env.manager.build(context, env_fn=factories)
     manager.seed(seed, role=role)
     return manager
 
 
-def spec_of(env: Any, seed: int) -> EnvSpec:
+def spec_of(env: EnvConfig, seed: int) -> EnvSpec:
     """Returns what is known of a temporary environment.
 
     Args:
@@ -180,7 +182,7 @@ def spec_of(env: Any, seed: int) -> EnvSpec:
         manager.close()
 
 
-def spaces_of(env: Any, seed: int) -> tuple[Any, Any]:
+def spaces_of(env: EnvConfig, seed: int) -> tuple[Space, Space]:
     """Returns observation and action space of a temporary environment (deprecated)."""
     from dicore.deprecation import deprecated
 

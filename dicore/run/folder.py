@@ -15,7 +15,7 @@ import stat
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from dicore.errors import RunLockedError, UsageError
 
@@ -32,7 +32,7 @@ _MIN_FREE_BYTES: Final = 64 << 20
 _PLAIN: Final = (stat.S_IFREG, stat.S_IFDIR)
 
 
-def process_info() -> dict[str, Any]:
+def process_info() -> dict[str, object]:
     """Returns `pid` and `host` of this process, as `run.json` holds them."""
     return {"pid": os.getpid(), "host": platform.node()}
 

@@ -37,6 +37,7 @@ from dicore_registry.explain import brief
 from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
+    from dicore.interfaces.pipeline import IPipeline
     from dicore.run.folder import RunFolder
     from dicore.run.run import Run
 
@@ -60,7 +61,7 @@ class LaunchObserver(Protocol):
     ) -> None:
         """The run folder is made; `header` are the lines of `dicore_report_header`."""
 
-    def ended(self, run: Run, profile: Any, /) -> None:
+    def ended(self, run: Run, profile: object, /) -> None:
         """The training ended; `profile` is the timer of a profiled run, else None."""
 
     def nothing_to_do(self, run: Run, reason: str, /) -> None:
@@ -226,10 +227,10 @@ def _compile(
     return compiled, {} if folder is None else changes_of(compiled, request, folder)
 
 
-def _build_pipeline(compiled: Compiled, plugins: Plugins) -> Any:
+def _build_pipeline(compiled: Compiled, plugins: Plugins) -> IPipeline:
     from dicore.run.env_factory import BuildContext
 
-    pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
+    pipeline: IPipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
     if isinstance(pipeline, SupportsCheck):
         pipeline.check(compiled)
     plugins.call(
@@ -295,7 +296,7 @@ def _device(compiled: Compiled, plugins: Plugins) -> str:
     return plugins.first("dicore_pick_device", cfg=compiled.cfg) or "cuda"
 
 
-def _learner_hooks(compiled: Compiled, plugins: Plugins) -> list[Any]:
+def _learner_hooks(compiled: Compiled, plugins: Plugins) -> list[object]:
     """Returns the learner hooks that plugins add."""
     hooks = plugins.lines("dicore_default_learner_hooks", cfg=compiled.cfg)
     for hook in hooks:

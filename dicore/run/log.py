@@ -132,7 +132,7 @@ class LogHub:
         for file in (self._metrics, *self._texts.values()):
             file.close()
 
-    def _call(self, logger: ILogger, method: str, *args: Any, **kwargs: Any) -> None:
+    def _call(self, logger: ILogger, method: str, *args: object, **kwargs: object) -> None:
         is_first = (call := (id(logger), method)) not in self._called  # it may import packages
         self._called.add(call)
         try:  # no failure of a logger may end a training
@@ -215,7 +215,7 @@ class LineFile:
         if self._file.write(line) < len(line):
             raise OSError(ENOSPC, os.strerror(ENOSPC))
 
-    def _open(self) -> Any:
+    def _open(self) -> object:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = open_plain(self.path)
         file.truncate(_end_of_line(file, file.seek(0, os.SEEK_END)))

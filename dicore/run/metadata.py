@@ -51,7 +51,7 @@ class RunMetadata:
         *,
         seed: int,
         argv: Sequence[str],
-        components: Mapping[str, Mapping[str, Any]] | None = None,
+        components: Mapping[str, Mapping[str, object]] | None = None,
         limits: Mapping[str, Any] | None = None,
     ) -> None:
         self._path = path
@@ -139,7 +139,7 @@ def _versions() -> dict[str, str | None]:
     return versions
 
 
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
+def _finite(values: dict[str, Any]) -> dict[str, object]:
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in values.items()

@@ -118,7 +118,7 @@ class Streams:
         torch.manual_seed(hash_seed(self.seed, "torch"))
 
 
-def _torch_state(torch: Any) -> dict[str, Any]:
+def _torch_state(torch: Any) -> dict[str, object]:
     state: dict[str, Any] = {"torch": torch.get_rng_state()}
     if torch.cuda.is_initialized():
         state["torch_cuda"] = torch.cuda.get_rng_state_all()

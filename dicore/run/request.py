@@ -147,7 +147,7 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
     given = {path: value for path, value in fields.items() if value is not None}
     overrides = [*([json.dumps(given)] if given else []), *request.overrides]
 
-    def call_plugins(tree: dict[str, Any]) -> None:
+    def call_plugins(tree: dict[str, object]) -> None:
         if plugins:
             plugins.call("dicore_config_loaded", cfg=tree)
 
@@ -185,7 +185,7 @@ def _is_config(path: str | PathLike[str]) -> bool:
     return is_config(path)
 
 
-def _sources(request: TrainRequest) -> tuple[Any, str | None]:
+def _sources(request: TrainRequest) -> tuple[object, str | None]:
     """Returns config and name of the preset of a request."""
     config = request.config
     if isinstance(config, str | PathLike) and not _is_config(config):
@@ -210,7 +210,7 @@ class _Names:
     wanted: bool
     env: str | None = None
 
-    def __call__(self, env: Any, policy: Any) -> str | None:
+    def __call__(self, env: object, policy: Any) -> str | None:
         self.env = env if isinstance(env, str) else None
         if not self.wanted or not isinstance(env, str) or not isinstance(policy, str):
             return None
@@ -248,7 +248,7 @@ def _is_preset(name: str) -> bool:
     return True
 
 
-def _missing_assumptions(error: ConfigError) -> dict[str, Any]:
+def _missing_assumptions(error: ConfigError) -> dict[str, object]:
     """Returns the assumed values of the options that an error reports as missing."""
     missing = {problem.split(":", 1)[0] for problem in error.problems}
     return {path: value for path, value in _ASSUMED.items() if path in missing}

@@ -48,7 +48,7 @@ class Stateful(Protocol):
     def state_dict(self) -> Mapping[str, Any]:
         """Returns the state: nested dicts of arrays, tensors and plain values."""
 
-    def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
+    def load_state_dict(self, state: Mapping[str, object], /) -> Any:
         """Restores what `state_dict` returned."""
 
 
@@ -243,7 +243,7 @@ class Run:
         self.due = self._finished = False
         self._at_first_step: list[Callable[[], None]] = []
 
-    def _find_checkpoint(self) -> tuple[str | None, Any]:
+    def _find_checkpoint(self) -> tuple[str | None, object]:
         self.folder.refuse_links()
         self.folder.lock()  # before looking inside
         try:
@@ -364,7 +364,7 @@ class Run:
         """Returns the state of every registered part; without the bulky ones if not `bulky`."""
         return self._parts.state_dict(bulky=bulky)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Restores every registered part, or raises `CheckpointCorruptError`."""
         self._parts.load_state_dict(state, ignore_missing=self.ignore_missing)
 

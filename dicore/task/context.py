@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Never, Self
 
 from dicore.errors import ContextError
 
 if TYPE_CHECKING:
-    from dicore.data import Batch, EnvBatch, Row
+    from dicore.data import Batch, Columns, EnvBatch, Row, Tree
 
 __all__ = ["Context", "OfflineRLContext", "OnlineRLContext"]
 
@@ -23,7 +23,7 @@ _PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None)})
 _NOTHING_KEPT: Mapping[str, bool] = {}
 """Kept fields, and whether a warning was given; shared by all contexts of a run."""
 
-_Start = tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]
+_Start = tuple[dict[str, object], tuple[tuple[str, Callable[[], object]], ...]]
 """The initial values of a context class, and the factories of others."""
 
 
@@ -82,7 +82,7 @@ class Context:
         new["total_step"] = old["total_step"] + 1
         return fresh
 
-    def _warn_if_unfit(self, name: str, value: Any) -> None:
+    def _warn_if_unfit(self, name: str, value: object) -> None:
         """Warns once for each kept field whose value is not a plain number or string."""
         if _is_plain(value) or self._kept[name]:
             return
@@ -95,15 +95,15 @@ class Context:
 
     if not TYPE_CHECKING:  # type checkers would accept any name otherwise
 
-        def __setattr__(self, name: str, value: Any) -> None:
+        def __setattr__(self, name: str, value: object) -> None:
             if name not in self.__dataclass_fields__:
                 raise _undeclared(self, name)
             object.__setattr__(self, name, value)
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> Never:
             raise _undeclared(self, name)
 
-        def __getitem__(self, name: object, *_: object) -> Any:
+        def __getitem__(self, name: object, *_: object) -> Never:
             cls = type(self).__name__
             raise ContextError(
                 f"a context does not support item access: {cls}[{name!r}]",
@@ -121,9 +121,9 @@ class _TrainingContext(Context):
     """Env steps collected so far; 0 without collecting."""
     train_iter: int = 0
     """Gradient updates made so far."""
-    train_data: Batch | list[Any] | dict[str, Any] | None = None
+    train_data: Batch | list[Row] | Columns | None = None
     """The batch of the next gradient update."""
-    train_output: list[dict[str, Any]] | dict[str, Any] | None = None
+    train_output: list[Columns] | Columns | None = None
     """Results of this step's updates; values are tensors."""
 
     eval_value: float = float("-inf")
@@ -132,7 +132,7 @@ class _TrainingContext(Context):
     """`train_iter` of the last evaluation."""
     last_eval_value: float = float("-inf")
     """Mean return (or metric) of the last evaluation."""
-    eval_output: Any = None
+    eval_output: Tree = None
     """Complete result of this step's evaluation."""
 
     def __post_init__(self) -> None:
@@ -145,17 +145,17 @@ class OnlineRLContext(_TrainingContext):
 
     env_episode: int = 0
     """Episodes finished while collecting so far."""
-    collect_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    collect_kwargs: dict[str, object] = dataclasses.field(default_factory=dict)
     """Keyword arguments of `collect_mode.forward` in this step, such as `eps`."""
-    obs: EnvBatch[Any] | None = None
+    obs: EnvBatch[Tree] | None = None
     """Observations that the policy received, by env id."""
-    action: EnvBatch[Any] | None = None
+    action: EnvBatch[Tree] | None = None
     """Actions of the policy, by env id."""
-    inference_output: EnvBatch[Any] | None = None
+    inference_output: EnvBatch[Tree] | None = None
     """Complete output of the policy, by env id."""
     trajectories: Batch | list[Row] | None = None
     """Training samples collected in this step."""
-    episodes: list[Any] | None = None
+    episodes: Sequence[Batch | list[Row]] | None = None
     """Whole episodes collected in this step."""
     trajectory_end_idx: list[int] = dataclasses.field(default_factory=list)
     """Indices in `trajectories` at which a trajectory segment ends."""
@@ -186,8 +186,8 @@ def _start_of(cls: type[Context]) -> _Start:
         raise ContextError(
             f"{cls.__name__} has slots, which contexts do not support", hint="remove slots=True"
         )
-    values: dict[str, Any] = {}
-    factories: list[tuple[str, Callable[[], Any]]] = []
+    values: dict[str, object] = {}
+    factories: list[tuple[str, Callable[[], object]]] = []
     for field in dataclasses.fields(cls):
         if field.default_factory is not dataclasses.MISSING:
             factories.append((field.name, field.default_factory))
@@ -201,7 +201,7 @@ def _start_of(cls: type[Context]) -> _Start:
     return _STARTS.setdefault(cls, (values, tuple(factories)))
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: Tree) -> bool:
     """Returns whether a value is a number or a string, including numpy scalars."""
     if type(value) in _PLAIN or isinstance(value, int | float | str):
         return True

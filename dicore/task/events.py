@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from dicore.errors import TaskError
 from dicore.task.middleware import name_of
@@ -17,7 +16,7 @@ _LOOK_S = 10.0
 """Seconds after which a wait without a limit says what it is for."""
 
 
-_Listener = tuple[Callable[..., Any], bool]
+_Listener = tuple[Callable[..., object], bool]
 """A function, and whether it is called once only."""
 
 
@@ -26,7 +25,7 @@ class Router:
 
     is_active, node_id, labels = False, 0, frozenset({"standalone"})
 
-    def route(self, what: str, task: Events, *details: Any) -> None:
+    def route(self, what: str, task: Events, *details: object) -> None:
         """Receives what a task does: start, on (event), emit (event, args, kwargs), step, end."""
 
 
@@ -40,7 +39,7 @@ class Events:
         self._changing = threading.Lock()
         self._waiting: set[threading.Event] = set()
 
-    def on(self, event: str, fn: Callable[..., Any], *, once: bool = False) -> None:
+    def on(self, event: str, fn: Callable[..., object], *, once: bool = False) -> None:
         """Calls `fn` with the arguments of every later `emit`; the task must be running."""
         self._check_running("on")
         if not callable(fn):
@@ -49,11 +48,11 @@ class Events:
             self._listeners.setdefault(event, []).append((fn, once))
         self.router.route("on", self, event)
 
-    def once(self, event: str, fn: Callable[..., Any]) -> None:
+    def once(self, event: str, fn: Callable[..., object]) -> None:
         """Calls `fn` with the arguments of the next `emit` only; else like `on`."""
         self.on(event, fn, once=True)
 
-    def off(self, event: str, fn: Callable[..., Any] | None = None) -> None:
+    def off(self, event: str, fn: Callable[..., object] | None = None) -> None:
         """Removes a listener of an event, or all; does nothing if there is none."""
         self._check_running("off")
         with self._changing:
@@ -63,10 +62,10 @@ class Events:
     def emit(
         self,
         event: str,
-        *args: Any,
+        *args: object,
         only_remote: bool = False,
         only_local: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         """Calls the listeners of an event in the order of registration; returns after the last.
 
@@ -93,7 +92,7 @@ class Events:
 
     def wait_for(
         self, event: str, timeout: float | None = None, ignore_timeout_exception: bool = True
-    ) -> Any:
+    ) -> object:
         """Waits until another thread emits an event; returns its argument, or a tuple of several.
 
         After `timeout` seconds it returns None, or raises `TimeoutError` if
@@ -101,9 +100,9 @@ class Events:
         without `timeout` if nothing is left that may emit the event.
         """
         happened = threading.Event()
-        arrived: list[tuple[Any, ...]] = []
+        arrived: list[tuple[object, ...]] = []
 
-        def arrive(*args: Any, **_: Any) -> None:
+        def arrive(*args: object, **_: object) -> None:
             arrived.append(args)
             happened.set()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from types import GeneratorType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dicore.errors import TaskError
 from dicore.interfaces.middleware import Suspended
@@ -18,7 +18,9 @@ from dicore.task.context import Context
 
 __all__ = ["Fields", "check_order", "fields_of", "middleware"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+Middleware: TypeAlias = Callable[[Any], Suspended | None]
+"""A middleware as a function; `Any`: it takes the context that its task has."""
 
 
 Role = StrEnum("Role", ["LEARNER", "COLLECTOR", "EVALUATOR", "FETCHER"])
@@ -40,7 +42,7 @@ def middleware(
     writes: Iterable[str] = (),
     optional: Iterable[str] = (),
     either: Iterable[str] = (),
-    uses: Iterable[Any] | None = None,
+    uses: Iterable[object] | None = None,
     role: str | None = None,
 ) -> Callable[[F], F]:
     """Declares the context fields that a middleware reads and writes.
@@ -73,12 +75,12 @@ def middleware(
     return mark
 
 
-def fields_of(fn: Any) -> Fields:
+def fields_of(fn: object) -> Fields:
     """Returns the declared fields of a middleware; none if nothing is declared."""
     return Fields(*(_names(fn, part, getattr(fn, part, ())) for part in Fields._fields))
 
 
-def _names(fn: Any, part: str, names: Any) -> tuple[str, ...]:
+def _names(fn: object, part: str, names: object) -> tuple[str, ...]:
     found = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
     if isinstance(names, str) or not all(isinstance(name, str) for name in found):
         raise TaskError(
@@ -88,7 +90,7 @@ def _names(fn: Any, part: str, names: Any) -> tuple[str, ...]:
     return found
 
 
-Lock = AbstractContextManager[Any]
+Lock = AbstractContextManager[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,13 @@ class MiddlewareSpec:
     `members` are those of a combined middleware; `together`: they may run concurrently.
     """
 
-    call: Callable[[Any], Any]
+    call: Middleware
     yields: bool
     name: str
     fields: Fields
     members: tuple[MiddlewareSpec, ...] = ()
     together: bool = False
-    fn: Any = None
+    fn: Middleware | None = None
     """The middleware itself."""
 
 
@@ -116,18 +118,18 @@ class Combined:
         self,
         kind: str,
         members: tuple[MiddlewareSpec, ...],
-        run: Callable[[Sequence[MiddlewareSpec], Any], Any],
+        run: Callable[[Sequence[MiddlewareSpec], Context], object],
     ) -> None:
         self.__name__ = self.__qualname__ = f"{kind}({', '.join(part.name for part in members)})"
         self.members = members
         self.together = kind == "parallel"
         self._run = run
 
-    def __call__(self, ctx: Any) -> None:
+    def __call__(self, ctx: Context) -> None:
         self._run(self.members, ctx)
 
 
-def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:
+def inspect_middleware(fn: Middleware, lock: bool | Lock = False) -> MiddlewareSpec:
     """Inspects a callable that takes the context; raises `TaskError` if it is something else.
 
     With `lock` True its calls exclude each other; with a lock, also the other users of the lock.
@@ -143,7 +145,7 @@ def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:
     return MiddlewareSpec(call, yields, name, fields_of(fn), fn=fn)
 
 
-def wrapped(part: MiddlewareSpec, wrapper: Callable[[Any], Any]) -> MiddlewareSpec:
+def wrapped(part: MiddlewareSpec, wrapper: Callable[[Middleware], Middleware]) -> MiddlewareSpec:
     """Applies a wrapper to a middleware; name, fields and members are unchanged."""
     call = wrapper(part.call)
     try:
@@ -157,7 +159,7 @@ def wrapped(part: MiddlewareSpec, wrapper: Callable[[Any], Any]) -> MiddlewareSp
     return replace(part, call=call)
 
 
-def name_of(fn: Any) -> str:
+def name_of(fn: object) -> str:
     """Returns the name of a callable for people: `make.inner`, `Collector`, `<lambda> (f.py:3)`."""
     if isinstance(fn, partial):
         return name_of(fn.func)
@@ -169,7 +171,7 @@ def name_of(fn: Any) -> str:
     return name
 
 
-def suspended_in(result: Any, name: str) -> Suspended:
+def suspended_in(result: object, name: str) -> Suspended:
     """Returns the generator that a middleware returned, named like the middleware."""
     if isinstance(result, GeneratorType):
         result.__qualname__ = name  # not that of a wrapper
@@ -180,7 +182,7 @@ def suspended_in(result: Any, name: str) -> Suspended:
     raise TaskError(f"middleware '{name}' returned a {type(result).__name__}", hint=hint)
 
 
-def _refuse_unfit(fn: Any) -> None:
+def _refuse_unfit(fn: object) -> None:
     if inspect.isclass(fn):
         name = name_of(fn)
         raise TaskError(
@@ -214,16 +216,16 @@ def _refuse_unfit(fn: Any) -> None:
         ) from None
 
 
-def _call_of(fn: Any) -> Any:
+def _call_of(fn: object) -> object:
     while isinstance(fn, partial):
         fn = fn.func
     return type(fn).__call__
 
 
-def _locked(fn: Callable[[Any], Any], lock: Lock) -> Callable[[Any], Any]:
+def _locked(fn: Middleware, lock: Lock) -> Middleware:
     """Holds a lock during each half of a middleware, but not between the halves."""
 
-    def call(ctx: Any) -> Any:
+    def call(ctx: Context) -> Suspended | None:
         with lock:
             result = fn(ctx)
         return halves(result) if isinstance(result, GeneratorType) else result

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import reduce
 from numbers import Integral
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from dicore.errors import TaskError
 from dicore.interfaces.middleware import SupportsJoin, Suspended
@@ -16,6 +16,7 @@ from dicore.task.events import Events
 from dicore.task.middleware import (
     Combined,
     Lock,
+    Middleware,
     MiddlewareSpec,
     Role,
     check_order,
@@ -24,6 +25,9 @@ from dicore.task.middleware import (
     suspended_in,
     wrapped,
 )
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
 
 __all__ = ["Task", "TaskState", "task"]
 
@@ -61,7 +65,7 @@ class Task(Events):
 
     def _reset(self, ctx: Context) -> None:
         self.parts: tuple[MiddlewareSpec, ...] = ()
-        self._wrappers: tuple[Callable[[Any], Any], ...] = ()
+        self._wrappers: tuple[Callable[[Middleware], Middleware], ...] = ()
         self._here: Any = Here(ctx)
         self._looping = False
         self.spent = False  # the context was used by a step
@@ -173,7 +177,7 @@ class Task(Events):
         wanted = [patterns] if isinstance(patterns, str) else patterns
         return any(fnmatchcase(label, pattern) for pattern in wanted for label in self.labels)
 
-    def use(self, fn: Callable[[Any], Any], lock: bool | Lock = False) -> Self:
+    def use(self, fn: Middleware, lock: bool | Lock = False) -> Self:
         """Appends a middleware; during a run it takes effect in the next step.
 
         `fn` takes the context and may be a generator function with one `yield`. If it has a method
@@ -187,14 +191,14 @@ class Task(Events):
         self._join(fn)
         return self
 
-    def _join(self, member: Any) -> None:
+    def _join(self, member: object) -> None:
         """Passes the task to a middleware and its members."""
         for part in member.members if isinstance(member, Combined) else ():
             self._join(part.call)
         if isinstance(member, SupportsJoin):
             member.join_task(self)
 
-    def use_wrapper(self, wrapper: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Self:
+    def use_wrapper(self, wrapper: Callable[[Middleware], Middleware]) -> Self:
         """Wraps every middleware, including those added later; the last wrapper is the outermost.
 
         `wrapper` takes and returns a middleware; a combined middleware is wrapped as a whole.
@@ -209,23 +213,23 @@ class Task(Events):
         self._wrappers = (*self._wrappers, wrapper)
         return self
 
-    def serial(self, *fns: Callable[[Any], Any]) -> Combined:
+    def serial(self, *fns: Middleware) -> Combined:
         """Combines middleware into one, which runs them in order."""
         return self._combined("serial", fns)
 
     sequence = serial  # its name in DI-engine 0.4
 
-    def parallel(self, *fns: Callable[[Any], Any]) -> Combined:
+    def parallel(self, *fns: Middleware) -> Combined:
         """Combines independent middleware into one; runs them in order so far."""
         return self._combined("parallel", fns)
 
-    def _combined(self, kind: str, fns: Iterable[Any]) -> Combined:
+    def _combined(self, kind: str, fns: Iterable[Middleware]) -> Combined:
         fns = [fn for fn in fns if self.has_role(getattr(fn, "role", None))]
         return Combined(kind, tuple(map(inspect_middleware, fns)), self.run_parts)
 
     def wrap(
-        self, fn: Callable[[Any], Any], lock: bool | Lock = False
-    ) -> Callable[[Any], Callable[[], None]]:
+        self, fn: Middleware, lock: bool | Lock = False
+    ) -> Callable[[Context], Callable[[], None]]:
         """Makes a middleware callable inside another middleware or your own loop.
 
         The returned function runs the forward part and returns a function for the backward part.
@@ -233,7 +237,7 @@ class Task(Events):
         """
         part = inspect_middleware(fn, lock)
 
-        def forward(ctx: Any) -> Callable[[], None]:
+        def forward(ctx: Context) -> Callable[[], None]:
             suspended = self.run_parts((part,), ctx)
             return lambda: self._resume(suspended)
 
@@ -247,7 +251,7 @@ class Task(Events):
             raise TaskError(
                 "task.run was called by a middleware of the task", hint="add it by task.use(fn)"
             )
-        given: Any = max_step
+        given: object = max_step
         if given is not None and (not isinstance(given, Integral) or int(given) < 0):
             raise TaskError(f"max_step must be an int >= 0, got {given!r}")
         if not self.parts:
@@ -280,7 +284,7 @@ class Task(Events):
                 self._abandon(None)
                 here.finish, self.spent = True, False
 
-    def forward(self, fn: Callable[[Any], Any], ctx: Context | None = None) -> Suspended | None:
+    def forward(self, fn: Middleware, ctx: Context | None = None) -> Suspended | None:
         """Runs a middleware up to its `yield`; returns the generator if `backward` continues it."""
         self._check_running("forward")
         return self.run_parts([inspect_middleware(fn)], self._here.ctx if ctx is None else ctx)
@@ -307,7 +311,7 @@ class Task(Events):
         self._check_running("sync")
         return self
 
-    def run_parts(self, parts: Sequence[MiddlewareSpec], ctx: Any) -> Suspended | None:
+    def run_parts(self, parts: Sequence[MiddlewareSpec], ctx: Context) -> Suspended | None:
         """Runs middleware up to their `yield`; returns the generator of the last for `backward`."""
         self._check_running("forward")
         found: Suspended | None = None
@@ -370,7 +374,7 @@ class Task(Events):
             raise first
 
 
-def _note(error: Exception, where: MiddlewareSpec | Suspended | None, ctx: Any) -> None:
+def _note(error: Exception, where: MiddlewareSpec | Suspended | None, ctx: Context) -> None:
     """Adds a note to an exception that names the middleware."""
     if where is not None:
         name = where.name if isinstance(where, MiddlewareSpec) else name_of(where)
@@ -378,7 +382,7 @@ def _note(error: Exception, where: MiddlewareSpec | Suspended | None, ctx: Any) 
         error.add_note(f"raised in middleware '{name}' at total_step {step}")
 
 
-def _executor(task: Task, workers: int) -> Any:
+def _executor(task: Task, workers: int) -> object:
     """Returns the default component of kind `executor`."""
     from dicore_registry import default
 
@@ -411,9 +415,9 @@ class TaskState:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self.values: dict[str, Any] = {}
+        self.values: StateDict = {}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the kept fields of the next context."""
         if not self._task.running:
             return dict(self.values)
@@ -422,6 +426,6 @@ class TaskState:
         fields = {name: getattr(ctx, name) for name in names}
         return {**fields, "total_step": ctx.total_step + self._task.spent}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Sets `values`."""
         self.values = {name: state[name] for name in state if name not in _REMOVED_FIELDS}

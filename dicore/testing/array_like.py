@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["ArrayLike"]
 
@@ -17,7 +20,7 @@ class ArrayLike:
         array: What `np.asarray` returns a copy of.
     """
 
-    def __init__(self, array: npt.NDArray[Any]) -> None:
+    def __init__(self, array: npt.NDArray[Tree]) -> None:
         self._array = array
         self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
 
@@ -27,5 +30,5 @@ class ArrayLike:
     def __len__(self) -> int:
         return len(self._array)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> object:
         return self._array[index]

@@ -255,7 +255,7 @@ class CollectorContract(SampleChecks):
     def _raw(self, collector: Any, count: int, **kwargs: Any) -> Any:
         return collector.collect(**{self.unit_of(collector): count}, **kwargs)
 
-    def _collect(self, collector: Any, count: int, **kwargs: Any) -> list[Mapping[str, Any]]:
+    def _collect(self, collector: object, count: int, **kwargs: object) -> list[Mapping[str, Any]]:
         """Returns all transitions of a call."""
         found = self._raw(collector, count, **kwargs)
         if found and not isinstance(found[0], Mapping):

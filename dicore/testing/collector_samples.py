@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from dicore.interfaces.policy import Tail
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.fakes import DelayedEnvManager, FakeCollectMode, FakeManager, Script
 from dicore.testing.suite import Suite, expect, refuses, skip
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["SampleChecks", "place"]
 
@@ -30,7 +33,7 @@ class SampleChecks(Suite):
     unit = ""
     """`n_sample` or `n_episode`; "" finds out from the signature of `collect`."""
 
-    def make(self, env_manager: Any, collect_mode: Any) -> Any:
+    def make(self, env_manager: object, collect_mode: Any) -> Any:
         """Returns a collector (`ISerialCollector`) of that manager and collect mode."""
         return self.registered.build(env_manager=env_manager, policy=collect_mode)
 
@@ -46,7 +49,7 @@ class SampleChecks(Suite):
         if self.unit_of(self.make(FakeManager(1), FakeCollectMode().mode)) == "n_episode":
             skip("its unit is the episode")
 
-    def sampler(self, manager: Any, samples: Any = None, **facts: Any) -> Any:
+    def sampler(self, manager: Any, samples: Any = None, **facts: object) -> Any:
         """Returns a collector of a policy with another `get_train_sample` and these facts."""
         self.needs_samples()
         mode = FakeCollectMode(facts=facts).mode
@@ -124,7 +127,7 @@ class SampleChecks(Suite):
             expect(len(collector.collect_batch(n_sample=7)) >= 7, "it returns less than n_sample")
         for block in blocks:
             expect(block["end"].shape[1] == 1, f"a block has shape {block['end'].shape}")
-            _expect_whole(flat(block, Tail(None, None, None, len(block))), UNEVEN)
+            _expect_whole(flat(block, Tail(None, np.empty(0, np.int64), None, len(block))), UNEVEN)
             expect(block["end"].sum() == 1, "a block has several episodes")
 
     def test_counts_what_the_policy_returns(self) -> None:
@@ -261,7 +264,7 @@ class SampleChecks(Suite):
 class Limited(FakeManager):
     """Is stepped a limited number of times."""
 
-    def step(self, actions: Any) -> Any:
+    def step(self, actions: Tree) -> Any:
         expect(sum(self.steps) < 50_000, "it collects for ever")
         return super().step(actions)
 
@@ -280,13 +283,13 @@ class Rich(FakeManager):
         image = np.broadcast_to(value[:, None, None], (len(value), 2, 2)).astype(np.uint8)
         return {"image": image, "more": (flat_obs, flat_obs.astype(np.float64))}
 
-    def _advance(self, ids: list[int], actions: Any) -> Any:
+    def _advance(self, ids: list[int], actions: Tree) -> Any:
         answer = super()._advance(ids, actions)
         answer.reward = np.stack([answer.reward, -answer.reward], 1)
         return answer
 
     @staticmethod
-    def act(obs: Any, **_: Any) -> Any:
+    def act(obs: Tree, **_: Any) -> Any:
         """Acts in nested observations."""
         return {int(env_id): {"action": np.int64(0)} for env_id in obs}
 
@@ -323,7 +326,7 @@ def follow(block: Batch, tail: Tail) -> Batch:
     return flat(Batch({**block.columns, "after": after}, len(block)), tail)
 
 
-def place(obs: Any) -> tuple[int, int, int]:
+def place(obs: Tree) -> tuple[int, int, int]:
     """Returns env id, episode and step of an observation."""
     env_id, episode, step = (int(each) for each in np.asarray(array(obs)).reshape(-1))
     return env_id, episode, step

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["array", "copied", "difference"]
 
 
-def array(value: Any) -> np.ndarray[Any, Any]:
+def array(value: object) -> np.ndarray[Any, Any]:
     """Converts an array or a tensor (any device, with or without gradient) to an array."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     return np.asarray(value)
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> Any:
     """Returns a deep copy of nested data."""
     if isinstance(value, Mapping):
         return {key: copied(item) for key, item in value.items()}
@@ -26,12 +29,12 @@ def copied(value: Any) -> Any:
     return array(value).copy() if hasattr(value, "shape") else value
 
 
-def difference(left: Any, right: Any) -> str:
+def difference(left: Any, right: object) -> str:
     """Returns the first difference of two nested values, bit by bit; "" if they are equal."""
     return next(_differences(left, right, ""), "")
 
 
-def _differences(left: Any, right: Any, path: str) -> Iterator[str]:
+def _differences(left: Any, right: object, path: str) -> Iterator[str]:
     here = path or "value"
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         for key in dict.fromkeys([*left, *right]):
@@ -51,7 +54,7 @@ def _differences(left: Any, right: Any, path: str) -> Iterator[str]:
 
 
 def _array_difference(
-    left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], here: str
+    left: np.ndarray[Any, Any], right: np.ndarray[Tree, Tree], here: str
 ) -> Iterator[str]:
     if left.dtype != right.dtype or left.shape != right.shape:
         yield f"{here}: {left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}"

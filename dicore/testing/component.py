@@ -51,7 +51,7 @@ class Component:
 
         return config_class(self.target, self.entry.kind)
 
-    def config(self, options: Mapping[str, Any] | None = None) -> ComponentConfig:
+    def config(self, options: Mapping[str, object] | None = None) -> ComponentConfig:
         """Compiles options to its section; adds `type`."""
         from dicore.config.compiler import compile_section
 
@@ -69,7 +69,7 @@ class Component:
 
     def build(
         self,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
         *,
         ctx: BuildContext | None = None,
         **parts: Any,
@@ -78,7 +78,7 @@ class Component:
         return self.config(options).build(ctx or BuildContext(), **parts)
 
 
-_EXAMPLES: dict[str, Any] = {"int": 10, "float": 1.0, "bool": False, "str": "x"}
+_EXAMPLES: dict[str, object] = {"int": 10, "float": 1.0, "bool": False, "str": "x"}
 
 
 def _type_name(field: Any) -> str:

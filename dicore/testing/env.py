@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from dicore.config.schema import REQUIRED
 from dicore.errors import ConfigError, ContractError
 from dicore.testing.compare import difference
 from dicore.testing.suite import Suite, expect, skip
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = [
     "CHECKS",
@@ -334,7 +337,7 @@ for _check in CHECKS:
     setattr(EnvContract, _check.__name__.replace("check_", "test_", 1), _as_test(_check))
 
 
-def _play(env: Any, steps: int, seed: int | None = 0) -> Iterator[tuple[Any, Any]]:
+def _play(env: Any, steps: int, seed: int | None = 0) -> Iterator[tuple[Tree, Tree]]:
     """Plays fixed random actions; yields observations and rewards (0 at resets)."""
     env.action_space.seed(0)
     obs, _ = env.reset(seed=seed)
@@ -347,11 +350,11 @@ def _play(env: Any, steps: int, seed: int | None = 0) -> Iterator[tuple[Any, Any
             yield obs, 0.0
 
 
-def _trail(env: Any, seed: int | None, steps: int) -> list[tuple[Any, Any]]:
+def _trail(env: object, seed: int | None, steps: int) -> list[tuple[object, object]]:
     return [(copy.deepcopy(obs), np.array(reward)) for obs, reward in _play(env, steps, seed)]
 
 
-def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _leaves(tree: object, path: str) -> Iterator[tuple[str, Tree]]:
     """Yields the leaves of an observation or a space with their paths."""
     tree = getattr(tree, "spaces", tree)
     if isinstance(tree, Mapping):
@@ -364,7 +367,7 @@ def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, tree
 
 
-def _expect_inside(env: Any, obs: Any, name: str) -> None:
+def _expect_inside(env: Any, obs: Tree, name: str) -> None:
     space = env.observation_space
     if space.contains(obs):
         return
@@ -386,7 +389,7 @@ def _shared(one: Any, other: Any) -> str:
     return ""
 
 
-def _expect_reward(env: Any, reward: Any) -> None:
+def _expect_reward(env: object, reward: Tree) -> None:
     """Expects a real number, or numbers of the shape of `reward_space`."""
     space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
     shape = getattr(space, "shape", None) or ()
@@ -399,13 +402,13 @@ def _expect_reward(env: Any, reward: Any) -> None:
     expect(good, f"a reward is {_told(reward)}, its reward_space says {space}")
 
 
-def _is_number(reward: Any) -> bool:
+def _is_number(reward: Tree) -> bool:
     if isinstance(reward, bool | int | float | np.number | np.bool_):
         return not isinstance(reward, np.complexfloating)
     return False
 
 
-def _told(value: Any) -> str:
+def _told(value: object) -> str:
     """Describes a value: arrays by dtype, shape and range."""
     if isinstance(value, np.ndarray):
         array: npt.NDArray[Any] = value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from dicore.testing.compare import difference
 from dicore.testing.env import EnvContract
 from dicore.testing.inner_env import FORMS, InnerEnv
 from dicore.testing.suite import expect, skip
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.interfaces.env import Env
 
 __all__ = ["EnvWrapperContract"]
 
@@ -31,13 +35,15 @@ class _Wrapped(NamedTuple):
 class EnvWrapperContract(EnvContract):
     """Conformance suite of env wrappers: subclass it and override `wrap`."""
 
-    def wrap(self, env: Any) -> Any:
+    def wrap(self, env: Env) -> Env:
         """Wraps an environment; may raise for one that does not fit."""
-        return self.registered.example().build(None, env=env)
+        wrapped: Env = self.registered.example().build(None, env=env)
+        return wrapped
 
-    def make(self) -> Any:
+    def make(self) -> Env:
         """Returns a new wrapped environment."""
-        return self._wrapped().outer
+        made: Env = self._wrapped().outer
+        return made
 
     def test_unwrapped_is_the_env(self) -> None:
         """`unwrapped` is the given environment."""
@@ -184,7 +190,7 @@ def _action(env: Any) -> Any:
     return env.action_space.sample()
 
 
-def _episode(env: Any, seed: int) -> list[Any]:
+def _episode(env: Any, seed: int) -> list[object]:
     """Plays one episode, or the first steps of a long one."""
     trail: list[Any] = [(_kept(env.reset(seed=seed)[0]), 0.0)]
     for _ in range(_STEPS):
@@ -212,6 +218,6 @@ def _trails(envs: list[Any], seeds: list[int]) -> list[list[Any]]:
     return trails
 
 
-def _kept(obs: Any) -> Any:
+def _kept(obs: Tree) -> Any:
     copy: Callable[[Any], Any] = np.copy
     return {key: copy(each) for key, each in obs.items()} if isinstance(obs, dict) else copy(obs)

@@ -22,7 +22,7 @@ __all__ = ["EvaluatorContract"]
 class EvaluatorContract(Suite):
     """Conformance suite of evaluators: subclass it and override `make`."""
 
-    def make(self, env_manager: Any, eval_mode: Any, options: Mapping[str, Any]) -> Any:
+    def make(self, env_manager: object, eval_mode: object, options: Mapping[str, Any]) -> Any:
         """Returns an evaluator (`ISerialEvaluator`).
 
         Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from dicore.data import Batch, EnvBatch, TimestepBatch, tree_row
 from dicore.errors import ContractError, EnvStateError
 from dicore.interfaces.policy import LearnMode, Tail
 from dicore.testing.suite import expect
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = [
     "DelayedEnvManager", "FakeCollectMode", "FakeEvalMode", "FakeLearnMode", "FakeManager",
@@ -28,7 +31,7 @@ __all__ = [
 class Unfetched:
     """A result on its device: converting it to a number fails the check."""
 
-    def _fetched(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _fetched(self, *args: object, **kwargs: object) -> NoReturn:
         raise ContractError("a result was fetched from the device within an iteration")
 
     item = __float__ = __int__ = __bool__ = __array__ = tolist = numpy = cpu = _fetched
@@ -49,7 +52,7 @@ class FakeLearnMode:
         priority: Sequence[float] | None = None,
         batch_size: int = 4,
     ) -> None:
-        self.calls: list[tuple[Any, dict[str, Any]]] = []
+        self.calls: list[tuple[Tree, dict[str, Tree]]] = []
         self.results: list[dict[str, Any]] = []
         self.weight = 0
         self.batch_size = batch_size
@@ -66,7 +69,7 @@ class FakeLearnMode:
             load_state_dict=self._load_state_dict,
         )
 
-    def _forward(self, data: Any, **kwargs: Any) -> dict[str, Any] | list[dict[str, Any]]:
+    def _forward(self, data: Any, **kwargs: object) -> dict[str, Any] | list[dict[str, Any]]:
         self.calls.append((data, kwargs))
         made = []
         for _ in range(next(self._updates, 1)):
@@ -77,7 +80,7 @@ class FakeLearnMode:
         self.results += made
         return made if len(made) > 1 else made[0]
 
-    def _get_attribute(self, name: str) -> Any:
+    def _get_attribute(self, name: str) -> object:
         if name == "batch_size":
             return self.batch_size
         raise AttributeError(name)
@@ -133,11 +136,11 @@ class FakeManager:
         self.events: list[str] = []
         self.episodes = [-1] * env_num
         self.steps = [0] * env_num
-        self.actions: list[list[Any]] = [[] for _ in range(env_num)]
+        self.actions: list[list[object]] = [[] for _ in range(env_num)]
         self._step = [0] * env_num
-        self._sum: list[Any] = [0.0] * env_num
+        self._sum: list[Tree] = [0.0] * env_num
 
-    def launch(self, reset_param: Any = None) -> None:
+    def launch(self, reset_param: object = None) -> None:
         if not self.closed:
             raise EnvStateError("launched twice")
         self.closed = False
@@ -147,7 +150,7 @@ class FakeManager:
     def seed(self, seed: Any, dynamic_seed: bool | None = None) -> None:
         self.events.append(f"seed {seed}")
 
-    def reset(self, reset_param: Mapping[int, Any] | None = None) -> None:
+    def reset(self, reset_param: Mapping[int, object] | None = None) -> None:
         self._check_open()
         ids = list(range(self.env_num) if reset_param is None else reset_param)
         self.events.append(f"reset {ids}")
@@ -158,7 +161,7 @@ class FakeManager:
         self._check_open()
         return EnvBatch(np.arange(self.env_num), self._obs(range(self.env_num)))
 
-    def step(self, actions: Mapping[int, Any]) -> EnvBatch[TimestepBatch]:
+    def step(self, actions: Mapping[int, Tree]) -> EnvBatch[TimestepBatch]:
         self._check_open()
         batch = EnvBatch.of(actions)
         value = batch.value["action"] if isinstance(batch.value, Mapping) else batch.value
@@ -168,7 +171,7 @@ class FakeManager:
         expect(len(value) == len(ids), f"{len(value)} actions for {len(ids)} environments")
         return EnvBatch(batch.env_id, self._advance(ids, value))
 
-    def _advance(self, ids: list[int], actions: Any) -> TimestepBatch:
+    def _advance(self, ids: list[int], actions: Tree) -> TimestepBatch:
         count = len(ids)
         rewards: list[npt.NDArray[np.float64]] = []
         terminated, truncated, abnormal = (np.zeros(count, np.bool_) for _ in range(3))
@@ -244,7 +247,7 @@ class DelayedEnvManager:
         self.pending: dict[int, Any] = {}
         self._rng = np.random.default_rng(seed)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("_") or name in ("manager", "step_into"):
             raise AttributeError(name)
         return getattr(self.manager, name)
@@ -263,11 +266,11 @@ class DelayedEnvManager:
         """Draws a legal action for each environment that waits for one."""
         return self._without_pending(self.manager.random_action())
 
-    def _without_pending(self, batch: EnvBatch[Any]) -> EnvBatch[Any]:
+    def _without_pending(self, batch: EnvBatch[object]) -> EnvBatch[Any]:
         rows = [row for row, each in enumerate(batch.env_id.tolist()) if each not in self.pending]
         return EnvBatch(batch.env_id[rows], tree_row(batch.value, rows))
 
-    def step(self, action: Mapping[int, Any]) -> EnvBatch[Any]:
+    def step(self, action: Mapping[int, object]) -> EnvBatch[Any]:
         """Sends actions; returns at least one timestep of those pending."""
         ready = set(self.ready_obs)
         for env_id in action:
@@ -288,7 +291,7 @@ class DelayedEnvManager:
             self.pending.pop(int(env_id), None)
         self.manager.reset(reset_param)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Restores the state of the manager below; no action is pending."""
         self.pending.clear()
         self.manager.load_state_dict(state)
@@ -299,32 +302,32 @@ class DelayedEnvManager:
         self.manager.close()
 
 
-def _action_of(output: Any) -> Any:
+def _action_of(output: object) -> object:
     return {"action": output["action"]} if isinstance(output, Mapping) else output
 
 
 class _CollectMode(NamedTuple):
     """A collect mode of plain functions."""
 
-    forward: Any
-    process_transition: Any
-    get_train_sample: Any
-    reset: Any
-    get_attribute: Any
-    set_attribute: Any
-    state_dict: Any
-    load_state_dict: Any
+    forward: Callable[..., object]
+    process_transition: Callable[..., object]
+    get_train_sample: Callable[..., object]
+    reset: Callable[..., object]
+    get_attribute: Callable[..., object]
+    set_attribute: Callable[..., object]
+    state_dict: Callable[..., object]
+    load_state_dict: Callable[..., object]
 
 
 class _EvalMode(NamedTuple):
     """An eval mode of plain functions."""
 
-    forward: Any
-    reset: Any
-    get_attribute: Any
-    set_attribute: Any
-    state_dict: Any
-    load_state_dict: Any
+    forward: Callable[..., object]
+    reset: Callable[..., object]
+    get_attribute: Callable[..., object]
+    set_attribute: Callable[..., object]
+    state_dict: Callable[..., object]
+    load_state_dict: Callable[..., object]
 
 
 @dataclass
@@ -338,7 +341,7 @@ class FakeCollectMode:
 
     name: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
-    kwargs: list[dict[str, Any]] = field(default_factory=list)
+    kwargs: list[dict[str, object]] = field(default_factory=list)
     resets: list[Any] = field(default_factory=list)
 
     @property
@@ -355,13 +358,13 @@ class FakeCollectMode:
             lambda state: None,
         )
 
-    def _forward(self, obs: Mapping[int, Any], **kwargs: Any) -> dict[int, dict[str, Any]]:
+    def _forward(self, obs: Mapping[int, Tree], **kwargs: Any) -> dict[int, dict[str, Any]]:
         self.kwargs.append(kwargs)
         for env_id, each in obs.items():
             expect(int(each[0]) == env_id, f"environment {env_id} has an observation of {each[0]}")
         return {env_id: {"action": np.int64(self.name)} for env_id in obs}
 
-    def _get_attribute(self, name: str) -> Any:
+    def _get_attribute(self, name: str) -> object:
         facts = {"sample_len": 1, "sample_stride": 1, "on_policy": False, **self.facts}
         if name not in facts:
             raise AttributeError(name)
@@ -387,14 +390,14 @@ class FakeEvalMode:
             lambda state: None,
         )
 
-    def _forward(self, obs: Mapping[int, Any]) -> dict[int, dict[str, Any]]:
+    def _forward(self, obs: Mapping[int, Tree]) -> dict[int, dict[str, Any]]:
         self.calls += 1
         return {env_id: {"action": np.int64(0)} for env_id in obs}
 
 
 def _process_transition(
-    obs: Any, output: Mapping[str, Any], timestep: TimestepBatch
-) -> dict[str, Any]:
+    obs: Tree, output: Mapping[str, object], timestep: TimestepBatch
+) -> dict[str, object]:
     return {
         "obs": obs,
         "action": output["action"],

@@ -38,7 +38,7 @@ FAULTS: Final[dict[str, str]] = {
 """What goes wrong, by mode."""
 
 HANGS_S = 60.0
-RESULTS: Final[dict[str, tuple[int, Any]]] = {
+RESULTS: Final[dict[str, tuple[int, object]]] = {
     "nan_obs": (0, np.array([np.nan, 0, 0], np.float32)),
     "inf_obs": (0, np.array([1e300, 0, 0])),
     "short_obs": (0, np.zeros(1, np.float32)),
@@ -89,7 +89,9 @@ class FaultyEnv(gymnasium.Env[Any, Any]):
                 pass
         return True
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: object = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         if self._count and self._due("reset_raises"):
             raise RuntimeError("planted failure of reset")
@@ -98,7 +100,7 @@ class FaultyEnv(gymnasium.Env[Any, Any]):
         self._step = 0
         return self._obs(), {}
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: object) -> Any:
         """Steps, and goes wrong as `mode` says if it is due."""
         self._step += 1
         self._count += 1

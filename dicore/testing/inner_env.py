@@ -61,10 +61,10 @@ class InnerEnv(gymnasium.Env[Any, Any]):
         self.over = "reset is due"
         self._count = 0
         self._place = np.zeros(4, np.float32)
-        self._handed: list[tuple[Any, Any]] = []
+        self._handed: list[tuple[object, object]] = []
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self.seeds.append(seed)
@@ -104,7 +104,7 @@ class InnerEnv(gymnasium.Env[Any, Any]):
             "",
         )
 
-    def _show(self) -> Any:
+    def _show(self) -> object:
         if self.form == "image":
             pixels = np.arange(12 * 10 * 3, dtype=np.int64).reshape(12, 10, 3)
             obs: Any = ((pixels + 40 * self._place[:3].astype(np.float64)) % 256).astype(np.uint8)

@@ -18,11 +18,11 @@ __all__ = ["LearnerContract", "RecordingHook"]
 class RecordingHook(LearnerHook):
     """A hook that appends its name and `train_iter` to a list."""
 
-    def __init__(self, log: list[Any], name: str, position: str, priority: int = 100) -> None:
+    def __init__(self, log: list[object], name: str, position: str, priority: int = 100) -> None:
         super().__init__(name, position=position, priority=priority)
         self.log = log
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: ILearner) -> None:
         self.log.append((self.name, engine.train_iter))
 
 
@@ -121,7 +121,7 @@ class LearnerContract(Suite):
     def test_training_errors_propagate(self) -> None:
         """Exceptions of the learn mode propagate, and the update is not counted."""
 
-        def broken(data: Any, **kwargs: Any) -> Any:
+        def broken(data: Any, **kwargs: object) -> Any:
             raise ZeroDivisionError("planted")
 
         learner = self.make(FakeLearnMode().mode._replace(forward=broken))

@@ -25,12 +25,12 @@ def watched(base: type[Context]) -> type[Any]:
         read: set[str] = set()  # noqa: RUF012 - one set for all steps
         written: set[str] = set()  # noqa: RUF012 - as above
 
-        def __getattribute__(self, name: str) -> Any:
+        def __getattribute__(self, name: str) -> object:
             if name in names:
                 type(self).read.add(name)
             return super().__getattribute__(name)
 
-        def __setattr__(self, name: str, value: Any) -> None:
+        def __setattr__(self, name: str, value: object) -> None:
             if value is not None:
                 type(self).written.add(name)
             super().__setattr__(name, value)
@@ -47,7 +47,7 @@ class MiddlewareContract(Suite):
         """Returns a middleware (`IMiddleware`); called in a started task."""
         return self.registered.build()
 
-    def prepare(self, ctx: Any) -> None:
+    def prepare(self, ctx: object) -> None:
         """Sets the fields that the middleware reads."""
 
     def test_call_takes_only_the_context(self) -> None:
@@ -110,7 +110,7 @@ def _writer(suite: MiddlewareContract, names: tuple[str, ...]) -> Any:
     from dicore.task import middleware
 
     @middleware(writes=names)
-    def write(ctx: Any) -> None:
+    def write(ctx: object) -> None:
         suite.prepare(ctx)
 
     return write

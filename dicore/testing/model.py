@@ -150,7 +150,7 @@ class ModelContract(Suite):
             skip(f"it does not take these shapes: {error.message}")
 
 
-def _named(output: Any) -> Any:
+def _named(output: object) -> object:
     return output if isinstance(output, dict) else {"logit": output}
 
 
@@ -159,7 +159,7 @@ def _rows(count: int, width: int) -> Any:
     return to_tensor(rng.standard_normal((count, width)).astype(np.float32))
 
 
-def _expect_rows(output: Any, count: int) -> None:
+def _expect_rows(output: object, count: int) -> None:
     for path, leaf in leaves_of(output, ""):
         value = array(leaf)
         expect(value.shape[:1] == (count,), f"'{path}' of {count} rows is {list(value.shape)}")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dicore.data.tree import to_tensor
-from dicore.interfaces.model import IModelWrapper
+from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.testing.compare import copied, difference
 from dicore.testing.suite import Suite, expect, expect_members, refuses
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["FakeModel", "ModelWrapperContract"]
 
@@ -24,7 +27,7 @@ class FakeModel:
         self.weight = np.arange(12, dtype=np.float32).reshape(4, 3)
         self.returned: dict[str, Any] = {}
 
-    def forward(self, obs: Any) -> dict[str, Any]:
+    def forward(self, obs: object) -> dict[str, Any]:
         self.returned = {"logit": np.asarray(obs) @ self.weight}
         return self.returned
 
@@ -43,7 +46,7 @@ class FakeModel:
 class ModelWrapperContract(Suite):
     """Conformance suite of model wrappers: subclass it and override `make`."""
 
-    forward_kwargs: Mapping[str, Any] = {}
+    forward_kwargs: Mapping[str, object] = {}
     """Keyword arguments of `forward`."""
 
     def make(self, model: Any) -> Any:
@@ -134,14 +137,14 @@ class ModelWrapperContract(Suite):
             f"info does not end with the model: {text!r}",
         )
 
-    def _forward(self, wrapper: Any, obs: Any) -> Any:
+    def _forward(self, wrapper: IModelWrapper, obs: Tree) -> Any:
         return wrapper.forward(obs, **self.forward_kwargs)
 
 
 class _Watched:
     """A model that records its outputs and copies of them."""
 
-    def __init__(self, model: Any, returned: list[Any]) -> None:
+    def __init__(self, model: IModel, returned: list[object]) -> None:
         self._watched = model
         self._returned = returned
 
@@ -152,7 +155,7 @@ class _Watched:
 
     forward = __call__
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__") or name in ("_watched", "_returned"):
             raise AttributeError(name)
         return getattr(self._watched, name)

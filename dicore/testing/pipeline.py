@@ -32,7 +32,7 @@ class PipelineContract(Suite):
         """Returns a pipeline (`IPipeline`)."""
         return self.registered.build()
 
-    def configs(self) -> Iterator[dict[str, Any]]:
+    def configs(self) -> Iterator[dict[str, object]]:
         """Yields configs to try: the registered presets."""
         registry = self.registered.registry
         for entry in registry.entries("preset"):
@@ -46,7 +46,7 @@ class PipelineContract(Suite):
                 return config
         return skip("it accepts none of the installed presets; override config()")
 
-    def accepts(self, config: dict[str, Any]) -> bool:
+    def accepts(self, config: dict[str, object]) -> bool:
         """Returns whether the pipeline can train a config, by its `check`; see `SupportsCheck`."""
         pipeline = self.make()
         try:

@@ -70,7 +70,7 @@ class RoleContract(Suite):
         expect(not wrong, f"the state differs after loading: {wrong}")
 
 
-def _parameters() -> Iterator[Any]:
+def _parameters() -> Iterator[object]:
     """Yields tensors lazily, because the caller imports torch."""
     for shape in ((4, 2), (2,)):
         yield to_tensor(np.zeros(shape, np.float32)).requires_grad_()

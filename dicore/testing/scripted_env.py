@@ -10,12 +10,15 @@ import sys
 import zlib
 from pathlib import Path
 from threading import Event
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
 
 __all__ = ["ScriptedEnv", "SpacedEnv"]
 
@@ -70,7 +73,7 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         self._note("made")
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None, level: int = 0
+        self, *, seed: int | None = None, options: dict[str, object] | None = None, level: int = 0
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         super().reset(seed=seed)
         self._note(f"reset seed={seed} level={level}")
@@ -103,7 +106,7 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         )
         return obs, self._paid(reward, fault), terminated, truncated, {"step": self._step}
 
-    def _paid(self, reward: float, fault: str) -> Any:
+    def _paid(self, reward: float, fault: str) -> object:
         if not len(self._objectives):
             return reward
         vector = reward * self._objectives
@@ -132,19 +135,21 @@ class SpacedEnv(gymnasium.Env[Any, Any]):
         length: Steps in an episode.
     """
 
-    def __init__(self, observation_space: Any, action_space: Any, length: int = 5) -> None:
+    def __init__(self, observation_space: Space, action_space: Space, length: int = 5) -> None:
         # copies: sampling changes a space, and environments may be stepped at the same time
         self.observation_space, self.action_space = copy.deepcopy((observation_space, action_space))
         self.length = length
         self._step = 0
         self._hash = 0
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: object = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self._step, self._hash = 0, int(self.np_random.integers(2**31))
         return self._obs(), {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self.action_space.contains(action):
             raise ValueError(f"{action!r} is not in {self.action_space}")
         self._step += 1

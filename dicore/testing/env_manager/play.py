@@ -29,7 +29,7 @@ class ManagerChecks(Suite):
     """Base class of the checks of env managers."""
 
     def make(
-        self, env_fn: Sequence[Callable[[], Any]], options: Mapping[str, Any] | None = None
+        self, env_fn: Sequence[Callable[[], object]], options: Mapping[str, Any] | None = None
     ) -> Any:
         """Returns a manager (`IEnvManager`) that is not launched.
 

@@ -19,13 +19,13 @@ from dicore.testing.suite import expect
 
 VECTOR = spaces.Box(-1.0, 1.0, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (4, 84, 84), np.uint8)
-OBSERVATIONS: dict[str, Any] = {
+OBSERVATIONS: dict[str, object] = {
     "image": IMAGE,
     "discrete": spaces.Discrete(5, start=2),
     "dict": spaces.Dict({"image": IMAGE, "inner": spaces.Dict({"vector": VECTOR})}),
     "tuple": spaces.Tuple([VECTOR, spaces.MultiBinary(4)]),
 }
-ACTIONS: dict[str, Any] = {
+ACTIONS: dict[str, object] = {
     "continuous": VECTOR,
     "multi-discrete": spaces.MultiDiscrete([3, 4]),
     "hybrid": spaces.Dict({"kind": spaces.Discrete(3), "arguments": VECTOR}),
@@ -78,13 +78,13 @@ class SpaceChecks(ManagerChecks):
                     paid = float(answer[env_id].reward)
                     expect(paid == rewards[env_id], f"{name}: environment {env_id} got another one")
 
-    def _same(self, name: str, found: Any, wanted: Any) -> None:
+    def _same(self, name: str, found: object, wanted: Any) -> None:
         wanted = copied(wanted)
         wrong = difference(_arrays(found), _arrays(wanted))
         expect(not wrong, f"{name}: the observation differs from the environment's: {wrong}")
 
 
-def _arrays(value: Any) -> Any:
+def _arrays(value: object) -> object:
     """Returns nested data with an array at each leaf, and lists for tuples."""
     if isinstance(value, dict):
         return {key: _arrays(item) for key, item in value.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from dicore.testing.compare import array, copied, difference
 from dicore.testing.policy.play import PolicyChecks, leaves_of, random_state
 from dicore.testing.policy.spaces import expect_legal
 from dicore.testing.suite import expect, skip
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 
 class ActingChecks(PolicyChecks):
@@ -68,7 +71,7 @@ class ActingChecks(PolicyChecks):
                 wrong = _far(one, other)
                 expect(not wrong, f"environment {env}, step {t}, acting with other ones: {wrong}")
 
-    def _acts(self, policy: Any, turns: Sequence[list[int]]) -> list[list[Any]]:
+    def _acts(self, policy: Any, turns: Sequence[list[int]]) -> list[list[Tree]]:
         """Evaluates environments by turns, each with its own observations; outputs by env."""
         policy.eval_mode.reset()
         found: list[list[Any]] = [[], [], []]
@@ -94,7 +97,7 @@ class ActingChecks(PolicyChecks):
                     wrong = _far(one[env], two[env])
                     expect(not wrong, f"{name}: reset({ids}) kept something of {env}: {wrong}")
 
-    def _after(self, name: str, seen: Sequence[EnvBatch[Any]], ids: Any) -> dict[int, Any]:
+    def _after(self, name: str, seen: Sequence[EnvBatch[Tree]], ids: Any) -> dict[int, object]:
         """Acts, resets, acts again with the same random numbers, and returns what came last."""
         policy = self.make()
         mode = getattr(policy, f"{name}_mode")
@@ -227,7 +230,7 @@ class ActingChecks(PolicyChecks):
             wrong = difference(tree_map(array, tree_row(samples["next_obs"], row)), wanted)
             expect(not wrong, f"next_obs of step {t} of {steps} of environment {env}: {wrong}")
 
-    def _as_column(self, policy: Any, obs: Any) -> Any:
+    def _as_column(self, policy: Any, obs: Tree) -> object:
         """Returns observations as `process_transition` stores them."""
         column = self.transition(policy, tree_len(obs), obs)["obs"]
         return tree_map(lambda leaf: np.asarray(stack([array(leaf)]))[0], column)
@@ -273,20 +276,20 @@ class ActingChecks(PolicyChecks):
                 expect(here == (len(samples),), f"'{path}' of {len(samples)} samples: {here}")
 
 
-def _first(obs: Any, ids: list[int]) -> EnvBatch[Any]:
+def _first(obs: Tree, ids: list[int]) -> EnvBatch[Tree]:
     return EnvBatch(np.array(ids), tree_row(obs, ids))
 
 
-def _by_env(acted: Any, ids: list[int]) -> dict[int, Any]:
+def _by_env(acted: Tree, ids: list[int]) -> dict[int, object]:
     columns = tree_map(array, dict(EnvBatch.of(acted).value))
     return {env: copied(tree_row(columns, row)) for row, env in enumerate(ids)}
 
 
-def _at(column: Any, t: int, env: int) -> Any:
+def _at(column: Tree, t: int, env: int) -> object:
     return tree_row(tree_row(column, t), env)
 
 
-def _far(left: Any, right: Any) -> str:
+def _far(left: Any, right: object) -> str:
     """Returns the first difference beyond rounding; "" if there is none."""
     one, other = dict(leaves_of(left, "")), dict(leaves_of(right, ""))
     if one.keys() != other.keys():

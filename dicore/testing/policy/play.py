@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from dicore.testing.component import Component
 from dicore.testing.policy.spaces import draw, pairs
 from dicore.testing.suite import Suite, expect, folder, skip
 
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 __all__ = [
     "MODES",
     "Played",
@@ -43,7 +46,7 @@ MODES: dict[str, Any] = {"learn": LearnMode, "collect": CollectMode, "eval": Eva
 
 
 @cache  # every check of a component asks; the config is compiled for each pair
-def _accepted(component: Component) -> list[tuple[Any, Any]]:
+def _accepted(component: Component) -> list[tuple[object, object]]:
     config, found, problem = component.config(), [], None
     for pair in pairs():
         try:
@@ -64,7 +67,7 @@ def _accepted(component: Component) -> list[tuple[Any, Any]]:
     return found
 
 
-def _bound(component: Component, pair: tuple[Any, Any]) -> dict[str, Any]:
+def _bound(component: Component, pair: tuple[Any, Any]) -> dict[str, object]:
     options: dict[str, Any] = {}
     policy = cast(PolicyConfig, component.config())
     for path, value in derived_options(policy, EnvSpec(*pair)).items():
@@ -79,13 +82,13 @@ def _bound(component: Component, pair: tuple[Any, Any]) -> dict[str, Any]:
 class PolicyChecks(Suite):
     """Base class of the checks of policies."""
 
-    collect_kwargs: Mapping[str, Any] = {}
+    collect_kwargs: Mapping[str, object] = {}
     """Keyword arguments of `collect_mode.forward`."""
 
-    pair: tuple[Any, Any] | None = None
+    pair: tuple[object, object] | None = None
     """The spaces to try; None: the first of `space_pairs`."""
 
-    def space_pairs(self) -> list[tuple[Any, Any]]:
+    def space_pairs(self) -> list[tuple[object, object]]:
         """Returns the pairs of spaces that the policy accepts, of those it is tried with.
 
         A policy whose config has no `bind` of its own is tried with one pair.
@@ -109,7 +112,7 @@ class PolicyChecks(Suite):
             each.pair = pair
             yield f"{pair[0]} and {pair[1]}", each
 
-    def bound(self, pair: tuple[Any, Any]) -> dict[str, Any]:
+    def bound(self, pair: tuple[object, object]) -> dict[str, object]:
         """Returns the options that the config derives from spaces, nested."""
         return _bound(self.registered, pair)
 
@@ -135,12 +138,12 @@ class PolicyChecks(Suite):
         obs = draw(self.spaces()[0], count, np.random.default_rng(count))
         return EnvBatch(np.arange(count) if ids is None else np.array(ids, np.int64), obs)
 
-    def act(self, policy: Any, name: str, obs: EnvBatch[Any]) -> Any:
+    def act(self, policy: Any, name: str, obs: EnvBatch[Tree]) -> Any:
         mode = getattr(policy, f"{name}_mode")
         return mode.forward(obs, **(self.collect_kwargs if name == "collect" else {}))
 
     def transition(
-        self, policy: Any, count: int, obs: Any = None, after: Any = None, ends: Any = None
+        self, policy: Any, count: int, obs: Tree = None, after: Any = None, ends: Any = None
     ) -> dict[str, Any]:
         """One step: the first environment terminates, the second is truncated.
 
@@ -159,7 +162,7 @@ class PolicyChecks(Suite):
         reward = np.linspace(-1, 1, count, dtype=np.float32)
         later = self.obs(count).value if after is None else after
         step = TimestepBatch(later, reward, terminated, truncated, [{} for _ in range(count)])
-        columns: dict[str, Any] = policy.collect_mode.process_transition(
+        columns: dict[str, object] = policy.collect_mode.process_transition(
             seen.value, output.value, step
         )
         return columns
@@ -187,7 +190,7 @@ class PolicyChecks(Suite):
             for env in ends:
                 tree_map(lambda to, value, i=env: to.__setitem__(i, value[i]), after, finals[t])
             rows.append(self.transition(policy, num_envs, states[t], after, ends))
-        columns: dict[str, Any] = tree_stack([tree_map(array, row) for row in rows])
+        columns: dict[str, Tree] = tree_stack([tree_map(array, row) for row in rows])
         columns["end"] = np.zeros((steps, num_envs), np.bool_)
         for t, env in ended:
             columns["end"][t, env] = True
@@ -258,7 +261,7 @@ def results_of(output: Any) -> list[dict[str, Any]]:
     return output if isinstance(output, list) else [output]
 
 
-def leaves_of(tree: Any, path: str) -> list[tuple[str, Any]]:
+def leaves_of(tree: object, path: str) -> list[tuple[str, Any]]:
     """Returns every leaf of nested data with its path."""
     if isinstance(tree, Mapping):
         return [each for key, value in tree.items() for each in leaves_of(value, f"{path}.{key}")]
@@ -274,7 +277,7 @@ def restored(state: Any) -> Any:
         return read_state(place / "state")
 
 
-def random_state() -> dict[str, Any]:
+def random_state() -> dict[str, object]:
     """Returns the states of all random number generators of the process."""
     torch = loaded_torch()
     return {

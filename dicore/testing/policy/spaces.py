@@ -6,7 +6,7 @@ Shapes: K environments, `...` one observation or action.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from dicore.data import Tree, tree_row
 from dicore.testing.compare import array
 from dicore.testing.suite import expect
 
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 __all__ = ["draw", "expect_legal", "pairs"]
 
 
-def pairs() -> Iterator[tuple[Any, Any]]:
+def pairs() -> Iterator[tuple[object, object]]:
     """Yields pairs of an observation and an action space; the usual ones first."""
     from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
@@ -58,7 +61,7 @@ def draw(space: Any, count: int, rng: np.random.Generator) -> Tree:
     return rng.uniform(-1, 1, (count, *space.shape)).astype(space.dtype)
 
 
-def expect_legal(space: Any, actions: Tree, row: int, where: str) -> None:
+def expect_legal(space: Space, actions: Tree, row: int, where: str) -> None:
     """Asserts that the action in a row of [K, ...] is in its space, with a dtype of its kind."""
     parts = getattr(space, "spaces", None)
     if parts is None:
