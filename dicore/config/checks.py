@@ -31,7 +31,6 @@ from dicore.interfaces.env import EnvSpec
 if TYPE_CHECKING:
     from dicore.interfaces.env import Space
 
-
 E = TypeVar("E", bound=EnvConfig)
 
 DEFAULT = "class "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -17,15 +17,18 @@ from dicore.testing.env_manager.play import ManagerChecks
 from dicore.testing.scripted_env import SpacedEnv
 from dicore.testing.suite import expect
 
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 VECTOR = spaces.Box(-1.0, 1.0, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (4, 84, 84), np.uint8)
-OBSERVATIONS: dict[str, object] = {
+OBSERVATIONS: dict[str, Space] = {
     "image": IMAGE,
     "discrete": spaces.Discrete(5, start=2),
     "dict": spaces.Dict({"image": IMAGE, "inner": spaces.Dict({"vector": VECTOR})}),
     "tuple": spaces.Tuple([VECTOR, spaces.MultiBinary(4)]),
 }
-ACTIONS: dict[str, object] = {
+ACTIONS: dict[str, Space] = {
     "continuous": VECTOR,
     "multi-discrete": spaces.MultiDiscrete([3, 4]),
     "hybrid": spaces.Dict({"kind": spaces.Discrete(3), "arguments": VECTOR}),

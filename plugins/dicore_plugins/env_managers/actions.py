@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from math import isnan
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,10 @@ from numpy import ndarray
 
 from dicore.data import EnvBatch, Tree
 from dicore.errors import ActionError, EnvStateError, NonFiniteError, SchemaError
+
+if TYPE_CHECKING:
+    from dicore.data.tree import Array
+    from dicore.interfaces.env import Space
 
 __all__ = ["ActionCheck", "ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"]
 
@@ -42,7 +46,7 @@ class ActionCheck(Protocol):
 
     ragged: bool
 
-    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Tree]:
         """Returns the actions one by one; none shares memory with `actions`.
 
         Raises:
@@ -72,8 +76,8 @@ class DiscreteActions:
         self._known = frozenset(range(self._low, self._low + min(self._n, 65_536)))
         self.legal = self._known if self._dtype == _INT64 else frozenset()
 
-    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
-        iterable: Iterable[Any] = self.stacked(actions, env_ids)
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Tree]:
+        iterable: Iterable[Tree] = self.stacked(actions, env_ids)
         return iterable  # of np.int64: gymnasium checks them faster than ints
 
     def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Tree:
@@ -87,7 +91,7 @@ class DiscreteActions:
             self._refuse(array, env_ids)
         return array if array.dtype is self._dtype else array.astype(self._dtype)
 
-    def _convert(self, array: Tree, env_ids: Sequence[int]) -> Any:
+    def _convert(self, array: Tree, env_ids: Sequence[int]) -> Tree:
         if array.dtype.kind in "iu" and array.shape in ((len(env_ids),), (len(env_ids), 1)):
             return array.reshape(-1)
         raise ActionError(
@@ -145,8 +149,8 @@ class ArrayActions:
         self._ends = (ends[0].item(), ends[1].item()) if alike else None
         self.clipped = 0
 
-    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
-        iterable: Iterable[Any] = self.stacked(actions, env_ids)
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Tree]:
+        iterable: Iterable[Tree] = self.stacked(actions, env_ids)
         return iterable
 
     def stacked(self, actions: Tree, env_ids: Sequence[int]) -> Tree:
@@ -174,7 +178,7 @@ class ArrayActions:
             return bool(least <= min(values) and max(values) <= most and not isnan(total))
         return bool(((array >= self._least) & (array <= self._most)).all())
 
-    def _inside(self, array: Tree, env_ids: Sequence[int]) -> Any:
+    def _inside(self, array: Tree, env_ids: Sequence[int]) -> Tree:
         """Clips actions of which at least one is outside, or refuses them."""
         finite = np.isfinite(array)
         if not finite.all():
@@ -191,7 +195,7 @@ class ArrayActions:
         self.clipped += int(rows.sum())
         return np.clip(array, self._low, self._high)
 
-    def _cast(self, array: Tree, env_ids: Sequence[int]) -> Any:
+    def _cast(self, array: Tree, env_ids: Sequence[int]) -> Tree:
         with np.errstate(over="ignore"):
             cast = array.astype(self._dtype)
         finite = np.isfinite(cast)
@@ -199,14 +203,14 @@ class ArrayActions:
             self._refuse(array, ~finite, env_ids, f"is too large for {self._dtype}")
         return cast
 
-    def _refuse(self, array: Tree, bad: Any, env_ids: Sequence[int], what: str) -> None:
+    def _refuse(self, array: Tree, bad: Tree, env_ids: Sequence[int], what: str) -> None:
         row = int(np.argwhere(bad)[0][0])
         raise ActionError(
             f"env {env_ids[row]}: action {array[row].tolist()} {what}",
             context={"env_id": env_ids[row], "action": array[row].tolist()},
         )
 
-    def draw(self, count: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+    def draw(self, count: int, rng: np.random.Generator) -> Array:
         if self._dtype.kind != "f":
             shape = (count, *self._shape)
             return rng.integers(self._low, self._high, shape, self._dtype, endpoint=True)
@@ -225,7 +229,7 @@ class NestedActions:
         self._parts = {key: action_check_of(part, clip=clip) for key, part in items}
         self.ragged = any(part.ragged for part in self._parts.values())
 
-    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Tree]:
         columns = self._columns(actions, lambda part, each: part(each, env_ids), env_ids)
         rows = zip(*columns, strict=True)
         if self._dict:
@@ -248,7 +252,7 @@ class NestedActions:
                 context={"env_ids": list(env_ids)},
             ) from error
 
-    def columns_of(self, rows: Sequence[Any]) -> Any:
+    def columns_of(self, rows: Sequence[Tree]) -> Tree:
         """Stacks each part of actions, as far as it does stack."""
         parts = self._parts.items()
         found = {key: _columns_of(part, [row[key] for row in rows]) for key, part in parts}
@@ -268,10 +272,10 @@ class OtherActions:
 
     ragged = True
 
-    def __init__(self, space: Any, *, clip: bool) -> None:
+    def __init__(self, space: Space, *, clip: bool) -> None:
         self._space = space
 
-    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Any]:
+    def __call__(self, actions: Tree, env_ids: Sequence[int]) -> Iterable[Tree]:
         rows = list(actions)
         for env_id, action in zip(env_ids, rows, strict=True):
             if not self._space.contains(action):
@@ -289,7 +293,7 @@ class OtherActions:
         return [self._space.sample() for _ in range(count)]
 
 
-def action_check_of(space: Any, *, clip: bool = True) -> ActionCheck:
+def action_check_of(space: object, *, clip: bool = True) -> ActionCheck:
     """Returns the check for a space's actions; a space is recognised by its class name.
 
     Args:
@@ -309,13 +313,13 @@ _CHECKS: dict[str, Callable[..., ActionCheck]] = {
 }
 
 
-def _columns_of(check: ActionCheck, rows: Sequence[Any]) -> Any:
+def _columns_of(check: ActionCheck, rows: Sequence[Tree]) -> Tree:
     if isinstance(check, NestedActions):
         return check.columns_of(rows)
     return rows if check.ragged else EnvBatch.of(dict(enumerate(rows))).value
 
 
-def batch_of(action: Mapping[int, Any], check: ActionCheck) -> EnvBatch[Any]:
+def batch_of(action: Mapping[int, Tree], check: ActionCheck) -> EnvBatch[Tree]:
     """Stacks the actions of a plain dict.
 
     Args:
@@ -364,7 +368,7 @@ def ids_of(env_ids: Any) -> list[int]:
     return list(map(int, found))
 
 
-def actions_of(value: Tree, *, nested: bool = False) -> Any:
+def actions_of(value: Tree, *, nested: bool = False) -> Tree:
     """Returns the actions in a policy's outputs (`{'action': …}`); plain actions as they are.
 
     Args:
@@ -385,7 +389,7 @@ def actions_of(value: Tree, *, nested: bool = False) -> Any:
     )
 
 
-def draw_actions(space: Any, count: int, rng: np.random.Generator) -> Any:
+def draw_actions(space: Space, count: int, rng: np.random.Generator) -> Tree:
     """Draws legal actions of a space: int64 [K] for Discrete, arrays [K, …], nested for Dict."""
     return action_check_of(space).draw(count, rng)
 
@@ -413,7 +417,7 @@ class ActionLog:
     def __init__(self, env_num: int, longest: int | None = None) -> None:
         if longest is None:
             longest = min(_LONGEST, max(1_000, _MOST_ACTIONS // env_num))
-        self.steps: deque[tuple[Sequence[int], Sequence[Any]]] = deque(maxlen=longest)
+        self.steps: deque[tuple[Sequence[int], Sequence[Tree]]] = deque(maxlen=longest)
         self.count = 0
         self._began = [0] * env_num
         self._trim_at = _TRIM_FROM
@@ -427,12 +431,12 @@ class ActionLog:
                 self.steps.popleft()
             self._trim_at = max(_TRIM_FROM, 2 * len(self.steps))
 
-    def add(self, env_ids: Sequence[int], actions: Sequence[Any]) -> None:
+    def add(self, env_ids: Sequence[int], actions: Sequence[Tree]) -> None:
         """Records one step."""
         self.steps.append((env_ids, actions))
         self.count += 1
 
-    def actions(self, env_id: int) -> Sequence[Any] | npt.NDArray[Any] | None:
+    def actions(self, env_id: int) -> Sequence[Tree] | Array | None:
         """Returns the actions of an environment's running episode, or None if they are lost.
 
         Arrays of the same dtype and shape are stacked to one array.

@@ -8,9 +8,13 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dicore.errors import CheckpointCorruptError, EnvError
+
+if TYPE_CHECKING:
+    from dicore.data import Info, Tree
+    from dicore.interfaces.env import Env
 
 __all__ = ["Adapted", "adapt", "from_gym", "innermost"]
 
@@ -30,8 +34,8 @@ class Adapted(NamedTuple):
 
     env: Any
     core: Any
-    step: Callable[[Any], tuple[Any, Any, Any, Any, Any]]
-    reset: Callable[..., tuple[Any, Any]]
+    step: Callable[[Any], tuple[Tree, Tree, Tree, Tree, Info]]
+    reset: Callable[..., tuple[Tree, Info]]
     time_limit: float
 
 
@@ -54,7 +58,7 @@ def adapt(env: Any) -> Adapted:
     return Adapted(env, core, core.step, core.reset, limit)
 
 
-def from_gym(env: Any, **make_kwargs: Any) -> Any:
+def from_gym(env: Any, **make_kwargs: object) -> Any:
     """Returns an environment with the Gymnasium API.
 
     Args:
@@ -98,7 +102,7 @@ def innermost(env: Any) -> Any:
     return inner.env if adapted else inner
 
 
-def _derives(env: Any, name: str, package: str = "gymnasium") -> bool:
+def _derives(env: object, name: str, package: str = "gymnasium") -> bool:
     """Returns whether an env's class derives from a class of a package, without importing it."""
     return any(
         base.__name__ == name and base.__module__.partition(".")[0] == package
@@ -106,7 +110,7 @@ def _derives(env: Any, name: str, package: str = "gymnasium") -> bool:
     )
 
 
-def _parameters(function: Callable[..., Any]) -> set[str]:
+def _parameters(function: Callable[..., object]) -> set[str]:
     """Returns the names of a function's parameters, with `seed` if it has `**kwargs`."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -144,7 +148,7 @@ class StatefulLayers:
         any: At least one environment has such a layer.
     """
 
-    def __init__(self, envs: Mapping[int, Any]) -> None:
+    def __init__(self, envs: Mapping[int, Env]) -> None:
         self._layers = {env_id: _stateful(env) for env_id, env in envs.items()}
         self.any = any(self._layers.values())
         self._begun: dict[int, States] = dict.fromkeys(self._layers, ())
@@ -176,13 +180,13 @@ class StatefulLayers:
         for layer, state in zip(layers, states, strict=True):
             layer.load_state_dict(state)
 
-    def replace(self, env_id: int, env: Any) -> None:
+    def replace(self, env_id: int, env: Env) -> None:
         """Copies the state of an environment to the one that replaces it."""
         states, self._layers[env_id] = self.now(env_id), _stateful(env)
         self.load(env_id, states)
 
 
-def _stateful(env: Any) -> list[Any]:
+def _stateful(env: object) -> list[Any]:
     """Returns the stateful layers of an environment, the outermost first."""
     layers, layer = [], env
     while layer is not None:

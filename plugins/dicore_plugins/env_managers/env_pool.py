@@ -29,8 +29,8 @@ from dicore_plugins.env_managers.faults import described
 from dicore_plugins.env_managers.observations import has_old_info
 
 if TYPE_CHECKING:
-    from dicore.data import State, Tree
-
+    from dicore.data import Info, State, Tree
+    from dicore.interfaces.env import Env, Space
 
 __all__ = ["EnvPool", "Results", "advice", "close_all", "interrupted"]
 
@@ -47,7 +47,7 @@ Results = tuple[
 the rows whose episode ended; the exceptions of the rows whose step failed. Observations are a list,
 or stacked [K, ...] in the dtype of the space (float64: float32) and not overwritten before the next
 step but one; rewards are a list or an array."""
-NextReset = Callable[[int], tuple[int, Mapping[str, Any]]]
+NextReset = Callable[[int], tuple[int, Mapping[str, object]]]
 
 
 class EnvPool:
@@ -79,7 +79,7 @@ class EnvPool:
 
     def __init__(
         self,
-        env_fn: Sequence[Callable[[], Any]],
+        env_fn: Sequence[Callable[[], Env]],
         cfg: Any = None,
         ids: Sequence[int] | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class EnvPool:
         self.ids = list(range(len(env_fn)) if ids is None else ids)
         self.env_fn = dict(zip(self.ids, env_fn, strict=True))
         self.envs: dict[int, Adapted | None] = dict.fromkeys(self.ids)
-        self._steps: list[Callable[[Any], Any]] = []
+        self._steps: list[Callable[[Tree], Tree]] = []
         self._interrupted = False
         self._row = {env_id: row for row, env_id in enumerate(self.ids)}
         self._layers = StatefulLayers({})
@@ -140,8 +140,8 @@ class EnvPool:
         return [env.time_limit for env in envs.values()]
 
     def reset(
-        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
-    ) -> list[Any]:
+        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, object]]
+    ) -> list[Tree]:
         """Resets environments once; pending steps of theirs are dropped.
 
         An environment that was discarded, or failed for good, is made again.
@@ -149,7 +149,7 @@ class EnvPool:
         Returns:
             By row what `reset` returned (observation and info), or the exception that it raised.
         """
-        found: list[Any] = []
+        found: list[Tree] = []
         layers = self._layers
         for row, env_id in enumerate(ids):
             try:
@@ -164,7 +164,7 @@ class EnvPool:
                 found.append(error)
         return found
 
-    def step(self, ids: list[int], actions: Iterable[Any]) -> Results:
+    def step(self, ids: list[int], actions: Iterable[Tree]) -> Results:
         """Steps environments; an exception of one does not stop the others.
 
         An asynchronous pool sends the actions and returns the results of at least one environment
@@ -174,10 +174,10 @@ class EnvPool:
             ids: The environments, each of which has been reset and has no pending action.
             actions: One legal action each.
         """
-        obs: list[Any] = []
-        rewards: list[Any] = []
-        infos: list[Any] = []
-        ended: dict[int, tuple[Any, Any]] = {}
+        obs: list[Tree] = []
+        rewards: list[Tree] = []
+        infos: list[Info] = []
+        ended: dict[int, tuple[Tree, Tree]] = {}
         raised: dict[int, BaseException] = {}
         steps = self._steps
         if ids is not self.ids:
@@ -244,14 +244,14 @@ class EnvPool:
         """Returns whether an environment is made."""
         return self.envs[env_id] is not None
 
-    def space(self, name: str, old_name: str) -> Any:
+    def space(self, name: str, old_name: str) -> Space:
         """Returns a space of the first environment, or what its older `info()` returns for it.
 
         Raises:
             EnvSpaceError: it has none.
         """
         env = self.env(self.ids[0]).env
-        space = None
+        space: Space | None = None
         with contextlib.suppress(AttributeError):  # a wrapper of gymnasium hides `reward_space`
             space = _attribute(env, name)
         if space is None and has_old_info(env):
@@ -324,21 +324,21 @@ class EnvPool:
         """Returns whether an environment has layers with a state that outlives episodes."""
         return self._layers.any
 
-    def layer_states(self, env_id: int, *, begun: bool = False) -> Sequence[Any]:
+    def layer_states(self, env_id: int, *, begun: bool = False) -> Sequence[Tree]:
         """Returns the states of an environment's stateful layers, now or before its episode."""
         return self._layers.begun(env_id) if begun else self._layers.now(env_id)
 
-    def load_layers(self, layers: Sequence[Sequence[Any]]) -> None:
+    def load_layers(self, layers: Sequence[Sequence[object]]) -> None:
         """Restores the states of all environments, which `layer_states` returned one by one."""
         for env_id, states in enumerate(layers):
             self.load_layer_states(env_id, states)
 
-    def load_layer_states(self, env_id: int, states: Sequence[Any]) -> None:
+    def load_layer_states(self, env_id: int, states: Sequence[Tree]) -> None:
         """Restores what `layer_states` returned."""
         self._layers.load(env_id, states)
 
 
-def interrupted(action: Tree) -> Any:
+def interrupted(action: Tree) -> object:
     """The step of an environment whose last step was interrupted, until it is reset."""
     raise EnvStateError("the step before was interrupted", hint="reset the environment")
 
@@ -356,7 +356,7 @@ def check_different(envs: Mapping[int, Adapted]) -> None:
             )
 
 
-def close_all(envs: Mapping[int, Any], seconds: float) -> None:
+def close_all(envs: Mapping[int, Env], seconds: float) -> None:
     """Closes environments, by id; those that hang for so many seconds, or fail, are logged."""
     closing: dict[int, Thread] = {}
     until = time.monotonic() + seconds
@@ -385,7 +385,7 @@ def close_one(env_id: int, close: Callable[[], Any]) -> None:
         _LOG.warning("closing env %d failed: %s", env_id, described(error))
 
 
-def _has(env: Any, name: str) -> bool:
+def _has(env: Env, name: str) -> bool:
     try:
         _attribute(env, name)
     except AttributeError:
@@ -393,12 +393,12 @@ def _has(env: Any, name: str) -> bool:
     return True
 
 
-def _can_record(env: Any) -> bool:
+def _can_record(env: Env) -> bool:
     """Returns whether an environment renders images, of which videos can be made."""
     return getattr(env, "render_mode", None) == "rgb_array"
 
 
-def _attribute(env: Any, name: str) -> Any:
+def _attribute(env: Env, name: str) -> Any:
     get = getattr(env, "get_wrapper_attr", None)
     return getattr(env, name) if get is None else get(name)
 

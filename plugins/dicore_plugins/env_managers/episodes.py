@@ -19,8 +19,9 @@ from dicore.interfaces.env_manager import EnvState
 from dicore.run.random import ambient_streams, episode_seed
 
 if TYPE_CHECKING:
-    from dicore.data import State, StateDict, Tree
-
+    from dicore.data import Info, State, StateDict, Tree
+    from dicore.interfaces.env import Space
+    from dicore.interfaces.env_manager import IEnvManager
 
 __all__ = [
     "AbnormalEpisodes",
@@ -34,7 +35,7 @@ __all__ = [
 _REPORTED_RETURN = frozenset({"eval_episode_return", "final_eval_reward"})
 """Keys of info under which an environment may report the episode return itself."""
 _LOG = logging.getLogger("dicore.env")
-_EMPTY: dict[str, Any] = {}
+_EMPTY: dict[str, object] = {}
 _KEPT = 1_000
 """Failures of an environment that are remembered."""
 _MOST_ABNORMAL = 100
@@ -48,7 +49,7 @@ RUN, RESET, STEP = (
 )  # looking them up in the enum is slow
 
 
-def shape_of(space: Any) -> tuple[int, ...]:
+def shape_of(space: Space | None) -> tuple[int, ...]:
     """Returns the shape of rewards of a space: () for scalars, also if declared as (1,)."""
     shape = tuple(getattr(space, "shape", None) or ())
     return () if int(np.prod(shape)) == 1 else shape
@@ -119,7 +120,7 @@ class Episodes:
             start[env_id] = clock
             total[env_id] = 0.0
 
-    def resume(self, env_id: int, length: int, total: Any) -> None:
+    def resume(self, env_id: int, length: int, total: Tree) -> None:
         """Sets the length and the return so far of an episode that was replayed."""
         self._start[env_id] = self.clock - length
         self.deadline = min(self.deadline, self._start[env_id] + self._limits[env_id])
@@ -194,7 +195,7 @@ class Episodes:
                 terminated, _ = ended.get(row, (False, False))
                 ended[row] = (terminated, True)
 
-    def end(self, env_id: int, info: Mapping[str, Any] | None) -> dict[str, Any]:
+    def end(self, env_id: int, info: Mapping[str, object] | None) -> Info:
         """Ends an episode; returns its last info with the episode's return and length."""
         final_info = {
             **kept_info(info or _EMPTY),
@@ -215,7 +216,7 @@ class Episodes:
             self.stop(env_id, EnvState.NEED_RESET)
         return final_info
 
-    def _return(self, env_id: int) -> Any:
+    def _return(self, env_id: int) -> Tree:
         return self.total.item(env_id) if self._scalar else self.total[env_id].copy()
 
     def discard(self, env_ids: Sequence[int], error: DicoreError, cfg: Any) -> int:
@@ -259,7 +260,7 @@ def _warn_of_return(reported: str) -> None:
     _LOG.warning("eval_episode_return is %s; it is replaced by the sum of rewards", reported)
 
 
-def kept_info(info: Mapping[str, Any]) -> dict[str, Any]:
+def kept_info(info: Mapping[str, object]) -> Info:
     """Copies an info and its arrays, which the next reset of the environment may change."""
     return {
         key: value.copy() if isinstance(value, np.ndarray) else value for key, value in info.items()
@@ -379,7 +380,7 @@ class AbnormalEpisodes:
         self.last = ""
         """Environment and reason of the latest one; "" if there was none."""
 
-    def add(self, env_id: int, info: Mapping[str, Any], *, counts: bool = True) -> None:
+    def add(self, env_id: int, info: Mapping[str, object], *, counts: bool = True) -> None:
         """Notes an abnormal episode, and counts it.
 
         Raises:
@@ -402,7 +403,7 @@ class AbnormalEpisodes:
         self._count = 0
 
 
-def reset_ended(manager: Any, env_ids: Iterable[int]) -> None:
+def reset_ended(manager: IEnvManager, env_ids: Iterable[int]) -> None:
     """Resets the environments whose episode ended and that need a reset (`auto_reset=False`)."""
     state_of = getattr(manager, "env_state", None)
     if state_of is None:
@@ -420,7 +421,7 @@ def resized(state: State, env_num: int) -> Mapping[str, Any]:
     if len(state["finished"]) == env_num:
         return state
 
-    def fit(values: Sequence[Any], new: Callable[[], Any]) -> list[Any]:
+    def fit(values: Sequence[Tree], new: Callable[[], object]) -> list[Tree]:
         return [*values[:env_num], *(new() for _ in range(env_num - len(values)))]
 
     return {
@@ -436,7 +437,7 @@ def resized(state: State, env_num: int) -> Mapping[str, Any]:
 
 def running_episode(
     env_id: int, obs: Tree, episodes: Episodes, pool: Any, action_log: Any
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns what brings a running episode back: see `ManagedEnvs.state_dict`."""
     now = episodes.state[env_id]
     state = pool.state_of(env_id) if now is RUN else None

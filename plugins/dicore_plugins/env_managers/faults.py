@@ -9,7 +9,7 @@ import re
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteErr
 
 if TYPE_CHECKING:
     from dicore.data import Tree
-
 
 __all__ = [
     "LARGEST", "RemoteError", "after_failures", "all_of", "data_error", "described", "flag_fault",
@@ -47,7 +46,7 @@ class Fault(NamedTuple):
 
     error: type[DicoreError]
     text: str
-    context: dict[str, Any]
+    context: dict[str, object]
 
 
 @cache
@@ -115,13 +114,13 @@ def data_error(env_id: int, where: str, seed: int, fault: Fault) -> DicoreError:
     )
 
 
-def reward_fault(reward: Tree, shape: tuple[int, ...] = ()) -> tuple[Any, Fault | None]:
+def reward_fault(reward: Tree, shape: tuple[int, ...] = ()) -> tuple[Tree, Fault | None]:
     """Converts a reward of any form: a bool, an array of shape (1,), a torch scalar.
 
     Returns:
         The float64 array of that shape, and its fault or None.
     """
-    given: Any = np.zeros(())
+    given: Tree = np.zeros(())
     try:
         detach = getattr(reward, "detach", None)  # of a tensor, which may require a gradient
         given = np.asarray(reward if detach is None else detach())
@@ -148,7 +147,7 @@ def reward_fault(reward: Tree, shape: tuple[int, ...] = ()) -> tuple[Any, Fault 
     return np.zeros(shape), Fault(NonFiniteError, text, {"reward": value.tolist()})
 
 
-def info_fault(info: Any) -> Fault | None:
+def info_fault(info: object) -> Fault | None:
     """Returns why an info is invalid, or None."""
     if isinstance(info, Mapping):
         return None
@@ -156,7 +155,7 @@ def info_fault(info: Any) -> Fault | None:
     return Fault(EnvStepError, text, {})
 
 
-def flag_fault(flags: tuple[Any, Any]) -> tuple[tuple[bool, bool], Fault | None]:
+def flag_fault(flags: tuple[Tree, Tree]) -> tuple[tuple[bool, bool], Fault | None]:
     """Converts (terminated, truncated): bools, 0 or 1, or arrays of one such value.
 
     Returns:
@@ -243,7 +242,7 @@ class RemoteError(Exception):
         self.kind, self.message, self.origin, self.trace = kind, message, origin, trace
         self.hint = hint
 
-    def __reduce__(self) -> tuple[Any, ...]:  # it is made anew where the secrets are known
+    def __reduce__(self) -> tuple[object, ...]:  # it is made anew where the secrets are known
         return RemoteError, self.args
 
     @classmethod
@@ -257,7 +256,7 @@ class RemoteError(Exception):
 
     def restored(self) -> Exception:
         """Returns the exception itself if its class is built in or dicore's, else this one."""
-        kind: Any = getattr(errors, self.kind, None) or getattr(builtins, self.kind, None)
+        kind: object = getattr(errors, self.kind, None) or getattr(builtins, self.kind, None)
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             return self
         known = hasattr(errors, self.kind)
@@ -305,7 +304,7 @@ def _origin(error: BaseException) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"
 
 
-def no_reset(env_id: int, seed: int, result: Any) -> EnvResetError:
+def no_reset(env_id: int, seed: int, result: Tree) -> EnvResetError:
     """Returns the error of a reset that returned something else than observation and info."""
     return EnvResetError(
         f"env {env_id}: reset returned {type(result).__name__}",

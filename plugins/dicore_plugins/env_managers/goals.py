@@ -9,7 +9,7 @@ Shapes: B samples, `...` one goal.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ import optree
 
 from dicore.data import Tree, tree_map, tree_row
 from dicore.errors import EnvError, NonFiniteError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.data.tree import Array
 
 __all__ = ["GOAL_KEYS", "GoalFunctions"]
 
@@ -57,7 +60,7 @@ class GoalFunctions:
             )
         self._by_row: set[str] = set()
 
-    def _known(self, name: str, *goals: Any) -> bool:
+    def _known(self, name: str, *goals: object) -> bool:
         try:
             self._ask(name, *goals)
         except AttributeError:
@@ -85,7 +88,7 @@ class GoalFunctions:
         """Returns which goals end an episode, bool [B]; see `has_terminated`."""
         return self._column("compute_terminated", achieved, desired, np.bool_)
 
-    def _column(self, name: str, achieved: Tree, desired: Tree, dtype: Any) -> npt.NDArray[Any]:
+    def _column(self, name: str, achieved: Tree, desired: Tree, dtype: npt.DTypeLike) -> Array:
         count = len(optree.tree_leaves(achieved)[0])
         if name not in self._by_row:
             found = np.asarray(self._ask(name, achieved, desired))

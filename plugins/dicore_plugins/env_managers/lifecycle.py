@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -44,6 +44,10 @@ from dicore_plugins.env_managers.observations import (
     storage_of,
 )
 
+if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.interfaces.env import Env, Space
+
 __all__ = ["ManagedEnvs"]
 
 _LOG = logging.getLogger("dicore.env")
@@ -51,7 +55,7 @@ _BOUNDS_CHECKS = 100
 """Steps after a launch in which observations are compared with the bounds of their space."""
 
 Seeds = int | Sequence[int] | Mapping[int, int]
-Resets = Sequence[int] | Mapping[int, Mapping[str, Any] | None] | None
+Resets = Sequence[int] | Mapping[int, Mapping[str, object] | None] | None
 
 
 class ManagedEnvs:
@@ -76,8 +80,8 @@ class ManagedEnvs:
 
     def __init__(
         self,
-        env_fn: Sequence[Callable[[], Any]],
-        cfg: ManagerConfig | Mapping[str, Any] | None = None,
+        env_fn: Sequence[Callable[[], Env]],
+        cfg: ManagerConfig | Mapping[str, object] | None = None,
     ) -> None:
         self._closed = True
         self._cfg: Any = as_config(cfg, self.config_class)
@@ -87,10 +91,10 @@ class ManagedEnvs:
             if given and not self.capabilities & {"deadlines", "workers"}:
                 warn_no_effect(name)
         self._id_list = self._pool.ids
-        self._pending: dict[int, Any] = {}
+        self._pending: dict[int, Tree] = {}
         self._reward_shape: tuple[int, ...] = ()
         self._seeds = EpisodeSeeds(self.env_num)
-        params: list[dict[str, Any]] = [{} for _ in self._id_list]
+        params: list[dict[str, object]] = [{} for _ in self._id_list]
         self._params, peek = params, self._seeds.peek
         self._pool.next_reset = lambda env_id: (peek(env_id), params[env_id])  # no cycle with self
         self._episodes = self._new_episodes([float("inf")] * self.env_num)
@@ -115,12 +119,12 @@ class ManagedEnvs:
         return self._pool.worker_pids()
 
     @property
-    def observation_space(self) -> Any:
+    def observation_space(self) -> Space:
         """Of one environment; makes at most one."""
         return self._pool.space("observation_space", "obs_space")
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> Space:
         """Of one environment; makes at most one."""
         return self._pool.space("action_space", "act_space")
 
@@ -130,7 +134,7 @@ class ManagedEnvs:
         return EnvSpec(self.observation_space, self.action_space, self.reward_space)
 
     @property
-    def reward_space(self) -> Any:
+    def reward_space(self) -> Space | None:
         """Of one environment: a float32 scalar unless the environment declares another."""
         with contextlib.suppress(EnvSpaceError):
             return self._pool.space("reward_space", "rew_space")
@@ -252,14 +256,14 @@ class ManagedEnvs:
         if self._closed:
             raise ClosedError(f"{what}: the manager is not launched", hint="call launch() first")
 
-    def _remember(self, params: Mapping[int, Mapping[str, Any] | None]) -> None:
+    def _remember(self, params: Mapping[int, Mapping[str, object] | None]) -> None:
         for env_id, each in params.items():
             self._episodes.check_known(int(env_id))
             if each is not None:
                 self._params[int(env_id)] = dict(each)
 
     def _begin_many(
-        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
+        self, env_ids: Sequence[int], ready: Tree, seeds: Sequence[int] | None = None
     ) -> list[DicoreError]:
         """Begins episodes, see `BaseEnvManager`."""
         raise NotImplementedError
@@ -275,7 +279,7 @@ class ManagedEnvs:
     # ---- attributes and methods of the environments
 
     @property
-    def env_info(self) -> dict[str, Any]:
+    def env_info(self) -> dict[str, object]:
         """Number of environments and the three spaces."""
         return {
             "env_num": self.env_num,
@@ -307,7 +311,9 @@ class ManagedEnvs:
         chosen = self._id_list if ids is None else ids
         return [self._pool.call(env_id, name, *args, **kwargs) for env_id in chosen]
 
-    def enable_save_replay(self, replay_path: str | PathLike[str] | Sequence[Any]) -> None:
+    def enable_save_replay(
+        self, replay_path: str | PathLike[str] | Sequence[str | PathLike[str]]
+    ) -> None:
         """Records episodes from now on, in environments that can; one folder, or one per env.
 
         Raises:
@@ -330,18 +336,18 @@ class ManagedEnvs:
         """
         self._record(env_id, "enable_save_figure", figure_path)
 
-    def _record(self, env_id: int, name: str, path: Any) -> None:
+    def _record(self, env_id: int, name: str, path: object) -> None:
         if not self._pool.has(env_id, name):
             raise UsageError(f"env {env_id} has no {name}", hint="render_mode='rgb_array' adds it")
         self._pool.call(env_id, name, path)
 
-    def reward_shaping(self, env_id: int, transitions: Any) -> Any:
+    def reward_shaping(self, env_id: int, transitions: Tree) -> object:
         """Calls the environment's `reward_shaping`; without one, returns `transitions` as is."""
         if not self._pool.has(env_id, "reward_shaping"):
             return transitions
         return self._pool.call(env_id, "reward_shaping", transitions)
 
-    def _retry(self, env_id: int, seed: int, error: BaseException) -> Any:
+    def _retry(self, env_id: int, seed: int, error: BaseException) -> object:
         """Resets an environment again after a failed reset; returns the result, or an error."""
         for attempt in range(1, self._cfg.max_retry):
             self._before_retry(env_id, seed, attempt, error)
@@ -422,10 +428,10 @@ class ManagedEnvs:
             self._episodes.finished, self._episodes.restarts = self._loaded_counts
             self._loaded_counts = None
 
-    def _begin_one(self, env_id: int, ready: Any, seed: int | None = None) -> None:
+    def _begin_one(self, env_id: int, ready: Tree, seed: int | None = None) -> None:
         self._raise_any(self._begin_many([env_id], ready, None if seed is None else [seed]))
 
-    def _replay(self, env_id: int, episode: Mapping[str, Any], ready: Any) -> bool:
+    def _replay(self, env_id: int, episode: Mapping[str, Any], ready: Tree) -> bool:
         """Repeats the actions of an episode; returns whether the last observation is the same."""
         from dicore_plugins.env_managers.replay import repeated, same
 

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.faults import Fault
 
 if TYPE_CHECKING:
     from dicore.data import Tree
-
+    from dicore.data.tree import Array
+    from dicore.interfaces.env import Space
 
 __all__ = ["Objects"]
-
-Array = npt.NDArray[Any]
 
 
 class Objects:
@@ -34,7 +32,7 @@ class Objects:
 
     large = False
 
-    def __init__(self, path: str, space: Any) -> None:
+    def __init__(self, path: str, space: Space) -> None:
         self.path = path
         self._space = space
         self._name = f"observation {path}".rstrip()
@@ -43,12 +41,12 @@ class Objects:
         """Returns a column for `count` observations."""
         return np.full(count, None, object)
 
-    def stack(self, obs: list[Any], room: Tree = None) -> Array | None:
+    def stack(self, obs: list[Tree], room: Tree = None) -> Array | None:
         """Copies K observations into a column; see `Leaf.stack`."""
         block = self.empty(len(obs))
         return block if all(self.try_write(block, *row) for row in enumerate(obs)) else None
 
-    def stacked(self, block: Any, count: int) -> Array | None:
+    def stacked(self, block: Tree, count: int) -> Array | None:
         """Returns observations that are stacked already; see `Leaf.stacked`."""
         good = isinstance(block, np.ndarray) and block.shape == (count,)
         return block if good and all(map(self._space.contains, block)) else None
@@ -60,32 +58,32 @@ class Objects:
         text = f"{self._name} is {obs!r}, which is not in {self._space}"
         return Fault(EnvSpaceError, text, {"path": self.path})
 
-    def outside(self, block: Any) -> dict[str, str]:
+    def outside(self, block: Tree) -> dict[str, str]:
         """Returns no messages: a value out of bounds is invalid."""
         return {}
 
-    def try_write(self, block: Any, row: int, obs: Tree) -> bool:
+    def try_write(self, block: Tree, row: int, obs: Tree) -> bool:
         """Stores a copy of one observation; returns whether it is valid."""
         if not self._space.contains(obs):
             return False
         self.write(block, row, obs)
         return True
 
-    def write(self, block: Any, row: int, obs: Tree) -> None:
+    def write(self, block: Tree, row: int, obs: Tree) -> None:
         """Stores a copy of one observation."""
         block[row] = copy.deepcopy(obs)
 
-    def put(self, block: Any, rows: Sequence[int], source: Any) -> None:
+    def put(self, block: Tree, rows: Sequence[int], source: object) -> None:
         """Copies observations into some rows."""
         block[rows] = source
 
-    def copy(self, source: Any, room: Tree = None) -> Tree:
+    def copy(self, source: Tree, room: Tree = None) -> Tree:
         """Returns a copy of a column."""
         if room is None:
             return source.copy()
         room[...] = source
         return room
 
-    def overwrite(self, block: Any) -> None:
+    def overwrite(self, block: Tree) -> None:
         """Overwrites a column with values that are no valid observation."""
         block.fill(None)

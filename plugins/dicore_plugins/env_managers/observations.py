@@ -14,21 +14,21 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from numpy import array, ndarray
 
 from dicore.errors import EnvSpaceError, NonFiniteError
 from dicore_plugins.env_managers.faults import Fault
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    import numpy.typing as npt
 
+    from dicore.data import Tree
+    from dicore.data.tree import Array
 
 __all__ = ["BoundsWarning", "Fault", "Leaf", "Nested", "ObsBuffers", "obs_buffers_of", "storage_of"]
 
 _LOG = logging.getLogger("dicore.env")
 
-Array = npt.NDArray[Any]
 
 # infinity times zero, by which `Leaf.stack` finds it, is a fault that is reported as one
 warnings.filterwarnings("ignore", "invalid value encountered in", RuntimeWarning, __name__)
@@ -49,7 +49,12 @@ class Leaf:
     """
 
     def __init__(
-        self, path: str, shape: tuple[int, ...], dtype: Any, low: Any = None, high: Any = None
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        dtype: npt.DTypeLike,
+        low: Tree = None,
+        high: Tree = None,
     ) -> None:
         self.name = f"observation {path}".rstrip()
         self.path = path
@@ -67,7 +72,7 @@ class Leaf:
         """Returns an uninitialised array for `count` observations."""
         return np.empty((count, *self.shape), self.dtype)
 
-    def stack(self, obs: list[Any], room: Array | None = None) -> Array | None:
+    def stack(self, obs: list[Tree], room: Array | None = None) -> Array | None:
         """Stacks K observations in the storage's dtype.
 
         Args:
@@ -101,7 +106,7 @@ class Leaf:
         except RuntimeWarning:  # of infinity, where warnings are errors
             return None
 
-    def stacked(self, block: Any, count: int) -> Array | None:
+    def stacked(self, block: Tree, count: int) -> Array | None:
         """Returns observations [K, ...] that are stacked already; None as for `stack`."""
         if block.__class__ is not ndarray or block.shape != (count, *self.shape):
             return None
@@ -109,7 +114,7 @@ class Leaf:
             block = self._cast(block)
         return block if block is not None and self.finite(block) else None
 
-    def _fill(self, obs: list[Any], block: Array) -> Array | None:
+    def _fill(self, obs: list[Tree], block: Array) -> Array | None:
         """Copies observations that match dtype and shape exactly; None if one does not."""
         for row, each in enumerate(obs):
             if each.__class__ is not ndarray or each.dtype != self.dtype:
@@ -230,7 +235,7 @@ class Nested:
 
     def __init__(
         self,
-        parts: dict[Any, Leaf | Nested],
+        parts: dict[str | int, Leaf | Nested],
         kind: type[dict[Any, Any] | tuple[Any, ...]],
         path: str,
     ) -> None:
@@ -240,17 +245,17 @@ class Nested:
         self.path = path
         self.large: bool = any(part.large for part in parts.values())
 
-    def _join(self, values: dict[Any, Any]) -> Any:
+    def _join(self, values: dict[str | int, Tree]) -> Tree:
         return values if self._kind is dict else tuple(values.values())
 
-    def empty(self, count: int) -> Any:
+    def empty(self, count: int) -> Tree:
         """Returns an uninitialised array for `count` observations."""
         return self._join({key: part.empty(count) for key, part in self._parts.items()})
 
-    def stack(self, obs: list[Any], room: Tree = None) -> Tree:
+    def stack(self, obs: list[Tree], room: Tree = None) -> Tree:
         """Stacks K observations; see `Leaf.stack`."""
         size = len(self._parts)
-        found: dict[Any, Any] = {}
+        found: dict[str | int, Tree] = {}
         try:
             if any(len(each) != size for each in obs):
                 return None
@@ -265,7 +270,7 @@ class Nested:
             return None
         return self._join(found)
 
-    def stacked(self, block: Any, count: int) -> Tree:
+    def stacked(self, block: Tree, count: int) -> Tree:
         """Returns observations that are stacked already; see `Leaf.stacked`."""
         try:
             parts = {key: part.stacked(block[key], count) for key, part in self._parts.items()}
@@ -294,14 +299,14 @@ class Nested:
         faults = (part.fault(obs[key]) for key, part in self._parts.items())
         return next((fault for fault in faults if fault is not None), None)
 
-    def outside(self, block: Any) -> dict[str, str]:
+    def outside(self, block: Tree) -> dict[str, str]:
         """Returns messages by path for values outside of the bounds."""
         found: dict[str, str] = {}
         for key, part in self._parts.items():
             found |= part.outside(block[key])
         return found
 
-    def try_write(self, block: Any, row: int, obs: Tree) -> bool:
+    def try_write(self, block: Tree, row: int, obs: Tree) -> bool:
         """Stores one observation; see `Leaf.try_write`."""
         if obs.__class__ is not self._kind or len(obs) != len(self._parts):
             return False
@@ -312,30 +317,30 @@ class Nested:
         except LookupError:
             return False
 
-    def write(self, block: Any, row: int, obs: Tree) -> None:
+    def write(self, block: Tree, row: int, obs: Tree) -> None:
         """Stores one observation that `fault` found valid, with a cast."""
         for key, part in self._parts.items():
             part.write(block[key], row, obs[key])
 
-    def put(self, block: Any, rows: Sequence[int], source: Any) -> None:
+    def put(self, block: Tree, rows: Sequence[int], source: Tree) -> None:
         """Copies observations into some rows."""
         for key, part in self._parts.items():
             part.put(block[key], rows, source[key])
 
-    def copy(self, source: Any, room: Tree = None) -> Tree:
+    def copy(self, source: Tree, room: Tree = None) -> Tree:
         """Copies observations, into `room` if given."""
         return self._join({
             key: part.copy(source[key], None if room is None else room[key])
             for key, part in self._parts.items()
         })  # fmt: skip
 
-    def overwrite(self, block: Any) -> None:
+    def overwrite(self, block: Tree) -> None:
         """Overwrites all parts; see `Leaf.overwrite`."""
         for key, part in self._parts.items():
             part.overwrite(block[key])
 
 
-def _bounds(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Array, Array] | None:
+def _bounds(low: Tree, high: Tree, dtype: np.dtype[Any]) -> tuple[Array, Array] | None:
     """Returns bounds in the storage's dtype, or None if every number is allowed."""
     with np.errstate(over="ignore"):
         least, most = np.asarray(low).astype(dtype), np.asarray(high).astype(dtype)
@@ -395,7 +400,7 @@ class BoundsWarning:
     def __init__(self) -> None:
         self._warned: set[str] = set()
 
-    def check(self, storage: Leaf | Nested, block: Any) -> None:
+    def check(self, storage: Leaf | Nested, block: Tree) -> None:
         """Compares observations [K, ...] with the bounds of their space."""
         for path, text in storage.outside(block).items():
             if path not in self._warned:
@@ -413,14 +418,14 @@ class ObsBuffers:
             longer valid, so that code still holding it fails visibly.
     """
 
-    def __init__(self, storage: Any, env_num: int, *, debug: bool) -> None:
+    def __init__(self, storage: Leaf | Nested, env_num: int, *, debug: bool) -> None:
         self._storage = storage
         self._env_num = env_num
         self._debug = debug
         self._reuse = storage.large and not debug
-        self._blocks: list[Any] = [None] * 4
+        self._blocks: list[Tree] = [None] * 4
         self._turn = 0
-        self._out: deque[list[Any]] = deque([[], []])
+        self._out: deque[list[Tree]] = deque([[], []])
 
     def turn(self) -> None:
         """Begins a turn: blocks of two turns ago are no longer valid."""
@@ -430,27 +435,27 @@ class ObsBuffers:
                 self._storage.overwrite(block)
             self._out.append([])
 
-    def room(self) -> Any | None:
+    def room(self) -> Tree:
         """Returns a block for the observations of this turn, or None: allocate one."""
         return self._block(self._turn) if self._reuse else None
 
-    def copy(self, block: Any) -> Tree:
+    def copy(self, block: Tree) -> Tree:
         """Returns a copy of this turn's observations."""
         room = self._block(2 + self._turn) if self._reuse else None
         return self._storage.copy(block, room)
 
-    def hand_out(self, *blocks: Any) -> None:
+    def hand_out(self, *blocks: object) -> None:
         """Registers blocks that are returned to the caller in this turn."""
         if self._debug:
             self._out[-1].extend(blocks)
 
-    def _block(self, index: int) -> Any:
+    def _block(self, index: int) -> Tree:
         if self._blocks[index] is None:
             self._blocks[index] = self._storage.empty(self._env_num)
         return self._blocks[index]
 
 
-def obs_buffers_of(storage: Any, env_num: int, *, debug: bool) -> ObsBuffers | None:
+def obs_buffers_of(storage: Leaf | Nested, env_num: int, *, debug: bool) -> ObsBuffers | None:
     """Returns recycled buffers, or None for small observations.
 
     Allocating a small block costs no more than copying it into an existing one.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dicore.errors import MissingDependencyError
 from dicore_plugins.env_managers.adapt import Adapted, adapt
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
-
+    from dicore.data import Info, Tree
+    from dicore.interfaces.env import Env
 
 __all__ = ["random_action", "recorded"]
 
@@ -36,18 +36,18 @@ def recorded(env: Adapted, env_id: int, folder: str) -> Adapted:
     new = adapt(record_env(env.env, folder, env_id))
     current = env.step  # the running episode is not recorded
 
-    def reset(**kwargs: object) -> tuple[Any, Any]:
+    def reset(**kwargs: object) -> tuple[Tree, Info]:
         nonlocal current
         current = new.step
         return new.reset(**kwargs)
 
-    def step(action: Tree) -> tuple[Any, Any, Any, Any, Any]:
+    def step(action: Tree) -> tuple[Tree, Tree, Tree, Tree, Info]:
         return current(action)
 
     return Adapted(new.env, new.core, step, reset, env.time_limit)
 
 
-def random_action(env: Any) -> Tree:
+def random_action(env: Env) -> Tree:
     """Returns a legal action, drawn from the random stream of the run."""
     from dicore.run.random import stream
 

@@ -6,7 +6,7 @@ import copy
 import inspect
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optree
@@ -14,12 +14,16 @@ import optree
 from dicore.data import State, Tree, tree_row
 from dicore_plugins.env_managers.faults import described
 
+if TYPE_CHECKING:
+    from dicore.data import StateDict
+    from dicore_plugins.env_managers.observations import Leaf, Nested
+
 __all__ = ["load_state", "repeated", "same", "state_of"]
 
 _LOG = logging.getLogger("dicore.env")
 
 
-def state_of(env: Any) -> dict[str, Any] | None:
+def state_of(env: Any) -> StateDict | None:
     """Returns the state of an environment with `get_state` and `set_state`; None: it has none.
 
     The state of its random generator `np_random` is added. A wrapper hides these methods, because
@@ -52,7 +56,9 @@ def _supports_state(env: Any) -> bool:
     return True
 
 
-def repeated(pool: Any, storage: Any, env_id: int, actions: Sequence[Any], ready: Any) -> bool:
+def repeated(
+    pool: Any, storage: Leaf | Nested, env_id: int, actions: Sequence[Tree], ready: Tree
+) -> bool:
     """Steps an environment and writes its last observation; returns whether it can go on.
 
     Args:
@@ -76,7 +82,7 @@ def repeated(pool: Any, storage: Any, env_id: int, actions: Sequence[Any], ready
     return True
 
 
-def same(obs: Tree, other: Any) -> bool:
+def same(obs: Tree, other: Tree) -> bool:
     """Returns whether two observations are equal."""
     leaves, others = optree.tree_leaves(obs), optree.tree_leaves(other)
     return len(leaves) == len(others) and all(map(np.array_equal, leaves, others))

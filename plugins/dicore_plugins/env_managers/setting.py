@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 
-def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Any], Any], list[Any], list[Any]]:
+def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Tree], Tree], list[Any], list[Any]]:
     """Returns what a hand-written main needs to make its managers.
 
     Args:
@@ -21,7 +24,7 @@ def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Any], Any], list[Any], list
     return build_env, env_sections(cfg, "collector"), env_sections(cfg, "evaluator")
 
 
-def build_env(cfg: Any) -> Any:
+def build_env(cfg: Any) -> object:
     """Makes one environment with its wrappers, the innermost first."""
     from dicore.run.env_factory import BuildContext, EnvFactory
 

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.data import State
 from dicore_plugins.env_managers.env_pool import EnvPool, Results
@@ -28,6 +28,12 @@ from dicore_plugins.env_managers.workers import (
     WorkerLostError,
     create_error,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dicore.data import Tree
+    from dicore.interfaces.env import Env, Space
 
 __all__ = ["Came", "Doing", "Slot", "SlotPool"]
 
@@ -112,11 +118,11 @@ class SlotPool(EnvPool):
     _layered = False
 
     def __init__(
-        self, env_fn: Sequence[Any], cfg: Any = None, ids: Sequence[int] | None = None
+        self, env_fn: Sequence[Callable[[], Env]], cfg: Any = None, ids: Sequence[int] | None = None
     ) -> None:
         super().__init__(env_fn, cfg, ids)
         self._slots: dict[int, Slot] = {}
-        self._spaces: dict[str, Any] = {}
+        self._spaces: dict[str, Space] = {}
 
     # ---- what differs between threads and processes
 
@@ -124,7 +130,7 @@ class SlotPool(EnvPool):
         raise NotImplementedError
 
     def _post(
-        self, ids: list[int], actions: Iterable[Any], *, whole: bool
+        self, ids: list[int], actions: Iterable[Tree], *, whole: bool
     ) -> list[tuple[BaseWorker, Request]]:
         """Sends actions to environments that are not lost; `whole`: to all, in lockstep."""
         raise NotImplementedError
@@ -140,7 +146,7 @@ class SlotPool(EnvPool):
         """
         raise NotImplementedError
 
-    def _first(self, slot: Slot, result: Answer) -> Any:
+    def _first(self, slot: Slot, result: Answer) -> Tree:
         """Returns what a reset returned or raised."""
         return result
 
@@ -232,8 +238,8 @@ class SlotPool(EnvPool):
     # ---- reset
 
     def reset(
-        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
-    ) -> list[Any]:
+        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, object]]
+    ) -> list[Tree]:
         """Resets environments and waits for them; what is under way in them is dropped.
 
         What a worker has reset ahead is there already.
@@ -254,11 +260,11 @@ class SlotPool(EnvPool):
             self._take()
         return [slot.taken() for slot in slots]
 
-    def begin_reset(self, env_id: int, seed: int, params: Mapping[str, Any]) -> None:
+    def begin_reset(self, env_id: int, seed: int, params: Mapping[str, object]) -> None:
         """Begins to reset an environment, and makes it before if needed; returns at once."""
         self._begin([(env_id, seed, params)])
 
-    def resets_done(self, until: float) -> dict[int, Any]:
+    def resets_done(self, until: float) -> dict[int, Tree]:
         """Returns what resets returned or raised, by env id.
 
         Args:
@@ -274,9 +280,9 @@ class SlotPool(EnvPool):
                 return {slot.env_id: slot.taken() for slot in done}
             crew.wait(left)
 
-    def _begin(self, rows: Iterable[tuple[int, int, Mapping[str, Any]]]) -> None:
+    def _begin(self, rows: Iterable[tuple[int, int, Mapping[str, object]]]) -> None:
         """Posts resets (env id, seed, arguments), or starts the workers that have to be."""
-        rows_of: dict[BaseWorker, list[tuple[int, int, Mapping[str, Any]]]] = {}
+        rows_of: dict[BaseWorker, list[tuple[int, int, Mapping[str, object]]]] = {}
         for row in rows:
             slot = self._slots[row[0]]
             slot.doing, slot.again, slot.waits, slot.number = RESET, None, row[1:], 0
@@ -288,7 +294,7 @@ class SlotPool(EnvPool):
                 self._start(worker)
 
     def _post_resets(
-        self, worker: BaseWorker, rows: Sequence[tuple[int, int, Mapping[str, Any]]]
+        self, worker: BaseWorker, rows: Sequence[tuple[int, int, Mapping[str, object]]]
     ) -> None:
         ids, seeds, params = map(list, zip(*rows, strict=True))
         request = worker.post("reset_some", ids, seeds, params, ids=ids)
@@ -308,7 +314,7 @@ class SlotPool(EnvPool):
 
     # ---- step
 
-    def step(self, ids: list[int], actions: Iterable[Any]) -> Results:
+    def step(self, ids: list[int], actions: Iterable[object]) -> Results:
         """Steps environments; lost ones fail until they are reset. See `settled`."""
         if self.settled is not None:
             if ids:
@@ -331,7 +337,7 @@ class SlotPool(EnvPool):
                 slots[env_id].worker.whole = False
             raise
 
-    def send(self, ids: list[int], actions: Iterable[Any]) -> None:
+    def send(self, ids: list[int], actions: Iterable[Tree]) -> None:
         """Sends actions to environments that have no pending one; returns at once."""
         slots, posted = self._slots, 0
         for _, request in self._post(ids, actions, whole=False):
@@ -406,7 +412,7 @@ class SlotPool(EnvPool):
                 raise WorkerLostError.of(env_id, name, error) from error
             raise error.restored() from error  # without a name: it would keep this frame alive
 
-    def space(self, name: str, old_name: str) -> Any:
+    def space(self, name: str, old_name: str) -> Space:
         """Returns a space of the first environment; starts its worker if need be."""
         if name not in self._spaces:
             first = self.ids[0]
@@ -441,7 +447,7 @@ class SlotPool(EnvPool):
         """Returns whether an environment has layers with a state that outlives episodes."""
         return self._layered
 
-    def layer_states(self, env_id: int, *, begun: bool = False) -> Sequence[Any]:
+    def layer_states(self, env_id: int, *, begun: bool = False) -> Sequence[Tree]:
         """Returns the states of an environment's stateful layers, now or before its episode."""
         worker = self._crew.of[env_id]
         if worker.launched:
@@ -453,6 +459,6 @@ class SlotPool(EnvPool):
                 return states
         return worker.states[env_id]
 
-    def load_layer_states(self, env_id: int, states: Sequence[Any]) -> None:
+    def load_layer_states(self, env_id: int, states: Sequence[Tree]) -> None:
         """Restores what `layer_states` returned."""
         self._ask(env_id, "load_layer_states", env_id, states)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,10 @@ from dicore_plugins.frames import Chunk, FrameWriter, StackedFrames
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.data.tree import Array
     from dicore_plugins.env_managers.observations import Leaf
 
 __all__ = ["SharedStacks", "StackLeaf"]
-
-Array = npt.NDArray[Any]
 
 
 class StackLeaf:
@@ -45,7 +44,7 @@ class StackLeaf:
         self._depth = whole.shape[0]
         self._writer = FrameWriter(self._frame.shape, self._frame.dtype)
         self._last: tuple[Array, StackedFrames] | None = None
-        self._held: deque[Any] = deque(maxlen=1)
+        self._held: deque[Tree] = deque(maxlen=1)
 
     def empty(self, count: int) -> StackedFrames:
         """Returns `count` stacks to be written."""
@@ -53,7 +52,7 @@ class StackLeaf:
             self._held = deque(self._held, maxlen=4 * count)
         return StackedFrames(np.full((count, self._depth), -1, np.int64), (self._writer.chunk,))
 
-    def stack(self, obs: list[Any], room: Tree = None) -> StackedFrames | None:
+    def stack(self, obs: list[Tree], room: Tree = None) -> StackedFrames | None:
         """Stacks K observations; None if one does not match the space, see `Leaf.stack`."""
         chunks: dict[int, Chunk] = {}
         numbers = []
@@ -105,7 +104,7 @@ class StackLeaf:
         frame.number, frame.chunk, frame.array = writer.done(), chunk, chunk.frames[row]
         return chunk
 
-    def stacked(self, block: Any, count: int) -> StackedFrames | None:
+    def stacked(self, block: Tree, count: int) -> StackedFrames | None:
         """Returns observations that are stacked already; see `Leaf.stacked`."""
         if block.__class__ is StackedFrames:
             good = block.shape == (count, *self._whole.shape) and block.dtype == self._whole.dtype
@@ -146,7 +145,7 @@ class StackLeaf:
             return next((fault for fault in faults if fault is not None), None)
         return self._whole.fault(obs)
 
-    def outside(self, block: Any) -> dict[str, str]:
+    def outside(self, block: Tree) -> dict[str, str]:
         """Returns a message by path if a value is outside of the bounds."""
         return self._whole.outside(np.asarray(block)) if self._whole.bounded else {}
 
@@ -168,7 +167,7 @@ class StackLeaf:
 
     write = try_write
 
-    def put(self, block: StackedFrames, rows: Sequence[int], source: Any) -> None:
+    def put(self, block: StackedFrames, rows: Sequence[int], source: Tree) -> None:
         """Copies stacks into some rows."""
         block[rows] = source
 
@@ -258,8 +257,8 @@ class SharedStacks:
     def __init__(
         self,
         shape: tuple[int, ...],
-        dtype: Any,
-        column: Callable[[tuple[int, ...], Any], Array],
+        dtype: object,
+        column: Callable[[tuple[int, ...], Tree], Array],
         beside: SharedStacks | None = None,
     ) -> None:
         count, depth, *frame = shape

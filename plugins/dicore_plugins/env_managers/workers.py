@@ -24,7 +24,7 @@ _TERM_S = 0.5
 _WARN_AT = 0.25
 """Part of a limit after which a slow call is logged."""
 
-NextReset = tuple[int, Mapping[str, Any]]
+NextReset = tuple[int, Mapping[str, object]]
 """Seed and arguments of a reset."""
 Answer = Any
 """What a method of a worker's pool returned or raised: an object of any type, pickled or not."""
@@ -65,7 +65,7 @@ class Request(NamedTuple):
 class PartPool(EnvPool):
     """The environments of one worker, which calls the methods by name."""
 
-    def call_with(self, env_id: int, name: str, args: Any, kwargs: Any) -> Any:
+    def call_with(self, env_id: int, name: str, args: Any, kwargs: Any) -> object:
         """Calls a method of an environment."""
         return self.call(env_id, name, *args, **kwargs)
 
@@ -156,7 +156,7 @@ class BaseWorker:
         """
         raise NotImplementedError
 
-    def opened(self, answer: Answer) -> Any:
+    def opened(self, answer: Answer) -> object:
         """Returns the value of an answer, or the exception that it holds."""
         return answer
 

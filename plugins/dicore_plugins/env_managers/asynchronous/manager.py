@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,6 +26,12 @@ from dicore_plugins.env_managers.observations import ObsBuffers
 from dicore_plugins.env_managers.subprocess.manager import WorkersManager
 from dicore_plugins.env_managers.threads.pool import ThreadPool
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dicore.data import Tree
+    from dicore.interfaces.env import Env
+
 __all__ = ["AsyncEnvManager", "AsyncSteps"]
 
 
@@ -40,7 +46,7 @@ class AsyncSteps(Protocol):
     cfg: Any
     settled: int | None
 
-    def send(self, ids: list[int], actions: Iterable[Any]) -> None:
+    def send(self, ids: list[int], actions: Iterable[Tree]) -> None:
         """Sends actions and returns at once."""
 
     def wait(self, at_least: int, more_s: float) -> Results:
@@ -51,10 +57,10 @@ class AsyncSteps(Protocol):
             more_s: Waits so many seconds for the other timesteps.
         """
 
-    def begin_reset(self, env_id: int, seed: int, params: Mapping[str, Any]) -> None:
+    def begin_reset(self, env_id: int, seed: int, params: Mapping[str, object]) -> None:
         """Begins to reset an environment, and makes it before if needed; returns at once."""
 
-    def resets_done(self, until: float) -> dict[int, Any]:
+    def resets_done(self, until: float) -> dict[int, Tree]:
         """Returns what resets returned or raised, by env id.
 
         Args:
@@ -98,7 +104,9 @@ class AsyncEnvManager(WorkersManager):
     config_class = EnvSupervisorConfig
     capabilities = BaseEnvManager.capabilities - {"lockstep"} | {"deadlines"}
 
-    def __init__(self, env_fn: Sequence[Any], cfg: Any = None, output: Path | None = None) -> None:
+    def __init__(
+        self, env_fn: Sequence[Callable[[], Env]], cfg: Any = None, output: Path | None = None
+    ) -> None:
         cfg = as_config(cfg, self.config_class)
         if cfg.get("children") == "thread":
             self.pool_class = ThreadPool  # type: ignore[misc] # of this manager
@@ -114,7 +122,7 @@ class AsyncEnvManager(WorkersManager):
     # ---- stepping
 
     @property
-    def ready_obs(self) -> EnvBatch[Any]:
+    def ready_obs(self) -> EnvBatch[Tree]:
         """Observations [K, ...] of the environments that wait for an action, by env id.
 
         Waits for a reset if there is nothing else to wait for.
@@ -128,7 +136,7 @@ class AsyncEnvManager(WorkersManager):
             self._settle(wait=not self._pending and RUN not in self._episodes.state)
         return super().ready_obs
 
-    def step(self, action: Mapping[int, Any], *, block: bool = True) -> EnvBatch[Any]:
+    def step(self, action: Mapping[int, Tree], *, block: bool = True) -> EnvBatch[TimestepBatch]:
         """Steps the environments named; the returned arrays are never written again.
 
         See `IEnvManager.step`.
@@ -150,11 +158,13 @@ class AsyncEnvManager(WorkersManager):
         self._episodes.answered(ids, [])
         return self._no_timesteps()
 
-    def recv(self) -> EnvBatch[Any]:
+    def recv(self) -> EnvBatch[TimestepBatch]:
         """Waits for timesteps of environments that were sent an action: `step({})`."""
         return self._step({}, None)
 
-    def _step(self, action: Mapping[int, Any], buffers: ObsBuffers | None) -> EnvBatch[Any]:
+    def _step(
+        self, action: Mapping[int, Tree], buffers: ObsBuffers | None
+    ) -> EnvBatch[TimestepBatch]:
         settled = 0
         if self._resets:
             idle = not self._pending and not len(action)
@@ -167,7 +177,7 @@ class AsyncEnvManager(WorkersManager):
         finally:
             self._pool.settled = None  # a replay waits for the environment that it steps
 
-    def _no_timesteps(self) -> EnvBatch[Any]:
+    def _no_timesteps(self) -> EnvBatch[TimestepBatch]:
         none = self._none_ended[:0]
         reward = np.zeros((0, *self._reward_shape), np.float32)
         timestep = TimestepBatch(self._storage.empty(0), reward, none, none, [], None)
@@ -176,7 +186,7 @@ class AsyncEnvManager(WorkersManager):
     # ---- resets
 
     def _begin_next(
-        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
+        self, env_ids: Sequence[int], ready: Tree, seeds: Sequence[int] | None = None
     ) -> list[DicoreError]:
         if self._cfg.reset_inplace:
             return self._begin_many(env_ids, ready, seeds)
@@ -187,7 +197,7 @@ class AsyncEnvManager(WorkersManager):
         return []
 
     def _begin_many(
-        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
+        self, env_ids: Sequence[int], ready: Tree, seeds: Sequence[int] | None = None
     ) -> list[DicoreError]:
         for env_id in env_ids:
             self._resets.pop(env_id, None)
@@ -227,7 +237,7 @@ class AsyncEnvManager(WorkersManager):
         self._raise_any(errors)
         return begun
 
-    def _finish(self, env_id: int, reset: _Reset, result: Any) -> DicoreError | None:
+    def _finish(self, env_id: int, reset: _Reset, result: Tree) -> DicoreError | None:
         """Begins an episode, or the next attempt; returns the error if it was the last one."""
         if isinstance(result, BaseException) and reset.tries < self._max_tries:
             self._before_retry(env_id, reset.seed, reset.tries, result)

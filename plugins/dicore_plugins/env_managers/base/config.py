@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen, option
 from dicore.config.sections import ManagerConfig
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
     from dicore.interfaces.env_manager import IEnvManager
     from dicore.run.env_factory import BuildContext
 
@@ -69,7 +70,7 @@ class BaseManagerConfig(ManagerConfig):
         self,
         ctx: BuildContext | None,
         *,
-        env_fn: Sequence[Callable[[], Any]],
+        env_fn: Sequence[Callable[[], Env]],
         **parts: object,
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""

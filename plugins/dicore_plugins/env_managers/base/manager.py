@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import hypot
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +37,15 @@ from dicore_plugins.env_managers.faults import (
 from dicore_plugins.env_managers.lifecycle import ManagedEnvs
 from dicore_plugins.env_managers.observations import ObsBuffers
 
+if TYPE_CHECKING:
+    from dicore.data import Info
+    from dicore.interfaces.env import Env, Space
+
 __all__ = ["BaseEnvManager", "EnvInfo"]
 
 _LOG = logging.getLogger("dicore.env")
 _INT64 = np.dtype(np.int64)
-_EMPTY: dict[str, Any] = {}
+_EMPTY: dict[str, object] = {}
 Rewards = npt.NDArray[np.float32]
 
 
@@ -49,9 +53,9 @@ class EnvInfo(NamedTuple):
     """What the older `info()` of an environment returns."""
 
     agent_num: int
-    obs_space: Any
-    act_space: Any
-    rew_space: Any
+    obs_space: Space
+    act_space: Space
+    rew_space: Space | None
 
 
 class BaseEnvManager(ManagedEnvs):
@@ -73,8 +77,8 @@ class BaseEnvManager(ManagedEnvs):
 
     def __init__(
         self,
-        env_fn: Sequence[Callable[[], Any]],
-        cfg: ManagerConfig | Mapping[str, Any] | None = None,
+        env_fn: Sequence[Callable[[], Env]],
+        cfg: ManagerConfig | Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(env_fn, cfg)
         self._ids: npt.NDArray[np.int64] = np.arange(self.env_num)
@@ -96,7 +100,7 @@ class BaseEnvManager(ManagedEnvs):
     # ---- stepping
 
     @property
-    def ready_obs(self) -> EnvBatch[Any]:
+    def ready_obs(self) -> EnvBatch[Tree]:
         """Observations [K, ...] of the environments that wait for an action, by env id.
 
         Raises:
@@ -109,7 +113,7 @@ class BaseEnvManager(ManagedEnvs):
         rows = [i for i in self._id_list if self._episodes.state[i] is EnvState.RUN]
         return EnvBatch(self._ids[rows], tree_row(self._ready, rows))
 
-    def random_action(self) -> EnvBatch[Any]:
+    def random_action(self) -> EnvBatch[Tree]:
         """Draws a legal action for each environment that waits for one."""
         from dicore.run.random import stream
 
@@ -117,7 +121,7 @@ class BaseEnvManager(ManagedEnvs):
         rng = stream("env_manager/random_action")
         return ready.with_value({"action": draw_actions(self.action_space, len(ready), rng)})
 
-    def step(self, action: Mapping[int, Any]) -> EnvBatch[Any]:
+    def step(self, action: Mapping[int, Tree]) -> EnvBatch[TimestepBatch]:
         """Steps the environments named; the returned arrays are never written again.
 
         See `IEnvManager.step`. Observations of episodes that end are the final ones; the first
@@ -125,7 +129,7 @@ class BaseEnvManager(ManagedEnvs):
         """
         return self._step(action, None)
 
-    def step_into(self, action: Mapping[int, Any], out: Any = None) -> EnvBatch[Any]:
+    def step_into(self, action: Mapping[int, Tree], out: Tree = None) -> EnvBatch[TimestepBatch]:
         """Steps like `step`, into recycled buffers.
 
         Observations returned here and by `ready_obs` are valid until the next but one such call.
@@ -144,7 +148,9 @@ class BaseEnvManager(ManagedEnvs):
             answer.value.obs = self._storage.copy(answer.value.obs, out)
         return answer
 
-    def _step(self, action: Mapping[int, Any], buffers: ObsBuffers | None) -> EnvBatch[Any]:
+    def _step(
+        self, action: Mapping[int, Tree], buffers: ObsBuffers | None
+    ) -> EnvBatch[TimestepBatch]:
         if self._closed:
             self._check_open("step")
         ids, id_list, actions = self._checked_actions(action)
@@ -182,7 +188,7 @@ class BaseEnvManager(ManagedEnvs):
         timestep = TimestepBatch(block, reward, terminated, truncated, infos, abnormal)
         return EnvBatch(ids, timestep, self._position if whole else None)
 
-    def _checked_actions(self, action: Mapping[int, Any]) -> tuple[Any, list[int], Any]:
+    def _checked_actions(self, action: Mapping[int, Tree]) -> tuple[Tree, list[int], Tree]:
         """Returns the env ids, as an array and as a list, and the actions one by one."""
         batch = action if action.__class__ is EnvBatch else batch_of(action, self._check)
         ids, value, id_list = batch.env_id, batch.value, self._id_list
@@ -204,7 +210,7 @@ class BaseEnvManager(ManagedEnvs):
             actions = self._check(actions_of(value, nested=self._nested), id_list)
         return ids, id_list, actions
 
-    def _nothing(self) -> list[Any]:
+    def _nothing(self) -> list[Tree]:
         """Returns no actions, for a step that only waits."""
         if not self._pending:
             raise EnvStateError(
@@ -214,8 +220,8 @@ class BaseEnvManager(ManagedEnvs):
         return []
 
     def _answered(
-        self, sent: list[int], actions: Iterable[Any], answered: list[int]
-    ) -> tuple[Any, list[int], list[Any]]:
+        self, sent: list[int], actions: Iterable[Tree], answered: list[int]
+    ) -> tuple[Tree, list[int], list[Tree]]:
         """Accounts for environments that answer later, or an earlier call.
 
         Returns:
@@ -228,7 +234,7 @@ class BaseEnvManager(ManagedEnvs):
 
     def _checked_block(
         self, results: Results, actions: Tree, id_list: list[int], buffers: ObsBuffers | None
-    ) -> tuple[Any, Rewards, list[DicoreError]]:
+    ) -> tuple[Tree, Rewards, list[DicoreError]]:
         """Stacks and checks observations and rewards at once; row by row if any is invalid.
 
         Returns:
@@ -262,8 +268,8 @@ class BaseEnvManager(ManagedEnvs):
         return self._checked_rows(results, list(actions), id_list)
 
     def _checked_rows(
-        self, results: Results, actions: list[Any], id_list: list[int]
-    ) -> tuple[Any, Rewards, list[DicoreError]]:
+        self, results: Results, actions: list[Tree], id_list: list[int]
+    ) -> tuple[Tree, Rewards, list[DicoreError]]:
         """Stacks observations and rewards row by row; see `_checked_block`.
 
         A failed row has the last observation before the failure and reward 0.
@@ -328,7 +334,7 @@ class BaseEnvManager(ManagedEnvs):
     def _end_episodes(
         self,
         results: Results,
-        block: Any,
+        block: Tree,
         id_list: list[int],
         buffers: ObsBuffers | None,
         errors: list[DicoreError],
@@ -366,12 +372,12 @@ class BaseEnvManager(ManagedEnvs):
         return EnvInfo(agents, self.observation_space, self.action_space, self.reward_space)
 
     @property
-    def ready_imgs(self) -> dict[int, Any]:
+    def ready_imgs(self) -> dict[int, Tree]:
         """Rendered images of the environments that wait for an action, by env id."""
         return {env_id: self._pool.call(env_id, "render") for env_id in self.ready_obs}
 
     def _begin_many(
-        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
+        self, env_ids: Sequence[int], ready: Tree, seeds: Sequence[int] | None = None
     ) -> list[DicoreError]:
         """Begins episodes, with the next seeds or the given ones; returns the errors.
 
@@ -389,7 +395,7 @@ class BaseEnvManager(ManagedEnvs):
     _begin_next = _begin_many
     """Begins the next episodes after those that ended."""
 
-    def _begun(self, env_id: int, seed: int, result: Any, ready: Any) -> DicoreError | None:
+    def _begun(self, env_id: int, seed: int, result: Tree, ready: Tree) -> DicoreError | None:
         """Begins an episode with what `reset` returned or raised; returns the error, if any."""
         if (
             result.__class__ is not tuple
@@ -405,7 +411,9 @@ class BaseEnvManager(ManagedEnvs):
             self._action_log.begin(env_id)
         return None
 
-    def _begin_slowly(self, env_id: int, seed: int, result: Any, ready: Any) -> DicoreError | None:
+    def _begin_slowly(
+        self, env_id: int, seed: int, result: Tree, ready: Tree
+    ) -> DicoreError | None:
         """Resets again after an exception, and casts the observation; returns the error, if any."""
         if isinstance(result, BaseException):
             result = self._retry(env_id, seed, result)
@@ -422,11 +430,11 @@ class BaseEnvManager(ManagedEnvs):
         return None
 
 
-def _is_dict(info: Any) -> bool:
+def _is_dict(info: object) -> bool:
     return info.__class__ is dict or isinstance(info, Mapping)
 
 
-def _are_flags(ended: dict[int, tuple[Any, Any]]) -> bool:
+def _are_flags(ended: dict[int, tuple[object, object]]) -> bool:
     """Makes (terminated, truncated) bools; returns whether all are valid."""
     for row, flags in ended.items():
         terminated, truncated = flags
@@ -439,7 +447,7 @@ def _are_flags(ended: dict[int, tuple[Any, Any]]) -> bool:
     return True
 
 
-def _kept(infos: list[Any]) -> npt.NDArray[np.bool_] | None:
+def _kept(infos: list[Info]) -> npt.NDArray[np.bool_] | None:
     """Copies infos, which environments may change later; returns which steps are abnormal."""
     infos[:] = [kept_info(each) if each else each for each in infos]
     flags = [bool(info and np.any(info.get("abnormal", False))) for info in infos]

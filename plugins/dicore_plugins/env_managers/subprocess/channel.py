@@ -26,7 +26,6 @@ import cloudpickle
 if TYPE_CHECKING:
     from dicore.data import Tree
 
-
 __all__ = ["Channel", "Lifeline", "die_with", "dumps", "loads", "map_file", "shared_file"]
 
 _HEADER = struct.Struct("<QQ")

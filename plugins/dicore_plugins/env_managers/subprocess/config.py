@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import ComponentConfig, component, frozen, option
 from dicore.errors import UsageError
@@ -13,6 +13,7 @@ from dicore_plugins.env_managers.base.config import BaseManagerConfig
 from dicore_registry import renamed
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
     from dicore.interfaces.env_manager import IEnvManager
     from dicore.run.env_factory import BuildContext
 
@@ -66,7 +67,7 @@ class SyncSubprocessConfig(BaseManagerConfig):
         self,
         ctx: BuildContext | None,
         *,
-        env_fn: Sequence[Callable[[], Any]],
+        env_fn: Sequence[Callable[[], Env]],
         **parts: object,
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
@@ -87,7 +88,7 @@ class SyncSubprocessConfig(BaseManagerConfig):
                 hint="env.manager=thread or base; or run dicore in WSL",
             )
 
-    def output_folder(self, ctx: Any) -> Path | None:
+    def output_folder(self, ctx: BuildContext | None) -> Path | None:
         """Returns the folder for what environments print in workers; None: the terminal."""
         run = getattr(ctx, "run", None)
         if not self.capture_output or run is None:

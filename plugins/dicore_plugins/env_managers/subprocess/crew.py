@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from multiprocessing import util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import EnvSpaceError, UsageError
 from dicore_plugins.env_managers.faults import RemoteError
@@ -23,6 +23,9 @@ from dicore_plugins.env_managers.subprocess.process import Worker
 from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
 from dicore_plugins.env_managers.workers import WATCH_S, BaseCrew, BaseWorker, Limits
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
 
 __all__ = ["Crew"]
 
@@ -60,7 +63,7 @@ class Crew(BaseCrew):
 
     def __init__(
         self,
-        env_fn: Mapping[int, Callable[[], Any]],
+        env_fn: Mapping[int, Callable[[], Env]],
         cfg: Any,
         output: Callable[[Sequence[int]], Path | None] = lambda ids: None,
     ) -> None:

@@ -17,7 +17,7 @@ from dicore_plugins.env_managers.faults import described
 
 if TYPE_CHECKING:
     from dicore.data import Tree
-
+    from dicore.interfaces.env import Env
 
 __all__ = ["pickled", "preload"]
 
@@ -25,7 +25,7 @@ _DEEPEST = 6
 _PRELOADED = ["gymnasium", "cloudpickle", "dicore_plugins.env_managers.subprocess.worker"]
 
 
-def pickled(env_fn: Mapping[int, Callable[[], Any]]) -> bytes:
+def pickled(env_fn: Mapping[int, Callable[[], Env]]) -> bytes:
     """Pickles factories, functions without a name and of the main script by value.
 
     Args:
@@ -49,7 +49,7 @@ def pickled(env_fn: Mapping[int, Callable[[], Any]]) -> bytes:
     return data
 
 
-def preload(env_fn: Iterable[Callable[[], Any]]) -> None:
+def preload(env_fn: Iterable[Callable[[], Env]]) -> None:
     """Lets the fork server import what every worker needs, unless it runs or somebody chose.
 
     That is torch, too, if the factories use it: each worker would import it again, which takes 1 s
@@ -61,7 +61,7 @@ def preload(env_fn: Iterable[Callable[[], Any]]) -> None:
         server.set_forkserver_preload(["__main__", *_PRELOADED, *torch])
 
 
-def _uses_torch(env_fn: Iterable[Any]) -> bool:
+def _uses_torch(env_fn: Iterable[object]) -> bool:
     """Returns whether an environment, a module of one, or the main script, has a name of torch."""
     places = {"__main__"}  # workers import it, too
     for each in env_fn:
@@ -81,7 +81,7 @@ def _uses_torch(env_fn: Iterable[Any]) -> bool:
     return False
 
 
-def _made_by(make: Any) -> Iterator[Any]:
+def _made_by(make: object) -> Iterator[object]:
     """Yields a factory; of one by config, classes and functions of environment and wrappers."""
     while isinstance(make, functools.partial):
         make = make.func
@@ -109,7 +109,7 @@ def _culprit(value: Tree, path: str, depth: int) -> str:
     return f"{path} ({type(value).__name__})"
 
 
-def _parts(value: Tree) -> Iterator[tuple[str, Any]]:
+def _parts(value: Tree) -> Iterator[tuple[str, object]]:
     """Yields the parts of a function, partial, collection or object, with their paths."""
     if isinstance(value, functools.partial):
         yield ".func", value.func

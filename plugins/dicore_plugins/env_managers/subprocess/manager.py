@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,12 @@ from dicore_plugins.env_managers.observations import ObsBuffers
 from dicore_plugins.env_managers.slots import SlotPool
 from dicore_plugins.env_managers.subprocess.config import SyncSubprocessConfig
 from dicore_plugins.env_managers.subprocess.pool import ProcessPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dicore.data import TimestepBatch, Tree
+    from dicore.interfaces.env import Env
 
 __all__ = ["SyncSubprocessManager", "WorkersManager"]
 
@@ -31,7 +37,9 @@ class WorkersManager(BaseEnvManager):
 
     _pool: SlotPool
 
-    def __init__(self, env_fn: Sequence[Any], cfg: Any = None, output: Path | None = None) -> None:
+    def __init__(
+        self, env_fn: Sequence[Callable[[], Env]], cfg: Any = None, output: Path | None = None
+    ) -> None:
         super().__init__(env_fn, cfg)
         self._pool.output = output
 
@@ -41,12 +49,14 @@ class WorkersManager(BaseEnvManager):
         self._pool.role = role
 
     @property
-    def ready_obs(self) -> EnvBatch[Any]:
+    def ready_obs(self) -> EnvBatch[Tree]:
         """Observations of the environments that wait for an action; see `BaseEnvManager`."""
         ready = super().ready_obs
         return ready.with_value(tree_map(np.copy, ready.value)) if self._cfg.copy_on_get else ready
 
-    def _step(self, action: Mapping[int, Any], buffers: ObsBuffers | None) -> EnvBatch[Any]:
+    def _step(
+        self, action: Mapping[int, Tree], buffers: ObsBuffers | None
+    ) -> EnvBatch[TimestepBatch]:
         answer = super()._step(action, buffers)
         if self._cfg.copy_on_get:
             answer.value.obs = tree_map(np.copy, answer.value.obs)

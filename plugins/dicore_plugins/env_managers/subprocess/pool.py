@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from dicore_plugins.env_managers.subprocess.output import file_of
 from dicore_plugins.env_managers.subprocess.results import Joined
 from dicore_plugins.env_managers.transports.interface import EnvLayout
 from dicore_plugins.env_managers.workers import Answer, BaseWorker, Request
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["ProcessPool"]
 
@@ -71,8 +74,8 @@ class ProcessPool(SlotPool):
     # ---- reset
 
     def reset(
-        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
-    ) -> list[Any]:
+        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, object]]
+    ) -> list[Tree]:
         """Resets environments, and tells their workers of the next reset, which they begin."""
         found = super().reset(ids, seeds, params)
         ahead = self.cfg.auto_reset and self.cfg.reset_inplace and not self._layered
@@ -81,7 +84,7 @@ class ProcessPool(SlotPool):
                 slot.ahead = slot.worker.due[slot.env_id] = self.next_reset(slot.env_id)
         return found
 
-    def _first(self, slot: Slot, result: Answer) -> Any:
+    def _first(self, slot: Slot, result: Answer) -> Tree:
         if result is None:
             return self._crew.transport.reset_obs(slot.env_id), {}
         if isinstance(result, RemoteError):
@@ -94,7 +97,7 @@ class ProcessPool(SlotPool):
     # ---- step
 
     def _post(
-        self, ids: list[int], actions: Iterable[Any], *, whole: bool
+        self, ids: list[int], actions: Iterable[Tree], *, whole: bool
     ) -> list[tuple[BaseWorker, Request]]:
         """Sends actions to the workers, stored or in the message."""
         given: Any = actions if hasattr(actions, "__len__") else list(actions)

@@ -171,7 +171,7 @@ class Worker(BaseWorker):
         if request.ids:
             self.early.append((request, message[1]))
 
-    def opened(self, answer: Answer) -> Any:
+    def opened(self, answer: Answer) -> object:
         """Returns the value of a pickled answer, or the exception that it holds."""
         if isinstance(answer, RemoteError) or not answer:
             return answer or None

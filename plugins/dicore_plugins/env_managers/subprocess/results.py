@@ -8,12 +8,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.data import tree_row
 from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.subprocess.channel import loads
 from dicore_plugins.env_managers.subprocess.worker import Reply
+
+if TYPE_CHECKING:
+    from dicore.data import Info, Tree
 
 __all__ = ["Joined"]
 
@@ -33,11 +36,11 @@ class Joined:
 
     def __init__(self, ids: Sequence[int]) -> None:
         self._ids = ids
-        self.infos: list[Any] = [{} for _ in ids]
-        self.ended: dict[int, tuple[Any, Any]] = {}
+        self.infos: list[Info] = [{} for _ in ids]
+        self.ended: dict[int, tuple[Tree, Tree]] = {}
         self.raised: dict[int, BaseException] = {}
-        self.resets: list[tuple[int, Any]] = []
-        self._apart: dict[int, tuple[Any, Any]] = {}
+        self.resets: list[tuple[int, Tree]] = []
+        self._apart: dict[int, tuple[Tree, Tree]] = {}
 
     def add(self, row_of: Mapping[int, int], answer: bytes, stored: Sequence[int]) -> None:
         """Adds the answer of a worker.
@@ -81,12 +84,12 @@ class Joined:
             if at in reply.ended:
                 self.ended[row] = reply.ended[at]
 
-    def columns(self, stored: tuple[Any, Any] | None) -> tuple[Any, Any]:
+    def columns(self, stored: tuple[Tree, Tree] | None) -> tuple[object, object]:
         """Returns observations and rewards: stacked, or as lists if a message brought some."""
         count = len(self._ids)
         if stored is None:
-            obs: list[Any] = [None] * count
-            rewards: list[Any] = [0.0] * count
+            obs: list[Tree] = [None] * count
+            rewards: list[Tree] = [0.0] * count
         elif not self._apart:
             return stored
         else:

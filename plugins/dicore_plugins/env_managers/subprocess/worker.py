@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dicore_plugins.env_managers.episodes import kept_info
 from dicore_plugins.env_managers.faults import RemoteError, flag_fault
@@ -25,6 +25,9 @@ from dicore_plugins.env_managers.subprocess.output import Printed, capture
 from dicore_plugins.env_managers.transports.interface import IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
 from dicore_plugins.env_managers.workers import PartPool
+
+if TYPE_CHECKING:
+    from dicore.data import Info, Tree
 
 __all__ = ["RESETS", "Begun", "Reply", "one_thread_each", "work"]
 
@@ -98,11 +101,11 @@ class Reply(NamedTuple):
         left_out: Keys of infos whose values do not pickle, and why.
     """
 
-    results: dict[int, tuple[Any, Any, int]]
-    infos: dict[int, Any]
-    ended: dict[int, tuple[Any, Any]]
+    results: dict[int, tuple[Tree, Tree, int]]
+    infos: dict[int, Info]
+    ended: dict[int, tuple[Tree, Tree]]
     raised: dict[int, RemoteError]
-    resets: dict[int, Any]
+    resets: dict[int, Tree]
     left_out: dict[str, str]
 
 
@@ -189,7 +192,7 @@ class WorkerPool(PartPool):
         self._port: IEnvTransport = Pipe()
         self._limits: list[float] = []
         self._lengths = [0] * len(ids)
-        self._ahead: dict[int, tuple[int, Mapping[str, Any]]] = {}
+        self._ahead: dict[int, tuple[int, Mapping[str, object]]] = {}
 
     def attach(self, port: IEnvTransport, files: Sequence[int]) -> None:
         """Uses a transport from now on."""
@@ -214,7 +217,7 @@ class WorkerPool(PartPool):
         self._busy[0] = busy
 
     def reset_some(
-        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
+        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, object]]
     ) -> list[Begun | RemoteError | None]:
         """Resets environments.
 
@@ -230,7 +233,7 @@ class WorkerPool(PartPool):
         return found
 
     def _one_reset(
-        self, env_id: int, seed: int, params: Mapping[str, Any]
+        self, env_id: int, seed: int, params: Mapping[str, object]
     ) -> Begun | RemoteError | None:
         if self._printed is not None:
             self._printed.limit()
@@ -254,7 +257,11 @@ class WorkerPool(PartPool):
         return answer
 
     def _next_episode(
-        self, env_id: int, again: tuple[int, Mapping[str, Any]], infos: dict[int, Any], at: int
+        self,
+        env_id: int,
+        again: tuple[int, Mapping[str, object]],
+        infos: dict[int, object],
+        at: int,
     ) -> Begun | RemoteError | None:
         """Resets an environment whose episode ended, and keeps `infos[at]`, its last, as it is."""
         info = infos.get(at)
@@ -271,8 +278,8 @@ class WorkerPool(PartPool):
         self,
         ids: list[int] | None,
         buffer: int,
-        actions: Iterable[Any] | None,
-        ahead: Mapping[int, tuple[int, Mapping[str, Any]]],
+        actions: Iterable[Tree] | None,
+        ahead: Mapping[int, tuple[int, Mapping[str, object]]],
     ) -> bytes:
         """Steps environments.
 
@@ -288,12 +295,12 @@ class WorkerPool(PartPool):
             actions = self._port.actions(self._rows if ids is None else ids)
         return self._stepped(self.ids if ids is None else ids, buffer, actions)
 
-    def _stepped(self, ids: list[int], buffer: int, actions: Iterable[Any]) -> bytes:
-        results: dict[int, Any] = {}
-        infos: dict[int, Any] = {}
-        ends: dict[int, Any] = {}
+    def _stepped(self, ids: list[int], buffer: int, actions: Iterable[Tree]) -> bytes:
+        results: dict[int, Tree] = {}
+        infos: dict[int, Tree] = {}
+        ends: dict[int, Tree] = {}
         raised: dict[int, RemoteError] = {}
-        resets: dict[int, Any] = {}
+        resets: dict[int, Tree] = {}
         clock, busy, write, monotonic = self._clock, self._busy, self._port.write, time.monotonic
         row_of, steps, lengths, limits = self._row, self._steps, self._lengths, self._limits
         any_ended = False
@@ -326,7 +333,7 @@ class WorkerPool(PartPool):
         return b"\1" if any_ended else b""
 
 
-def _flags(terminated: Any, truncated: Any, odd: dict[int, Any], at: int) -> int:
+def _flags(terminated: Tree, truncated: Tree, odd: dict[int, Tree], at: int) -> int:
     """Returns the flags as a number; those that are no bools are added to `odd`."""
     flags, fault = flag_fault((terminated, truncated))
     if fault is not None:
@@ -357,7 +364,7 @@ def _portable(reply: Reply) -> bytes:
         return dumps((True, reply))
 
 
-def _without_unpicklable(info: Mapping[str, Any], left_out: dict[str, str]) -> dict[str, Any]:
+def _without_unpicklable(info: Mapping[str, object], left_out: dict[str, str]) -> dict[str, object]:
     """Returns the parts of an info that pickle; the keys of the others are added to `left_out`."""
     found: dict[str, Any] = {}
     for key, value in info.items():

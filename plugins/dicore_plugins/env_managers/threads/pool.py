@@ -6,12 +6,15 @@ Shapes: K environments.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore_plugins.env_managers.env_pool import Results, check_different
 from dicore_plugins.env_managers.slots import Came, SlotPool
 from dicore_plugins.env_managers.threads.worker import ThreadCrew
 from dicore_plugins.env_managers.workers import BaseWorker, Request
+
+if TYPE_CHECKING:
+    from dicore.data import Info, Tree
 
 __all__ = ["ThreadPool"]
 
@@ -37,7 +40,7 @@ class ThreadPool(SlotPool):
         return limits
 
     def _post(
-        self, ids: list[int], actions: Iterable[Any], *, whole: bool
+        self, ids: list[int], actions: Iterable[Tree], *, whole: bool
     ) -> list[tuple[BaseWorker, Request]]:
         """Sends each action to the thread of its environment."""
         asked: list[tuple[BaseWorker, Request]] = []
@@ -50,10 +53,10 @@ class ThreadPool(SlotPool):
 
     def _joined(self, ids: list[int], came: Iterable[Came], *, whole: bool) -> Results:
         """Returns what the steps returned or raised, as columns; answers are of one env each."""
-        obs: list[Any] = []
-        rewards: list[Any] = []
-        infos: list[Any] = []
-        ended: dict[int, tuple[Any, Any]] = {}
+        obs: list[Tree] = []
+        rewards: list[Tree] = []
+        infos: list[Info] = []
+        ended: dict[int, tuple[Tree, Tree]] = {}
         raised: dict[int, BaseException] = {}
         for row, (_, answer) in enumerate(came):
             try:

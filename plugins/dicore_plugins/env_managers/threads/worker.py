@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore_plugins.env_managers.env_pool import close_one
 from dicore_plugins.env_managers.faults import RemoteError
@@ -23,6 +23,10 @@ from dicore_plugins.env_managers.workers import (
     PartPool,
     Request,
 )
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.interfaces.env import Env
 
 __all__ = ["ThreadCrew", "ThreadWorker"]
 
@@ -77,7 +81,7 @@ class ThreadEnv(PartPool):
         steps: Its step, which returns observation, reward, terminated, truncated, info.
     """
 
-    steps: list[Callable[[Any], Any]]
+    steps: list[Callable[[Tree], Tree]]
 
     def launch(self) -> list[float]:
         """Makes it; returns its time limit."""
@@ -86,8 +90,8 @@ class ThreadEnv(PartPool):
         return limits
 
     def reset_some(
-        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
-    ) -> list[Any]:
+        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, object]]
+    ) -> list[Tree]:
         """Resets it, under the name that all workers have for it."""
         return self.reset(ids, seeds, params)
 
@@ -229,7 +233,7 @@ class ThreadCrew(BaseCrew):
         cfg: The manager's options.
     """
 
-    def __init__(self, env_fn: Mapping[int, Callable[[], Any]], cfg: Any) -> None:
+    def __init__(self, env_fn: Mapping[int, Callable[[], Env]], cfg: Any) -> None:
         self._inbox = Inbox()
         reset, step = (
             inf if each is None else each for each in (cfg.reset_timeout, cfg.step_timeout)

@@ -19,7 +19,7 @@ from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTran
 
 if TYPE_CHECKING:
     from dicore.data import Tree
-
+    from dicore.interfaces.env import Space
 
 __all__ = ["EnvTransportContract"]
 
@@ -77,11 +77,11 @@ class EnvTransportContract(Suite):
     def test_carries_actions_of_every_space(self) -> None:
         """Actions are read as they were put, and the copies are not overwritten by later ones."""
         rng = np.random.default_rng(0)
-        discrete = {
+        discrete: dict[str, Space] = {
             "discrete": spaces.Discrete(4, start=2),
             "int8": spaces.Discrete(4, start=-2, dtype=np.int8),
         }
-        for name, space in {**ACTIONS, **discrete}.items():
+        for name, space in (ACTIONS | discrete).items():
             transport, copy = self._pair(spaces.Discrete(2), space)
             check = action_check_of(space)
             given = [list(check(draw_actions(space, _ENVS, rng), range(_ENVS))) for _ in range(2)]
@@ -98,7 +98,7 @@ class EnvTransportContract(Suite):
         """Wrong shapes, overflow and rewards that are no numbers are not stored."""
         transport, copy = self._pair(spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(2))
         good = np.zeros(3, np.float32)
-        bad: list[tuple[Any, Any]] = [
+        bad: list[tuple[object, object]] = [
             (good[:1], 0.0), (np.zeros(5, np.float32), 0.0), (None, 0.0), ("x", 0.0), (good, "1"),
             (good, None), (good, np.zeros(2)), (np.full(3, 1e300), 0.0),
         ]  # fmt: skip
@@ -141,7 +141,7 @@ class EnvTransportContract(Suite):
         expect(_descriptors() <= before, f"{_descriptors() - before} descriptors are left open")
 
     def _pair(
-        self, observation: Any, action: Tree, reward: tuple[int, ...] = ()
+        self, observation: Space, action: Tree, reward: tuple[int, ...] = ()
     ) -> tuple[Any, Any]:
         """Returns the transport of the main process, and the copy of a worker."""
         transport = self.make(EnvLayout(_ENVS, observation, action, reward))

@@ -6,13 +6,13 @@ Shapes: N environments, K of them named, `...` one observation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
     from dicore.data import Tree
-
+    from dicore.interfaces.env import Space
 
 __all__ = ["KIND", "EnvLayout", "IEnvTransport", "Rows"]
 
@@ -40,8 +40,8 @@ class EnvLayout(NamedTuple):
     """
 
     env_num: int
-    observation_space: Any
-    action_space: Any
+    observation_space: Space
+    action_space: Space
     reward_shape: tuple[int, ...] = ()
 
 
@@ -66,7 +66,7 @@ class IEnvTransport(Contract, Protocol):
     def put_actions(self, rows: Rows, actions: Tree) -> bool:
         """Stores a sequence of actions; False: the message carries them."""
 
-    def actions(self, rows: Rows) -> Iterable[Any]:
+    def actions(self, rows: Rows) -> Iterable[Tree]:
         """Returns copies of the stored actions of environments, in a worker."""
 
     def write(self, env_id: int, buffer: int, obs: Tree, reward: Tree, ended: int) -> bool:
@@ -86,7 +86,7 @@ class IEnvTransport(Contract, Protocol):
     def write_reset(self, env_id: int, obs: Tree) -> bool:
         """Stores the first observation of an episode, in a worker; False as for `write`."""
 
-    def columns(self, rows: Rows, buffer: int) -> tuple[Any, Any] | None:
+    def columns(self, rows: Rows, buffer: int) -> tuple[object, object] | None:
         """Returns the stored observations and rewards of environments.
 
         Returns:

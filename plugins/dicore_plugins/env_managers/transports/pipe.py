@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from dicore.data import Tree
     from dicore.run.env_factory import BuildContext
 
-
 __all__ = ["Pipe", "PipeConfig"]
 
 
@@ -42,7 +41,7 @@ class Pipe:
         """Stores nothing."""
         return False
 
-    def columns(self, rows: Rows, buffer: int) -> tuple[Any, Any] | None:
+    def columns(self, rows: Rows, buffer: int) -> tuple[object, object] | None:
         """Returns None."""
         return None
 

@@ -19,8 +19,8 @@ from dicore_plugins.env_managers.observations import storage_of
 from dicore_plugins.env_managers.transports.interface import EnvLayout, Rows
 
 if TYPE_CHECKING:
+    from dicore.data.tree import Array
     from dicore.run.env_factory import BuildContext
-
 
 __all__ = ["SharedMemory", "SharedMemoryConfig"]
 
@@ -55,7 +55,7 @@ class SharedMemory:
         """Lays the columns out in the memory; returns the size that they need."""
         layout, count, size = self.layout, self.layout.env_num, 0
 
-        def column(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        def column(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
             nonlocal size
             start, kind = size, np.dtype(dtype)
             if kind.hasobject:
@@ -64,12 +64,12 @@ class SharedMemory:
             size = -(-(start + length) // _ALIGNED) * _ALIGNED
             if not len(memory):
                 return np.zeros(0, kind)
-            found: npt.NDArray[Any] = memory[start : start + length].view(kind).reshape(shape)
+            found: Array = memory[start : start + length].view(kind).reshape(shape)
             return found
 
         self._storage = storage_of(layout.observation_space)
         first = tree_map(lambda each: _placed(each, column), self._storage.empty(count))
-        self._obs: list[Any] = [first]
+        self._obs: list[object] = [first]
         for _ in range(_RESET):
             block = self._storage.empty(count)
             block = tree_map(lambda each, beside: _placed(each, column, beside), block, first)
@@ -109,7 +109,7 @@ class SharedMemory:
         self._actions[rows] = actions
         return True
 
-    def actions(self, rows: Rows) -> npt.NDArray[Any]:
+    def actions(self, rows: Rows) -> Array:
         """Returns copies of the stored actions."""
         stored: Any = self._actions
         return np.array(stored[rows])
@@ -135,7 +135,7 @@ class SharedMemory:
         """Stores an observation that has the form that its space declares."""
         return self._store(self._obs[_RESET], env_id, obs)
 
-    def _store(self, block: Any, env_id: int, obs: Tree) -> bool:
+    def _store(self, block: Tree, env_id: int, obs: Tree) -> bool:
         storage = self._storage
         if storage.try_write(block, env_id, obs):
             return True
@@ -144,7 +144,7 @@ class SharedMemory:
         storage.write(block, env_id, obs)
         return True
 
-    def columns(self, rows: Rows, buffer: int) -> tuple[Any, Any] | None:
+    def columns(self, rows: Rows, buffer: int) -> tuple[object, object] | None:
         """Returns the memory itself, or copies of some rows."""
         block, rewards = self._obs[buffer], self._rewards[buffer]
         return tree_map(lambda each: each[rows], block), np.array(rewards[rows])
@@ -181,7 +181,7 @@ def _placed(each: Any, column: Callable[..., Any], beside: Any = None) -> Any:
     return SharedStacks(each.shape, each.dtype, column, beside)
 
 
-def _action_form(space: Any) -> tuple[tuple[int, ...], Any] | None:
+def _action_form(space: Any) -> tuple[tuple[int, ...], Tree] | None:
     """Returns shape and dtype of actions that are arrays; None for others."""
     name = type(space).__name__
     if name == "Discrete":

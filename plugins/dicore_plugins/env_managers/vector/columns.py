@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,10 @@ from dicore_plugins.env_managers.faults import (
 from dicore_plugins.env_managers.observations import Leaf
 from dicore_plugins.env_managers.vector.pool import FailedEnvError
 
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+    from dicore_plugins.env_managers.observations import Nested
+
 __all__ = ["Columns", "put", "retried", "rows_of"]
 
 _LOG = logging.getLogger("dicore.env")
@@ -49,11 +53,11 @@ class Columns:
 
     def __init__(
         self,
-        storage: Any,
+        storage: Leaf | Nested,
         episodes: Episodes,
         reward_shape: tuple[int, ...],
         name: str,
-        space: Any = None,
+        space: Space | None = None,
     ) -> None:
         self._storage, self._episodes, self._name = storage, episodes, name
         self._space = space
@@ -75,7 +79,7 @@ class Columns:
                 raise self.error(env_id, fault, where)
         return self._storage.stack(rows)
 
-    def _rows(self, obs: Tree) -> list[Any]:
+    def _rows(self, obs: Tree) -> list[Tree]:
         """Returns the observations of the single environments."""
         try:
             if self._space is None:
@@ -85,7 +89,7 @@ class Columns:
             return [obs]
         return rows if len(rows) == self._env_num else [obs]
 
-    def reward(self, reward: Tree) -> Any:
+    def reward(self, reward: Tree) -> Tree:
         """Returns a copy of rewards, float32 [N, ...]."""
         shape = self._rewards_shape
         right = reward.__class__ is ndarray and reward.dtype is _FLOAT32 and reward.shape == shape
@@ -105,7 +109,7 @@ class Columns:
             hint="set single_reward_space of the vector env to the space of one reward",
         )
 
-    def flags(self, flags: Any) -> npt.NDArray[np.bool_]:
+    def flags(self, flags: object) -> npt.NDArray[np.bool_]:
         """Returns `terminated` or `truncated` as bool [N].
 
         Raises:
@@ -121,7 +125,7 @@ class Columns:
             )
         return found.astype(np.bool_)
 
-    def info(self, info: Any) -> Mapping[str, Any]:
+    def info(self, info: object) -> Mapping[str, Any]:
         """Returns the info; None counts as empty.
 
         Raises:
@@ -160,7 +164,9 @@ class Columns:
         return step_error(env_id, where, seed, tree_row(actions, env_id), cause)
 
 
-def retried(begin: Callable[[], Any], rows: Sequence[int], seeds: Sequence[int], cfg: Any) -> Any:
+def retried(
+    begin: Callable[[], object], rows: Sequence[int], seeds: Sequence[int], cfg: Any
+) -> object:
     """Resets a vector env, again after an error; returns its observations.
 
     Raises:
@@ -198,12 +204,12 @@ def _reset_error(
     return reset_error(env_id, seed, tries, cause)
 
 
-def rows_of(columns: Tree, rows: npt.NDArray[np.int64]) -> Any:
+def rows_of(columns: Tree, rows: npt.NDArray[np.int64]) -> Tree:
     """Returns rows of columns [N, ...]; for arrays faster than `tree_row`."""
     return columns.take(rows, 0) if columns.__class__ is ndarray else tree_row(columns, rows)
 
 
-def put(target: Any, rows: npt.NDArray[np.int64], values: Tree) -> Tree:
+def put(target: Tree, rows: npt.NDArray[np.int64], values: Tree) -> Tree:
     """Writes values [K, ...] into rows of actions [N, ...]."""
     if target.__class__ is ndarray:
         target[rows] = values

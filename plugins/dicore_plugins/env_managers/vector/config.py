@@ -9,9 +9,9 @@ from dicore.config.schema import frozen, option
 from dicore.config.sections import ManagerConfig
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
     from dicore.interfaces.env_manager import IEnvManager
     from dicore.run.env_factory import BuildContext
-
 
 _NO_LIMIT = "no effect: a call of a vector env cannot be interrupted"
 
@@ -71,7 +71,7 @@ class VectorManagerConfig(VectorOptions):
         self,
         ctx: BuildContext | None,
         *,
-        env_fn: Sequence[Callable[[], Any]],
+        env_fn: Sequence[Callable[[], Env]],
         **parts: object,
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
@@ -96,7 +96,7 @@ class EnvPoolConfig(VectorOptions):
         self,
         ctx: BuildContext | None,
         *,
-        env_fn: Sequence[Callable[[], Any]],
+        env_fn: Sequence[Callable[[], Env]],
         **parts: object,
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""

@@ -6,12 +6,16 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import EnvSpaceError, MissingDependencyError, UsageError
 from dicore_plugins.env_managers.vector.config import EnvPoolConfig
 from dicore_plugins.env_managers.vector.manager import VectorEnvManager
 from dicore_plugins.env_managers.vector.pool import NEXT_STEP, VectorPool
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.interfaces.env import Space
 
 __all__ = ["EnvPoolManager"]
 
@@ -47,7 +51,7 @@ class EnvPoolPool(VectorPool):
         return str(name)
 
     @cached_property
-    def _make(self) -> Callable[[int], Any]:
+    def _make(self) -> Callable[[int], object]:
         def make(env_num: int) -> Any:
             kwargs = {"num_threads": self.cfg.num_threads, **self.cfg.make_kwargs}
             with _quiet():
@@ -64,18 +68,18 @@ class EnvPoolPool(VectorPool):
         _ = self.task
         return [float("inf")] * len(self)
 
-    def described(self) -> tuple[str, Any]:
+    def described(self) -> tuple[str, Tree]:
         """Returns the name for messages; observations are arrays."""
         return f"EnvPool's {self.task}", None
 
-    def space(self, name: str, old_name: str) -> Any:
+    def space(self, name: str, old_name: str) -> Space:
         """Returns a space of one environment; makes none.
 
         Raises:
             EnvSpaceError: there is none.
         """
         with _quiet():
-            found = getattr(self._spec, f"gymnasium_{name}", None)
+            found: Space | None = getattr(self._spec, f"gymnasium_{name}", None)
         if found is None:
             raise EnvSpaceError(f"EnvPool's {self.task} has no {name}")
         return found
@@ -101,7 +105,7 @@ class EnvPoolPool(VectorPool):
             raise AttributeError(f"EnvPool's {self.task} is not made yet; it has no {name}")
         return super().attribute(env_id, name)
 
-    def begin(self, seeds: Sequence[int], options: Any, reseed: bool) -> Any:
+    def begin(self, seeds: Sequence[int], options: object, reseed: bool) -> object:
         """Resets all environments; with `reseed` it makes them, as EnvPool has no other way.
 
         Raises:

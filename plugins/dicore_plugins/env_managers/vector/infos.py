@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
+from dicore.data import Info, Tree
 
 __all__ = ["Infos", "row_of_info"]
 
 
-class Infos(Sequence[dict[str, Any]]):
+class Infos(Sequence[Info]):
     """The infos of K environments, each made when it is first read.
 
     Args:
@@ -26,9 +24,9 @@ class Infos(Sequence[dict[str, Any]]):
         made: Infos that were read or set, by row.
     """
 
-    def __init__(self, columns: Mapping[str, Tree], env_ids: Any) -> None:
+    def __init__(self, columns: Mapping[str, Tree], env_ids: npt.NDArray[np.int64]) -> None:
         self._columns, self.env_ids = columns, env_ids
-        self.made: dict[int, dict[str, Any]] = {}
+        self.made: dict[int, Info] = {}
 
     def __len__(self) -> int:
         return len(self.env_ids)
@@ -47,11 +45,11 @@ class Infos(Sequence[dict[str, Any]]):
             return None
         return np.array([bool(np.any(each.get("abnormal", False))) for each in self])
 
-    def __setitem__(self, row: int, info: dict[str, Any]) -> None:
+    def __setitem__(self, row: int, info: dict[str, object]) -> None:
         self.made[range(len(self))[row]] = info
 
 
-def row_of_info(info: Mapping[str, Any], row: int) -> dict[str, Any]:
+def row_of_info(info: Mapping[str, Tree], row: int) -> Info:
     """Returns the info of one environment from the columns of a vector env's info."""
     found: dict[str, Any] = {}
     for key, column in info.items():

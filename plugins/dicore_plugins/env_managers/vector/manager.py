@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ from dicore_plugins.env_managers.vector.pool import (
     VectorPool,
     factories,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
 
 __all__ = ["VectorEnvManager"]
 
@@ -67,16 +70,17 @@ class VectorEnvManager(BaseEnvManager):
 
     def __init__(
         self,
-        env_fn: Sequence[Callable[[], Any]],
-        cfg: VectorOptions | Mapping[str, Any] | None = None,
+        env_fn: Sequence[Callable[[], Env]],
+        cfg: VectorOptions | Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(env_fn, cfg)
-        self._options, self._reseed = None, True
+        self._options: Any = None
+        self._reseed = True
         self._ready_ids: Ids = self._ids
         self._everyone = np.ones(self.env_num, np.bool_)
         self._resetting: list[int] = []
         self._left_out: dict[int, bool] = {}
-        self._idle_actions: Any = None
+        self._idle_actions: Tree = None
 
     @classmethod
     def of(cls, make_vec: Callable[[int], Any], env_num: int, cfg: Any = None) -> Self:
@@ -121,7 +125,12 @@ class VectorEnvManager(BaseEnvManager):
         self._mode = self._pool.mode
         super().launch(reset_param)
 
-    def seed(self, seed: Any, dynamic_seed: bool | None = None, role: str = "collector") -> None:
+    def seed(
+        self,
+        seed: int | Sequence[int] | Mapping[int, int],
+        dynamic_seed: bool | None = None,
+        role: str = "collector",
+    ) -> None:
         """Seeds the next episodes; vector envs that reset by themselves use env 0's as theirs."""
         super().seed(seed, dynamic_seed, role)
         self._reseed = True
@@ -162,7 +171,7 @@ class VectorEnvManager(BaseEnvManager):
         self._list_ready()
         self._bounds.check(self._storage, self._block)
 
-    def _remember(self, params: Mapping[int, Mapping[str, Any] | None]) -> None:
+    def _remember(self, params: Mapping[int, Mapping[str, object] | None]) -> None:
         given = [each for each in params.values() if each]
         if not given:
             return
@@ -203,7 +212,7 @@ class VectorEnvManager(BaseEnvManager):
         self._block = self._begun_all(self._id_list, seeds, lambda: begin(seeds, options, reseed))
         self._reseed = False
 
-    def _begin_some(self, rows: list[int]) -> Any:
+    def _begin_some(self, rows: list[int]) -> object:
         """Resets some environments, in those left out without counting an episode.
 
         Returns:
@@ -215,7 +224,9 @@ class VectorEnvManager(BaseEnvManager):
             rows, seeds, lambda: self._pool.begin_some(rows, seeds, self._options)
         )
 
-    def _begun_all(self, rows: list[int], seeds: Sequence[int], begin: Callable[[], Any]) -> Any:
+    def _begun_all(
+        self, rows: list[int], seeds: Sequence[int], begin: Callable[[], object]
+    ) -> object:
         """Begins episodes; returns checked observations of all environments [N, ...]."""
         try:
             obs = retried(begin, rows, seeds, self._cfg)
@@ -231,7 +242,7 @@ class VectorEnvManager(BaseEnvManager):
     # ---- stepping
 
     @property
-    def ready_obs(self) -> EnvBatch[Any]:
+    def ready_obs(self) -> EnvBatch[Tree]:
         """Observations [K, ...] of the environments that wait for an action, by env id.
 
         Raises:
@@ -255,7 +266,7 @@ class VectorEnvManager(BaseEnvManager):
             ready[env_id] = False
         self._ready_ids = ready.nonzero()[0]
 
-    def _step(self, action: Mapping[int, Any], buffers: Any) -> EnvBatch[Any]:
+    def _step(self, action: Mapping[int, Tree], buffers: Any) -> EnvBatch[TimestepBatch]:
         if self._closed:
             self._check_open("step")
         batch = action if action.__class__ is EnvBatch else batch_of(action, self._check)
@@ -271,7 +282,7 @@ class VectorEnvManager(BaseEnvManager):
         except DicoreError as error:
             return self._failed(ids, error)
 
-    def _timesteps(self, ids: Ids, actions: Tree) -> EnvBatch[Any]:
+    def _timesteps(self, ids: Ids, actions: Tree) -> EnvBatch[TimestepBatch]:
         """Steps the vector env; returns the timesteps of `ids`."""
         obs, reward, terminated, truncated, info = self._advance(actions)
         whole, over = ids is self._ids, self._over(terminated, truncated)
@@ -298,11 +309,11 @@ class VectorEnvManager(BaseEnvManager):
         timestep = TimestepBatch(obs, reward, terminated, truncated, infos, abnormal)
         return EnvBatch(ids, timestep, self._position if whole else None)
 
-    def _over(self, terminated: Any, truncated: Any) -> list[int]:
+    def _over(self, terminated: Tree, truncated: Tree) -> list[int]:
         """Returns the environments left out whose episode ended."""
         return [each for each in self._left_out if terminated[each] or truncated[each]]
 
-    def _advance(self, actions: Tree) -> tuple[Any, Any, Any, Any, Mapping[str, Any]]:
+    def _advance(self, actions: Tree) -> tuple[Tree, Tree, Tree, Tree, Mapping[str, Tree]]:
         """Steps the vector env and checks what it returns.
 
         Returns:
@@ -359,7 +370,7 @@ class VectorEnvManager(BaseEnvManager):
         self._continue(self._over(terminated, truncated))
         self._list_ready()
 
-    def _final_obs(self, obs: Tree, rows: list[int], infos: Infos) -> Any:
+    def _final_obs(self, obs: Tree, rows: list[int], infos: Infos) -> Tree:
         """Returns observations with the last ones of episodes, and sets their infos."""
         obs = self._storage.copy(obs)
         for row in rows:
@@ -405,7 +416,7 @@ class VectorEnvManager(BaseEnvManager):
         """Returns whether environments that were left out will be ready again."""
         return any(self._left_out.values())
 
-    def _actions_of_all(self, value: Tree, ids: Ids) -> Any:
+    def _actions_of_all(self, value: Tree, ids: Ids) -> object:
         """Returns checked actions of all environments; those not stepped get any legal one."""
         if not len(ids):
             return self._idle()
@@ -421,14 +432,14 @@ class VectorEnvManager(BaseEnvManager):
             actions = self._check.stacked(given, ids.tolist())
         return actions if ids is self._ids else put(self._idle(), ids, actions)
 
-    def _idle(self) -> Any:
+    def _idle(self) -> Tree:
         """Returns legal actions of all environments, whose effect nobody sees."""
         if self._idle_actions is None:
             self._idle_actions = self._check.draw(self.env_num, np.random.default_rng(0))
         idle = self._idle_actions
         return idle.copy() if idle.__class__ is ndarray else tree_map(np.copy, idle)
 
-    def _failed(self, ids: Ids, error: DicoreError) -> EnvBatch[Any]:
+    def _failed(self, ids: Ids, error: DicoreError) -> EnvBatch[TimestepBatch]:
         """Begins new episodes in all environments after a failed step, or raises its error.
 
         Returns:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from dicore.data import Tree
 from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
 from dicore_plugins.env_managers.adapt import StatefulLayers
 from dicore_plugins.env_managers.env_pool import EnvPool, advice, close_all
@@ -28,8 +29,8 @@ from dicore_plugins.env_managers.faults import (
 from dicore_plugins.env_managers.observations import storage_of
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
-
+    from dicore.data import Info
+    from dicore.interfaces.env import Env, Space
 
 __all__ = ["FailedEnvError", "VectorPool", "factories"]
 
@@ -44,7 +45,7 @@ class _Part:
     def __init__(self, make_vec: Callable[[int], Any]) -> None:
         self.make_vec = make_vec
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         raise EnvCreateError("a vector env makes all its environments together")
 
 
@@ -153,7 +154,7 @@ class VectorPool(EnvPool):
             )
         return made
 
-    def _sync(self) -> Any:
+    def _sync(self) -> object:
         """Returns a SyncVectorEnv over the single environments."""
         from gymnasium.vector import SyncVectorEnv
 
@@ -180,7 +181,7 @@ class VectorPool(EnvPool):
             )
         return NamedEnv(env, env_id, reward_shape)
 
-    def described(self) -> tuple[str, Any]:
+    def described(self) -> tuple[str, Tree]:
         """Returns the name of the vector env, and the space of its observations."""
         return type(self.vec).__name__, getattr(self.vec, "observation_space", None)
 
@@ -188,7 +189,7 @@ class VectorPool(EnvPool):
         """Returns whether the vector env is made."""
         return "vec" in self.__dict__
 
-    def space(self, name: str, old_name: str) -> Any:
+    def space(self, name: str, old_name: str) -> Space:
         """Returns a space of one environment; makes one, or the vector env if that is its own.
 
         Raises:
@@ -197,7 +198,7 @@ class VectorPool(EnvPool):
         if self._make is None:
             return super().space(name, old_name)
         vec = self.vec
-        space = getattr(vec, f"single_{name}", None)
+        space: Space | None = getattr(vec, f"single_{name}", None)
         if space is None and name == "reward_space":
             space = getattr(vec, name, None)
         if space is None:
@@ -238,7 +239,7 @@ class VectorPool(EnvPool):
             hint="set env.manager.type=base",
         )
 
-    def begin(self, seeds: Sequence[int], options: Any, reseed: bool) -> Any:
+    def begin(self, seeds: Sequence[int], options: Info | None, reseed: bool) -> object:
         """Resets all environments; returns observations [N, ...].
 
         Args:
@@ -249,7 +250,7 @@ class VectorPool(EnvPool):
         seed = list(seeds) if self._make is None else int(seeds[0])
         return self.vec.reset(seed=seed, options=options)[0]
 
-    def begin_some(self, rows: Sequence[int], seeds: Sequence[int], options: Any) -> Any:
+    def begin_some(self, rows: Sequence[int], seeds: Sequence[int], options: Info | None) -> object:
         """Resets some environments of a vector env that never resets by itself."""
         mask = np.zeros(len(self), np.bool_)
         mask[list(rows)] = True
@@ -273,7 +274,7 @@ class VectorPool(EnvPool):
         super().close()
 
 
-class NamedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+class NamedEnv(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Names the environment in its errors, and checks what SyncVectorEnv would broadcast or cast.
 
     Args:
@@ -282,9 +283,7 @@ class NamedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         reward_shape: Of its rewards.
     """
 
-    def __init__(
-        self, env: gymnasium.Env[Any, Any], env_id: int, reward_shape: tuple[int, ...] = ()
-    ) -> None:
+    def __init__(self, env: Env, env_id: int, reward_shape: tuple[int, ...] = ()) -> None:
         super().__init__(env)
         self._env_id, self._reward_shape = env_id, reward_shape
         self._storage = storage_of(env.observation_space)
@@ -322,12 +321,12 @@ class FailedEnvError(Exception):
         cause: The exception, or a `Fault`.
     """
 
-    def __init__(self, env_id: int, cause: Any) -> None:
+    def __init__(self, env_id: int, cause: BaseException | Fault) -> None:
         super().__init__(env_id, cause)
         self.env_id, self.cause = env_id, cause
 
 
-def own_vector_env(make: Any) -> Callable[[int], Any] | None:
+def own_vector_env(make: Any) -> Callable[[int], object] | None:
     """Returns what makes the vector env of a factory's environment; None: it has none."""
     if hasattr(make, "make_vec"):
         found: Callable[[int], Any] = make.make_vec
@@ -336,11 +335,11 @@ def own_vector_env(make: Any) -> Callable[[int], Any] | None:
     return None if vector_env is None else vector_env(make.ctx)
 
 
-def _label(make: Any) -> str:
+def _label(make: object) -> str:
     section = getattr(make, "env", None)
     name = getattr(section, "env_id", None) or getattr(section, "type", None)
     return f"env '{name}'" if name else "this environment"
 
 
-def _given(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+def _given(env: Env) -> Env:
     return env
