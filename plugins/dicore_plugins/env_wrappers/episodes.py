@@ -9,8 +9,8 @@ from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
 from dicore_plugins.env_wrappers.fit import env_of, need_action, need_arrays, need_box_actions
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
     from dicore.run.env_factory import BuildContext
-
 
 __all__ = [
     "ActionRepeatConfig",
@@ -35,7 +35,7 @@ class TimeLimitConfig(ComponentConfig):
 
     max_episode_steps: int = option(REQUIRED, "maximum episode length", ge=1, unit="env steps")
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from gymnasium.wrappers import TimeLimit
 
@@ -46,9 +46,10 @@ class TimeLimitConfig(ComponentConfig):
 class GymToGymnasiumConfig(ComponentConfig):
     """Adapts an environment with the older API of gym to Gymnasium's."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`; one with the Gymnasium API is returned as it is."""
-        return env_of(parts)
+        env: Env = env_of(parts)
+        return env
 
 
 @frozen(kw_only=True)
@@ -58,7 +59,7 @@ class NoopResetConfig(ComponentConfig):
     noop_max: int = option(30, "maximum number of no-op steps", ge=1, unit="env steps")
     noop_action: int = option(0, "action that does nothing")
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import NoopReset
 
@@ -73,7 +74,7 @@ class EpisodicLifeConfig(ComponentConfig):
 
     noop_action: int = option(0, "action that does nothing, taken to continue the game")
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.lives import EpisodicLife
 
@@ -86,7 +87,7 @@ class EpisodicLifeConfig(ComponentConfig):
 class FireResetConfig(ComponentConfig):
     """Presses FIRE after each reset, in games that wait for it (Atari)."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.lives import FireReset
 
@@ -97,7 +98,7 @@ class FireResetConfig(ComponentConfig):
 class HybridDictActionConfig(ComponentConfig):
     """Takes hybrid actions as a dict of the discrete type and one vector of all arguments."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import HybridDictAction
 
@@ -110,7 +111,7 @@ class ActionRepeatConfig(ComponentConfig):
 
     action_repeat: int = option(REQUIRED, "env steps per action", ge=1, unit="env steps")
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import ActionRepeat
 
@@ -123,7 +124,7 @@ class MaxAndSkipConfig(ComponentConfig):
 
     skip: int = option(4, "env steps per action; rewards are summed", ge=1, unit="env steps")
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import MaxAndSkip
 
@@ -140,7 +141,7 @@ class SaveStateConfig(ComponentConfig):
     List it last.
     """
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.save_state import SaveState
 
@@ -153,7 +154,7 @@ class StickyActionConfig(ComponentConfig):
 
     probability: float = option(0.25, "probability of repeating the previous action", ge=0, lt=1)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from gymnasium.wrappers import StickyAction
 
@@ -172,7 +173,7 @@ class RescaleActionConfig(ComponentConfig):
         if self.min_action >= self.max_action:
             yield "max_action", f"must be > min_action {self.min_action}, got {self.max_action}"
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.wrappers import RescaleAction
@@ -188,7 +189,7 @@ class DiscretizeActionConfig(ComponentConfig):
 
     bins: int = option(11, "values of each action", ge=2)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import DiscretizeAction
 
@@ -208,7 +209,7 @@ class VersusConfig(ComponentConfig):
     )
     side: int | None = option(None, "number of the agent; None: drawn for each episode", ge=0, le=1)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.versus import Versus
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import ConfigError
 from dicore_plugins.env_managers.adapt import from_gym
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
 
 __all__ = [
     "env_of", "need_action", "need_arrays", "need_box_actions", "need_frames", "need_image",
@@ -14,12 +17,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def env_of(parts: Mapping[str, Any]) -> Any:
+def env_of(parts: Mapping[str, object]) -> Any:
     """Returns the part `env` of a wrapper's `build`, with the Gymnasium API."""
     return from_gym(parts["env"])
 
 
-def need_arrays(name: str, env: Any) -> None:
+def need_arrays(name: str, env: Env) -> None:
     """Raises ConfigError unless observations are numeric arrays."""
     from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
@@ -27,7 +30,7 @@ def need_arrays(name: str, env: Any) -> None:
     _need(fits, name, "array observations", env.observation_space)
 
 
-def need_vector(name: str, env: Any) -> None:
+def need_vector(name: str, env: Env) -> None:
     """Raises ConfigError unless observations are vectors of numbers [n]."""
     from gymnasium.spaces import Box
 
@@ -36,7 +39,7 @@ def need_vector(name: str, env: Any) -> None:
     _need(fits, name, "observations that are vectors of numbers", space)
 
 
-def need_frames(name: str, env: Any, keys: list[str] | None) -> None:
+def need_frames(name: str, env: Env, keys: list[str] | None) -> None:
     """Raises ConfigError unless observations, or their parts `keys`, are arrays of numbers."""
     from gymnasium.spaces import Box, Dict
 
@@ -52,7 +55,7 @@ def need_frames(name: str, env: Any, keys: list[str] | None) -> None:
     _need(all(isinstance(each, Box) for each in parts.values()), name, "array observations", space)
 
 
-def need_image(name: str, env: Any) -> None:
+def need_image(name: str, env: Env) -> None:
     """Raises ConfigError unless observations are uint8 [height, width(, 1 or 3)]."""
     space = env.observation_space
     shape: tuple[int, ...] = getattr(space, "shape", None) or ()
@@ -61,7 +64,7 @@ def need_image(name: str, env: Any) -> None:
     _need(fits, name, "image observations, uint8 [height, width] or [height, width, 3]", space)
 
 
-def need_action(name: str, env: Any, action: int) -> None:
+def need_action(name: str, env: Env, action: int) -> None:
     """Raises ConfigError unless actions are discrete and `action`, the no-op, is one of them."""
     from gymnasium.spaces import Discrete
 
@@ -71,13 +74,13 @@ def need_action(name: str, env: Any, action: int) -> None:
         raise ConfigError(f"env.env_wrapper: '{name}': noop_action {action} is not in {space}")
 
 
-def need_scalar_reward(name: str, env: Any) -> None:
+def need_scalar_reward(name: str, env: Env) -> None:
     """Raises ConfigError unless rewards are single numbers."""
     space = getattr(env.unwrapped, "reward_space", None)
     _need(getattr(space, "shape", ()) in ((), (1,)), name, "rewards of one number", space)
 
 
-def need_box_actions(name: str, env: Any) -> None:
+def need_box_actions(name: str, env: Env) -> None:
     """Raises ConfigError unless actions are bounded arrays."""
     from gymnasium.spaces import Box
 
@@ -86,7 +89,7 @@ def need_box_actions(name: str, env: Any) -> None:
     _need(fits, name, "bounded continuous actions", space)
 
 
-def _need(fits: bool, name: str, wanted: str, space: Any) -> None:
+def _need(fits: bool, name: str, wanted: str, space: object) -> None:
     if not fits:
         raise ConfigError(
             f"env.env_wrapper: '{name}' needs {wanted}, but wraps an environment with {space}",

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Dict
 
+from dicore.data import Tree
 from dicore_plugins.frames import ArrayLike, Chunk
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
-
+    from dicore.data import Info
+    from dicore.interfaces.env import Env, Space
 
 __all__ = ["Frame", "LazyFrameStack", "LazyFrames", "StackedBox"]
 
@@ -45,7 +46,7 @@ class Frame:
         self.chunk: Chunk | None = None
         self.token: str | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.token is None:
             self.token = f"{_PROCESS}.{next(_TOKENS)}"
             _KNOWN[self.token] = self
@@ -96,7 +97,7 @@ class LazyFrames(ArrayLike):
             raise ValueError("lazy frames become an array only by copying them")
         return np.array([frame.array for frame in self.frames], dtype)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return LazyFrames, (self.frames,)
 
 
@@ -113,12 +114,12 @@ class StackedBox(Box):
         super().__init__(low, high, dtype=frame.dtype.type)
         self.frame = frame
 
-    def contains(self, x: Any) -> bool:
+    def contains(self, x: object) -> bool:
         """Returns whether an array or `LazyFrames` is in the space."""
         return super().contains(np.asarray(x) if isinstance(x, LazyFrames) else x)
 
 
-class LazyFrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
+class LazyFrameStack(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Stacks the last k frames, padded with the first frame after a reset, without copying them.
 
     Args:
@@ -127,7 +128,7 @@ class LazyFrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
         keys: Keys of a dict observation to stack; None: all.
     """
 
-    def __init__(self, env: Any, depth: int, keys: list[str] | None = None) -> None:
+    def __init__(self, env: Env, depth: int, keys: list[str] | None = None) -> None:
         super().__init__(env)
         space: Any = env.observation_space
         self._depth = depth
@@ -136,21 +137,21 @@ class LazyFrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
             parts: dict[str, Any] = space.spaces
             self._keys = list(parts) if keys is None else list(keys)
             stacked = {key: StackedBox(parts[key], depth) for key in self._keys}
-            self.observation_space: Any = Dict({**space.spaces, **stacked})
+            self.observation_space: Space = Dict({**space.spaces, **stacked})
         else:
             self.observation_space = StackedBox(space, depth)
         self._stacks: dict[str, tuple[Frame, ...]] = {}
 
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **kwargs: Any) -> tuple[Tree, Info]:
         obs, info = self.env.reset(**kwargs)
         self._stacks.clear()
         return self._shown(obs), info
 
-    def step(self, action: Tree) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Tree, Tree, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._shown(obs), reward, terminated, truncated, info
 
-    def _shown(self, obs: Tree) -> Any:
+    def _shown(self, obs: Tree) -> Tree:
         if self._keys is None:
             return self._stack("", obs)
         parts: Mapping[str, Any] = obs

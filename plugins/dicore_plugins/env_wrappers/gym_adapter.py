@@ -23,20 +23,19 @@ import numpy as np
 from gymnasium import spaces
 
 from dicore.console import without_secrets
+from dicore.data import Tree
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
 from dicore_registry import code_paths
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
-    from dicore.interfaces.env import Space
-
+    from dicore.data import Info
 
 __all__ = ["GymAdapter", "gym_spec", "gymnasium_space", "import_gym", "make_gym"]
 
 _LOG = logging.getLogger("dicore.env")
 
 
-class GymAdapter(gymnasium.Env[Any, Any]):
+class GymAdapter(gymnasium.Env[Tree, Tree]):
     """An older environment with the Gymnasium API; it forwards all other attributes.
 
     Spaces are converted when they are first read, because an environment may create them in its
@@ -71,8 +70,8 @@ class GymAdapter(gymnasium.Env[Any, Any]):
         return getattr(self.env, name)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None, **kwargs: object
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Info | None = None, **kwargs: object
+    ) -> tuple[Tree, Info]:
         super().reset(seed=seed)  # for wrappers that draw from np_random
         if options is not None:
             kwargs["options"] = options
@@ -89,7 +88,7 @@ class GymAdapter(gymnasium.Env[Any, Any]):
             return result
         return result, {}
 
-    def step(self, action: Tree) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Tree, Tree, bool, bool, Info]:
         """Steps; an old time limit (`TimeLimit.truncated` in info) counts as truncation.
 
         Raises:
@@ -112,7 +111,7 @@ class GymAdapter(gymnasium.Env[Any, Any]):
         terminated = getattr(result, "terminated", bool(done) and not truncated)
         return obs, reward, terminated, truncated, info
 
-    def render(self) -> Any:
+    def render(self) -> Tree:
         """Returns an image or what the environment's `render` returns."""
         return self.env.render(mode=self.render_mode) if self._takes_mode else self.env.render()
 
@@ -175,7 +174,7 @@ def _log_adapted(name: str) -> None:
 # ---- spaces
 
 
-def gymnasium_space(space: Space) -> Any:
+def gymnasium_space(space: Any) -> Any:
     """Converts a space of `gym` to Gymnasium's, by the name of its class; others are returned."""
     for base in type(space).__mro__:
         root = base.__module__.partition(".")[0]

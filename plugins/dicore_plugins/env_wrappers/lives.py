@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
+from dicore.data import Tree
 from dicore.errors import ConfigError
 from dicore_plugins.env_wrappers.wrappers import Step
 
 if TYPE_CHECKING:
-    from dicore.data import State, StateDict, Tree
-
+    from dicore.data import Info, State, StateDict
+    from dicore.interfaces.env import Env
 
 __all__ = ["EpisodicLife", "FireReset"]
 
 
-class EpisodicLife(gymnasium.Wrapper[Any, Any, Any, Any]):
+class EpisodicLife(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Ends the episode when a life is lost; the next episode continues the game (Mnih et al. 2015).
 
     A reset after a lost life takes one no-op step and ignores its seed. All other resets start a
@@ -28,19 +29,17 @@ class EpisodicLife(gymnasium.Wrapper[Any, Any, Any, Any]):
         noop_action: The no-op action.
     """
 
-    def __init__(self, env: Any, noop_action: Any = 0) -> None:
+    def __init__(self, env: Env, noop_action: Any = 0) -> None:
         super().__init__(env)
         self._noop = noop_action
         self._ale = getattr(env.unwrapped, "ale", None)
         self._lives = 0
         self._continues = False
         self._seed: int | None = None
-        self._options: dict[str, Any] | None = None
-        self._actions: list[Any] = []
+        self._options: dict[str, object] | None = None
+        self._actions: list[Tree] = []
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Tree, Info]:
         if self._continues:
             obs, _, terminated, truncated, info = self._play(self._noop)
             if not terminated and not truncated:
@@ -71,7 +70,7 @@ class EpisodicLife(gymnasium.Wrapper[Any, Any, Any, Any]):
                 self._play(action)
             self._continues = True
 
-    def _begin(self) -> tuple[Any, dict[str, Any]]:
+    def _begin(self) -> tuple[Tree, Info]:
         self._continues, self._actions = False, []
         obs, info = self.env.reset(seed=self._seed, options=self._options)
         self._lives = self._count(info)
@@ -94,7 +93,7 @@ class EpisodicLife(gymnasium.Wrapper[Any, Any, Any, Any]):
         return int(info["lives"])
 
 
-class FireReset(gymnasium.Wrapper[Any, Any, Any, Any]):
+class FireReset(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Presses FIRE after each reset, in games that wait for it (Mnih et al. 2015).
 
     If the episode ends by that, the next one begins without it.
@@ -103,7 +102,7 @@ class FireReset(gymnasium.Wrapper[Any, Any, Any, Any]):
         env: One of the meanings of its actions, `unwrapped.get_action_meanings()`, is `FIRE`.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Env) -> None:
         super().__init__(env)
         meanings: list[str] = getattr(env.unwrapped, "get_action_meanings", list)()
         if "FIRE" not in meanings:
@@ -113,9 +112,7 @@ class FireReset(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         self._fire = meanings.index("FIRE")
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Tree, Info]:
         self.env.reset(seed=seed, options=options)
         obs, _, terminated, truncated, info = self.env.step(self._fire)
         if terminated or truncated:

@@ -15,8 +15,9 @@ from dicore_plugins.env_wrappers.fit import (
 )
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.interfaces.env import Env
     from dicore.run.env_factory import BuildContext
-
 
 __all__ = [
     "FlatObsConfig",
@@ -39,7 +40,7 @@ class WarpFrameConfig(ComponentConfig):
 
     size: int = option(84, "height and width of the resized frame", ge=1, unit="pixels")
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from gymnasium.wrappers import ResizeObservation
 
@@ -50,7 +51,7 @@ class WarpFrameConfig(ComponentConfig):
         return ResizeObservation(env, (self.size, self.size))
 
 
-def _gray(env: Any) -> Any:
+def _gray(env: Any) -> object:
     """Wraps an environment whose observations are uint8 [H, W, 3]: their luma (BT.601), [H, W].
 
     OpenCV takes an eightieth of the time of gymnasium's `GrayscaleObservation`.
@@ -60,7 +61,7 @@ def _gray(env: Any) -> Any:
     from gymnasium.spaces import Box
     from gymnasium.wrappers import TransformObservation
 
-    def gray(frame: Any) -> Any:
+    def gray(frame: Tree) -> Tree:
         return cv2.cvtColor(np.ascontiguousarray(frame), cv2.COLOR_RGB2GRAY)
 
     return TransformObservation(env, gray, Box(0, 255, env.observation_space.shape[:2], np.uint8))
@@ -70,7 +71,7 @@ def _gray(env: Any) -> Any:
 class ScaledFloatFrameConfig(ComponentConfig):
     """Rescales observations from their bounds to float32 in [0, 1]."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -98,7 +99,7 @@ class FrameStackConfig(ComponentConfig):
 
     n_frames: int = option(4, "frames to stack; padded with the first frame after reset", ge=1)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -120,7 +121,7 @@ class LazyFrameStackConfig(ComponentConfig):
         None, "parts of a dict observation to stack; None: all, like `frame_stack`"
     )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.frame_stack import LazyFrameStack
 
@@ -135,7 +136,7 @@ class ObsTransposeConfig(ComponentConfig):
 
     axes: list[int] | None = option(None, "new order of the axes; None: the last axis first")
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -170,7 +171,7 @@ class ObsNormConfig(ComponentConfig):
 
     epsilon: float = option(1e-8, "added to the variance to avoid division by zero", gt=0)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import NormalizeObservation
 
@@ -192,7 +193,7 @@ class StaticObsNormConfig(ComponentConfig):
         gt=0,
     )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -225,7 +226,7 @@ class StaticObsNormConfig(ComponentConfig):
 class FlatObsConfig(ComponentConfig):
     """Flattens dict, tuple and n-D observations to one vector (`FlattenObservation`)."""
 
-    def build(self, ctx: BuildContext | None, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> Env:
         """Wraps `env`."""
         from gymnasium.wrappers import FlattenObservation
 
@@ -242,7 +243,7 @@ class FlatObsConfig(ComponentConfig):
 class RamConfig(ComponentConfig):
     """Shows a vector of numbers, such as the RAM of Atari, as an image: float32 [n, 1, 1]."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         import numpy as np
         from gymnasium.spaces import Box
@@ -263,7 +264,7 @@ class RamConfig(ComponentConfig):
 class RewardInObsConfig(ComponentConfig):
     """Adds the last reward to the observation, as a dict (decision transformers)."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import RewardInObs
 
@@ -274,7 +275,7 @@ class RewardInObsConfig(ComponentConfig):
 class PrevActionRewardConfig(ComponentConfig):
     """Adds the previous action and reward to the observation, as a dict."""
 
-    def build(self, ctx: BuildContext | None, **parts: Any) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: Any) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import PrevActionReward
 

@@ -18,18 +18,18 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from dicore.console import without_secrets
+from dicore.data import Tree
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
 from dicore_registry import code_paths
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import Info
     from dicore.interfaces.env import Space
-
 
 __all__ = ["ParallelAgents", "make_parallel"]
 
 
-class ParallelAgents(gymnasium.Env[Any, Any]):
+class ParallelAgents(gymnasium.Env[Tree, Tree]):
     """A parallel environment of PettingZoo with the Gymnasium API.
 
     Observations are stacked, [A, ...], if the observation spaces of all agents are equal, otherwise
@@ -75,15 +75,13 @@ class ParallelAgents(gymnasium.Env[Any, Any]):
         self.reward_space = spaces.Box(-np.inf, np.inf, shape, np.float32)
         self._alive: npt.NDArray[np.bool_] = np.zeros(self.agent_num, np.bool_)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Tree, Info]:
         super().reset(seed=seed)  # for wrappers that draw from np_random
         obs, infos = self.env.reset(seed=seed, options=options)
         self._alive = np.array([name in self.env.agents for name in self._names])
         return self._shown(obs), self._info(infos)
 
-    def step(self, action: Tree) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Tree, Tree, bool, bool, Info]:
         """Steps the environment with the actions of those agents that are left."""
         acting = set(self.env.agents)
         actions = self._act.split(action)
@@ -100,7 +98,7 @@ class ParallelAgents(gymnasium.Env[Any, Any]):
         paid = float(reward.sum()) if self._team else reward
         return self._shown(obs), paid, over and not cut, cut, self._info(infos)
 
-    def render(self) -> Any:
+    def render(self) -> Tree:
         """Returns what the environment's `render` returns."""
         return self.env.render()
 
@@ -111,16 +109,16 @@ class ParallelAgents(gymnasium.Env[Any, Any]):
     def __str__(self) -> str:
         return f"<ParallelAgents<{self.env}>>"
 
-    def _shown(self, obs: Mapping[Any, Any]) -> Any:
+    def _shown(self, obs: Mapping[str, Tree]) -> Tree:
         shown = zip(self._names, self._alive.tolist(), strict=True)
         joined = self._obs.join([
             obs.get(name) if alive else _all_allowed(obs.get(name)) for name, alive in shown
         ])  # fmt: skip
         return {"obs": joined, "alive": self._alive.astype(np.int8)} if self._add_alive else joined
 
-    def _info(self, infos: Mapping[Any, Any]) -> dict[str, Any]:
+    def _info(self, infos: Mapping[str, Info]) -> Info:
         told = {str(name): info for name, info in infos.items() if info}
-        info: dict[str, Any] = {"alive": self._alive.copy()}
+        info: Info = {"alive": self._alive.copy()}
         return {**info, "agents": told} if told else info
 
 
@@ -132,15 +130,15 @@ class _Agents:
         names: Their names.
     """
 
-    def __init__(self, parts: list[Any], names: list[str]) -> None:
+    def __init__(self, parts: list[Tree], names: list[str]) -> None:
         alike = all(part == parts[0] for part in parts)
         stacked = _stacked_space(parts[0], len(parts)) if alike else None
         self._parts, self._names, self._stacked = parts, names, stacked is not None
         by_name = dict(zip(names, parts, strict=True))
-        self.space: Any = spaces.Dict(by_name) if stacked is None else stacked
+        self.space: Space = spaces.Dict(by_name) if stacked is None else stacked
         self._absent = [_nearest_zero(part) for part in parts]
 
-    def join(self, values: list[Any]) -> Any:
+    def join(self, values: list[Tree]) -> Tree:
         """Returns the values of all agents; those that are None are zeros."""
         full = [
             absent if value is None else value
@@ -150,7 +148,7 @@ class _Agents:
             return _stack(self._parts[0], full)
         return {name: _own(value) for name, value in zip(self._names, full, strict=True)}
 
-    def split(self, value: Tree) -> list[Any]:
+    def split(self, value: Tree) -> list[Tree]:
         """Returns the value of each agent."""
         if not self._stacked:
             return [value[name] for name in self._names]
@@ -177,26 +175,26 @@ def _stacked_space(space: Space, count: int) -> Any:
     return None
 
 
-def _stack(space: Space, values: list[Any]) -> Tree:
+def _stack(space: Space, values: list[Tree]) -> Tree:
     if isinstance(space, spaces.Dict):
         return {key: _stack(part, [each[key] for each in values]) for key, part in space.items()}
     dtype = np.int64 if isinstance(space, spaces.Discrete) else space.dtype
     return np.array(values, dtype)
 
 
-def _all_allowed(value: Tree) -> Any:
+def _all_allowed(value: Tree) -> Tree:
     """Returns the observation of an agent that does not act: a policy must find an action."""
     if not isinstance(value, Mapping) or "action_mask" not in value:
         return value
     return {**value, "action_mask": np.ones_like(value["action_mask"])}
 
 
-def _own(value: Tree) -> Any:
+def _own(value: Tree) -> Tree:
     """Copies an array: an environment may hand out one that it writes again."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def _nearest_zero(space: Space) -> Any:
+def _nearest_zero(space: Space) -> Tree:
     """Returns the value of a space that is closest to zero."""
     if isinstance(space, spaces.Box):
         return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
@@ -258,7 +256,7 @@ def make_parallel(env_id: str, **kwargs: object) -> Any:
         ) from error
 
 
-def _module_of(env_id: str, registry: Mapping[str, Any]) -> Any:
+def _module_of(env_id: str, registry: Mapping[str, object]) -> Any:
     """Imports a module with `parallel_env`: of PettingZoo, or one by its full name."""
     for name, load in (
         (f"pettingzoo.{env_id}", importlib.import_module),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
 from dicore_plugins.env_wrappers.fit import env_of, need_scalar_reward
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
     from dicore.run.env_factory import BuildContext
-
 
 __all__ = ["ClipRewardConfig", "DelayRewardConfig", "EpisodeReturnConfig", "RewardNormConfig"]
 
@@ -27,7 +27,7 @@ class ClipRewardConfig(ComponentConfig):
         if self.min_reward > self.max_reward:
             yield "max_reward", f"must be >= min_reward {self.min_reward}, got {self.max_reward}"
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from gymnasium.wrappers import ClipReward
 
@@ -43,7 +43,7 @@ class RewardNormConfig(ComponentConfig):
     )
     epsilon: float = option(1e-8, "added to the variance to avoid division by zero", gt=0)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import NormalizeReward
 
@@ -60,7 +60,7 @@ class DelayRewardConfig(ComponentConfig):
         REQUIRED, "steps over which rewards are accumulated", ge=1, unit="env steps"
     )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import DelayReward
 
@@ -71,7 +71,7 @@ class DelayRewardConfig(ComponentConfig):
 class EpisodeReturnConfig(ComponentConfig):
     """Records the episode return before outer wrappers change the reward."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import EpisodeReturn
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from dicore.data import Tree
 from dicore.errors import EnvError
+
+if TYPE_CHECKING:
+    from dicore.data import Info, State, StateDict
+    from dicore.data.tree import Array
 
 __all__ = ["SaveState"]
 
@@ -20,7 +25,7 @@ _DRAWING = ("pygame", "gymnasium.envs.mujoco", "gymnasium.envs.classic_control")
 _PLAIN = bool | int | float | str | None
 
 
-class SaveState(gymnasium.Wrapper[Any, Any, Any, Any]):
+class SaveState(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Saves and restores the environment, with its random generators and the wrappers inside.
 
     The state are the attributes that hold numbers, texts and arrays, or lists and dicts of these;
@@ -34,9 +39,7 @@ class SaveState(gymnasium.Wrapper[Any, Any, Any, Any]):
         EnvError: when it is reset; it has another attribute.
     """
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Tree, Info]:
         found = self.env.reset(seed=seed, options=options)
         for layer in self._layers():
             for name, value in _attributes(layer):
@@ -48,11 +51,11 @@ class SaveState(gymnasium.Wrapper[Any, Any, Any, Any]):
                     )
         return found
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> StateDict:
         """Returns a copy of the state: nested dicts and lists of plain values and arrays."""
         return {"layers": [_state_of(layer) for layer in self._layers()]}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores what `get_state` returned, in this environment or one made alike.
 
         Raises:
@@ -68,14 +71,14 @@ class SaveState(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _layers(self) -> Iterator[Any]:
         """Yields the wrappers inside, and the environment itself."""
-        layer: Any = self.env
+        layer: object = self.env
         while isinstance(layer, gymnasium.Wrapper):
             yield layer
             layer = layer.env
         yield layer
 
 
-def _attributes(layer: Any) -> Iterator[tuple[str, Any]]:
+def _attributes(layer: object) -> Iterator[tuple[str, Any]]:
     """Yields the attributes that an episode can change, by name."""
     for name, value in vars(layer).items():
         fixed = isinstance(value, gymnasium.Space | EnvSpec | type) or callable(value)
@@ -84,10 +87,10 @@ def _attributes(layer: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _state_of(layer: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    generators: dict[str, Any] = {}
-    simulations: dict[str, Any] = {}
+def _state_of(layer: object) -> StateDict:
+    values: StateDict = {}
+    generators: StateDict = {}
+    simulations: StateDict = {}
     for name, value in _attributes(layer):
         if _is_generator(value):
             generators[name] = copy.deepcopy(value.bit_generator.state)
@@ -98,7 +101,7 @@ def _state_of(layer: Any) -> dict[str, Any]:
     return {"values": values, "generators": generators, "simulations": simulations}
 
 
-def _restore(layer: Any, state: Mapping[str, Any]) -> None:
+def _restore(layer: object, state: State) -> None:
     for name, value in state["values"].items():
         old = getattr(layer, name, None)
         listed = isinstance(old, tuple) and isinstance(value, list)  # by a checkpoint
@@ -116,17 +119,17 @@ def _restore(layer: Any, state: Mapping[str, Any]) -> None:
                 target[...] = array
 
 
-def _arrays(data: Any) -> dict[str, np.ndarray[Any, Any]]:
+def _arrays(data: object) -> dict[str, Array]:
     """Returns copies of all arrays of a MuJoCo simulation."""
     found = {name: getattr(data, name) for name in dir(data) if not name.startswith("_")}
     return {name: each.copy() for name, each in found.items() if isinstance(each, np.ndarray)}
 
 
-def _is_generator(value: Any) -> bool:
+def _is_generator(value: object) -> bool:
     return isinstance(value, np.random.Generator)
 
 
-def _is_simulation(value: Any) -> bool:
+def _is_simulation(value: object) -> bool:
     return type(value).__name__ == "MjData"
 
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from dicore.data import State, Tree, tree_map
+from dicore.data import Info, State, Tree, tree_map
 from dicore.errors import ConfigError, EnvError
 from dicore.interfaces.env import EnvSpec
+
+if TYPE_CHECKING:
+    from dicore.config import Compiled
+    from dicore.interfaces.env import Env, Space
 
 __all__ = ["Snapshot", "Versus", "save_snapshot"]
 
@@ -25,10 +29,10 @@ _STARTS: Final = 100
 """Episodes in a row that may end before the agent's first turn."""
 _LOOSE: Final = spaces.Box(-np.inf, np.inf, (), np.float32)
 
-Step = tuple[Any, Any, bool, bool, dict[str, Any]]
+Step = tuple[Tree, Tree, bool, bool, Info]
 
 
-class Versus(gymnasium.Wrapper[Any, Any, Any, Any]):
+class Versus(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Plays one agent of an environment of two by an opponent.
 
     Observations, actions and rewards are those of the other agent, and steps at which only the
@@ -45,7 +49,7 @@ class Versus(gymnasium.Wrapper[Any, Any, Any, Any]):
         ConfigError: the environment does not have two agents, or not this opponent.
     """
 
-    def __init__(self, env: Any, opponent: str = "random", side: int | None = None) -> None:
+    def __init__(self, env: Env, opponent: str = "random", side: int | None = None) -> None:
         super().__init__(env)
         self._seen_by = env.observation_space
         self.observation_space = _side_space(env.observation_space, "observations")
@@ -55,12 +59,12 @@ class Versus(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise _misfit("rewards", reward)
         self.reward_space = _LOOSE
         self._fixed, self._side = side, side or 0
-        self._obs: Any = None
+        self._obs: Tree = None
         self._idle = self.action_space.sample()  # of the agent that does not act; it is ignored
         self._snapshot: Snapshot | None = None
         self._choose = self._chooser(opponent)
 
-    def _chooser(self, opponent: str) -> Callable[[], Any]:
+    def _chooser(self, opponent: str) -> Callable[[], Tree]:
         """Returns what chooses the opponent's next action."""
         if opponent == "scripted":
             scripted = getattr(self.env.unwrapped, "scripted_action", None)
@@ -76,9 +80,7 @@ class Versus(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._snapshot = snapshot
         return lambda: snapshot.act(_side(self._obs, 1 - self._side))
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Tree, Info]:
         """Starts an episode; the opponent acts until it is the agent's turn."""
         for _ in range(_STARTS):
             self._obs, info = self.env.reset(seed=seed, options=options)
@@ -117,7 +119,7 @@ class Versus(gymnasium.Wrapper[Any, Any, Any, Any]):
         stepped: Step = self.env.step(_stacked(self.action_space, both))
         return stepped
 
-    def _random(self) -> Any:
+    def _random(self) -> Tree:
         from dicore_plugins.policies.random import draw_masked, masks_in
 
         seen = tree_map(lambda leaf: np.asarray(leaf)[None], _side(self._obs, 1 - self._side))
@@ -144,7 +146,7 @@ class Snapshot:
                 hint="expected random, scripted, or a file of save_snapshot",
             )
         self._path, self._spec = path, spec
-        self._stamp: Any = None
+        self._stamp: object = None
         self._config: str | None = None
         self._mode: Any = None
 
@@ -166,14 +168,14 @@ class Snapshot:
         """Returns the action for one observation, without exploration."""
         return self._mode.forward({0: obs})[0]["action"]
 
-    def _built(self, config: str) -> Any:
+    def _built(self, config: str) -> object:
         """Returns the eval mode of a config's policy, with parameters that are loaded next."""
         from dicore.config import bind, compile_config
         from dicore.data.json_codec import loads
         from dicore.run.env_factory import BuildContext
         from dicore.run.random import seeded
 
-        compiled: Any = compile_config(loads(config), saved=True)
+        compiled: Compiled = compile_config(loads(config), saved=True)
         with seeded(0):  # the process that steps environments keeps its random state
             cfg: Any = bind(compiled, self._spec).cfg
             context = BuildContext(self._spec)
@@ -193,18 +195,18 @@ def save_snapshot(path: Path, config: str, state: State) -> None:
     save_file(path, {"config": config, "state": state})
 
 
-def _side(tree: Tree, index: int) -> Any:
+def _side(tree: Tree, index: int) -> Tree:
     """Returns what belongs to one agent; copied, as the environment may write its arrays again."""
     return tree_map(lambda leaf: np.array(leaf[index]), tree)
 
 
-def _stacked(space: Any, both: tuple[Any, Any]) -> Any:
+def _stacked(space: Space, both: tuple[Tree, Tree]) -> Tree:
     """Returns the actions of both agents as one, [2, ...]."""
     dtype = np.int64 if isinstance(space, spaces.Discrete) else space.dtype
     return np.stack([np.asarray(each, dtype) for each in both])
 
 
-def _side_space(space: Any, what: str) -> Any:
+def _side_space(space: Space, what: str) -> Space:
     """Returns the space of one agent, of a space of two alike [2, ...]."""
     if isinstance(space, spaces.Dict) and what == "observations":
         return spaces.Dict({key: _side_space(part, what) for key, part in space.spaces.items()})
@@ -222,7 +224,7 @@ def _side_space(space: Any, what: str) -> Any:
     raise _misfit(what, space)
 
 
-def _misfit(what: str, space: Any) -> ConfigError:
+def _misfit(what: str, space: object) -> ConfigError:
     return ConfigError(
         f"env.env_wrapper: 'versus' needs {what} of two agents alike, [2, ...], got {space}",
         hint="list wrappers innermost first",

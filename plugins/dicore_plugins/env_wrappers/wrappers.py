@@ -9,11 +9,12 @@ import numpy as np
 from gymnasium import wrappers
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
+from dicore.data import Info, Tree
 from dicore.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dicore.data import State, StateDict, Tree
-
+    from dicore.data import Columns, State, StateDict
+    from dicore.interfaces.env import Env
 
 __all__ = [
     "ActionRepeat",
@@ -29,10 +30,10 @@ __all__ = [
     "RewardInObs",
 ]
 
-Step = tuple[Any, Any, bool, bool, dict[str, Any]]
+Step = tuple[Tree, Tree, bool, bool, Info]
 
 
-class NoopReset(gymnasium.Wrapper[Any, Any, Any, Any]):
+class NoopReset(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Takes 1 to `noop_max` no-op steps after each reset; the seed determines their number.
 
     Their rewards are discarded. If the episode ends during these steps, the next episode begins
@@ -44,13 +45,11 @@ class NoopReset(gymnasium.Wrapper[Any, Any, Any, Any]):
         noop_action: The no-op action.
     """
 
-    def __init__(self, env: Any, noop_max: int = 30, noop_action: int = 0) -> None:
+    def __init__(self, env: Env, noop_max: int = 30, noop_action: int = 0) -> None:
         super().__init__(env)
         self._noop_max, self._action = noop_max, noop_action
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Tree, Info]:
         obs, info = self.env.reset(seed=seed, options=options)
         for _ in range(int(self.unwrapped.np_random.integers(1, self._noop_max + 1))):
             obs, _, terminated, truncated, info = self.env.step(self._action)
@@ -59,7 +58,7 @@ class NoopReset(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, info
 
 
-class MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
+class MaxAndSkip(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Repeats each action `skip` times; returns the element-wise maximum of the last two frames.
 
     Unlike in gymnasium, an episode that ends within a skip returns its own last frames, not those
@@ -70,12 +69,12 @@ class MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
         skip: Env steps per action.
     """
 
-    def __init__(self, env: Any, skip: int = 4) -> None:
+    def __init__(self, env: Env, skip: int = 4) -> None:
         super().__init__(env)
         self._skip = skip
 
     def step(self, action: Tree) -> Step:
-        total: Any = 0.0
+        total: Tree = 0.0
         before = None
         for number in range(self._skip):
             obs, reward, terminated, truncated, info = self.env.step(action)
@@ -87,7 +86,7 @@ class MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
         return frame, total, terminated, truncated, info
 
 
-class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any]):
+class ActionRepeat(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Repeats each action and returns the summed reward, also of several agents or objectives.
 
     Args:
@@ -95,12 +94,12 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any]):
         repeat: Env steps per action.
     """
 
-    def __init__(self, env: Any, repeat: int) -> None:
+    def __init__(self, env: Env, repeat: int) -> None:
         super().__init__(env)
         self._repeat = repeat
 
     def step(self, action: Tree) -> Step:
-        total: Any = 0.0
+        total: Tree = 0.0
         for _ in range(self._repeat):
             obs, reward, terminated, truncated, info = self.env.step(action)
             total = total + _number(reward)
@@ -109,7 +108,7 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, total, terminated, truncated, info
 
 
-class DelayReward(gymnasium.Wrapper[Any, Any, Any, Any]):
+class DelayReward(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Accumulates rewards; returns the sum every n steps and at the end of the episode.
 
     Args:
@@ -117,13 +116,13 @@ class DelayReward(gymnasium.Wrapper[Any, Any, Any, Any]):
         delay_reward_step: n.
     """
 
-    def __init__(self, env: Any, delay_reward_step: int) -> None:
+    def __init__(self, env: Env, delay_reward_step: int) -> None:
         super().__init__(env)
         self._every = delay_reward_step
-        self._sum: Any = 0.0
+        self._sum: Tree = 0.0
         self._steps = 0
 
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **kwargs: Any) -> tuple[Tree, Info]:
         self._sum, self._steps = 0.0, 0
         return self.env.reset(**kwargs)
 
@@ -137,7 +136,7 @@ class DelayReward(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, delayed, terminated, truncated, info
 
 
-class EpisodeReturn(gymnasium.Wrapper[Any, Any, Any, Any]):
+class EpisodeReturn(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Adds the return of the episode to its last info, as `eval_episode_return`.
 
     Put it inside a wrapper that changes rewards to evaluate the returns of the environment.
@@ -146,11 +145,11 @@ class EpisodeReturn(gymnasium.Wrapper[Any, Any, Any, Any]):
         env: Any environment.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Env) -> None:
         super().__init__(env)
-        self._return: Any = 0.0
+        self._return: Tree = 0.0
 
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **kwargs: Any) -> tuple[Tree, Info]:
         self._return = 0.0
         return self.env.reset(**kwargs)
 
@@ -163,7 +162,7 @@ class EpisodeReturn(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, reward, terminated, truncated, info
 
 
-class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
+class PrevActionReward(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Adds the previous action and reward to the observation.
 
     Observations become `{obs, prev_action, prev_reward}`; after a reset, `prev_action` is zero (or
@@ -174,7 +173,7 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
         env: Actions are numbers or arrays.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Env) -> None:
         super().__init__(env)
         self._reward = _reward_box(env)
         self.observation_space = Dict({
@@ -183,7 +182,7 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
             "prev_reward": self._reward,
         })  # fmt: skip
 
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **kwargs: Any) -> tuple[Tree, Info]:
         obs, info = self.env.reset(**kwargs)
         return self._with_previous(obs, _neutral_action(self.action_space), 0.0), info
 
@@ -192,14 +191,14 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
         shown = self._with_previous(obs, action, reward)
         return shown, _number(reward), terminated, truncated, info
 
-    def _with_previous(self, obs: Tree, action: Tree, reward: Tree) -> dict[str, Any]:
+    def _with_previous(self, obs: Tree, action: Tree, reward: Tree) -> Columns:
         action = np.array(action, self.action_space.dtype)
         last = np.empty(self._reward.shape, np.float32)
         last[...] = reward
         return {"obs": obs, "prev_action": action, "prev_reward": last}
 
 
-class RewardInObs(gymnasium.Wrapper[Any, Any, Any, Any]):
+class RewardInObs(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Adds the last reward to the observation, as a dict (decision transformers).
 
     Observations become `{obs, reward}`; `reward` is float32, [1] or of the shape of the env's
@@ -209,13 +208,13 @@ class RewardInObs(gymnasium.Wrapper[Any, Any, Any, Any]):
         env: Any environment.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Env) -> None:
         super().__init__(env)
         box = _reward_box(env)
         self._shape = box.shape
         self.observation_space = Dict({"obs": env.observation_space, "reward": box})
 
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **kwargs: Any) -> tuple[Tree, Info]:
         obs, info = self.env.reset(**kwargs)
         return {"obs": obs, "reward": np.zeros(self._shape, np.float32)}, info
 
@@ -225,7 +224,7 @@ class RewardInObs(gymnasium.Wrapper[Any, Any, Any, Any]):
         return {"obs": obs, "reward": last}, reward, terminated, truncated, info
 
 
-class HybridDictAction(gymnasium.Wrapper[Any, Any, Any, Any]):
+class HybridDictAction(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Takes hybrid actions as a dict: the discrete type and all continuous arguments as one vector.
 
     Actions are `{action_type, action_args}`; `action_args` is float32 [A], the arguments of all
@@ -238,7 +237,7 @@ class HybridDictAction(gymnasium.Wrapper[Any, Any, Any, Any]):
         ConfigError: the action space has another form.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Env) -> None:
         super().__init__(env)
         space = env.action_space
         kinds, *boxes = space.spaces if isinstance(space, Tuple) and space.spaces else (None,)
@@ -259,7 +258,7 @@ class HybridDictAction(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.step((action["action_type"], *parts))
 
 
-class NormalizeObservation(wrappers.NormalizeObservation[Any, Any, Any]):
+class NormalizeObservation(wrappers.NormalizeObservation[Tree, Tree, Tree]):
     """Gymnasium's, with statistics that a checkpoint stores."""
 
     def state_dict(self) -> StateDict:
@@ -271,7 +270,7 @@ class NormalizeObservation(wrappers.NormalizeObservation[Any, Any, Any]):
         vars(self.obs_rms).update(state)
 
 
-class NormalizeReward(wrappers.NormalizeReward[Any, Any]):
+class NormalizeReward(wrappers.NormalizeReward[Tree, Tree]):
     """Gymnasium's, with statistics that a checkpoint stores."""
 
     def state_dict(self) -> StateDict:
@@ -284,31 +283,31 @@ class NormalizeReward(wrappers.NormalizeReward[Any, Any]):
         vars(self.return_rms).update({name: state[name] for name in ("mean", "var", "count")})
 
 
-def _reward_box(env: Any) -> Box:
+def _reward_box(env: Env) -> Box:
     """Returns the space of rewards as a part of observations, float32 with at least one axis."""
     shape = getattr(getattr(env.unwrapped, "reward_space", None), "shape", ()) or (1,)
     return Box(-np.inf, np.inf, shape, np.float32)
 
 
-def _number(reward: Tree) -> Any:
+def _number(reward: Tree) -> Tree:
     """Returns a scalar reward as a float, others as float64 arrays."""
     if reward.__class__ is float or np.ndim(reward) == 0:
         return float(reward)
     return np.asarray(reward, np.float64)
 
 
-def _statistics(running: Any) -> dict[str, Any]:
+def _statistics(running: Any) -> StateDict:
     return {"mean": running.mean, "var": running.var, "count": running.count}
 
 
-def _neutral_action(space: Any) -> Any:
+def _neutral_action(space: Any) -> Tree:
     """Returns the `prev_action` after a reset."""
     if isinstance(space, Box):
         return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
     return np.zeros(space.shape, space.dtype) + getattr(space, "start", 0)
 
 
-class DiscretizeAction(gymnasium.ActionWrapper[Any, Any, Any]):
+class DiscretizeAction(gymnasium.ActionWrapper[Tree, Tree, Tree]):
     """Offers `bins` evenly spaced values of each action, its bounds among them, as choices.
 
     The actions are `Discrete(bins)` if the environment takes one number, else `MultiDiscrete` with
@@ -319,9 +318,9 @@ class DiscretizeAction(gymnasium.ActionWrapper[Any, Any, Any]):
         bins: Values of each action.
     """
 
-    def __init__(self, env: Any, bins: int = 11) -> None:
+    def __init__(self, env: Env, bins: int = 11) -> None:
         super().__init__(env)
-        space = env.action_space
+        space: Any = env.action_space
         self._shape: tuple[int, ...] = space.shape
         self._values = np.linspace(space.low, space.high, bins, dtype=space.dtype)
         one = self._values[0].size == 1
