@@ -30,8 +30,10 @@ _PATIENCE = 128
 _MOST = 100_000
 
 if TYPE_CHECKING:
+    from dicore.data import Columns
     from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.policy import Tail
+    from dicore.run import LogHub
     from dicore_plugins.middleware.profiler import StepTimer
 
 
@@ -160,9 +162,9 @@ class SerialCollector:
         self,
         cfg: ComponentConfig | Mapping[str, Any] | None = None,
         env_manager: IEnvManager | None = None,
-        policy: Any = None,
+        policy: CollectMode | None = None,
         *,
-        log: Any | None = None,
+        log: LogHub | None = None,
     ) -> None:
         self._cfg: Any = as_config(cfg, self.config_class)
         self._log = log
@@ -173,7 +175,7 @@ class SerialCollector:
         self._barren = self._weight = 0.0
         self._marks: tuple[Any, Any] = (None, None)
         self._abnormal = AbnormalEpisodes()
-        self._schema: tuple[Any, ...] | None = None
+        self._schema: tuple[object, ...] | None = None
         self._reset_counters()
         if policy is not None:
             self.reset_policy(policy)
@@ -181,13 +183,13 @@ class SerialCollector:
             self.reset_env(env_manager)
 
     @classmethod
-    def default_config(cls) -> dict[str, Any]:
+    def default_config(cls) -> Columns:
         """Returns all options with their defaults, as a plain dict."""
         from dicore.config import default_config
 
         return dict(default_config(cls.config_class))
 
-    def reset_env(self, env: Any | None = None) -> None:
+    def reset_env(self, env: IEnvManager | None = None) -> None:
         """Resets the current environments, or launches a new manager and uses it from now on."""
         if env is None:
             self._env.reset()
@@ -202,7 +204,7 @@ class SerialCollector:
         self._step = getattr(self._env, "step_into", self._env.step)
         self._forget()
 
-    def reset_policy(self, policy: Any | None = None) -> None:
+    def reset_policy(self, policy: CollectMode | None = None) -> None:
         """Uses `policy` (a collect mode) from the next step on, and clears its per-env state.
 
         The environments are not reset. Unfinished samples of the previous policy are dropped, as
@@ -226,7 +228,7 @@ class SerialCollector:
             self._n_episode = facts.n_episode
         self._policy.reset()
 
-    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
+    def reset(self, policy: CollectMode | None = None, env: IEnvManager | None = None) -> None:
         """Resets policy, environments and counters, and drops partial trajectories."""
         self.reset_env(env)
         self.reset_policy(policy)
@@ -304,7 +306,7 @@ class SerialCollector:
             marked[len(env_id) - 1 - last_first] = True
         return np.flatnonzero(marked)
 
-    def _known_schema(self, data: Batch) -> tuple[Any, ...]:
+    def _known_schema(self, data: Batch) -> tuple[object, ...]:
         """Returns the same object for batches with the same keys, dtypes and sample shapes."""
         columns = data.columns
         try:
@@ -398,7 +400,7 @@ class SerialCollector:
         self._closed = True
 
 
-def _window(policy: Any, facts: PolicyFacts) -> tuple[int | str, int]:
+def _window(policy: CollectMode, facts: PolicyFacts) -> tuple[int | str, int]:
     """Returns `sample_len` and `sample_stride` of a collect mode."""
     length, stride = facts.sample_len, facts.sample_stride
     if length != "episode" and not 1 <= stride <= length:
@@ -409,7 +411,7 @@ def _window(policy: Any, facts: PolicyFacts) -> tuple[int | str, int]:
     return length, stride
 
 
-def mode_name(mode: Any) -> str:
+def mode_name(mode: object) -> str:
     """Returns the class of the policy of a mode, or that of the mode."""
     owner = getattr(getattr(mode, "forward", None), "__self__", mode)
     return type(owner).__name__
@@ -421,7 +423,7 @@ def add_place(error: BaseException, mode: Any, when: str) -> None:
         error.message = f"{mode_name(mode)} at {when}: {error.message}"
 
 
-def _same_samples(policy: Any, other: Any) -> bool:
+def _same_samples(policy: CollectMode, other: object) -> bool:
     """Returns whether the samples of two collect modes have the same columns (warm-up policies)."""
     return (
         policy is other
@@ -430,7 +432,7 @@ def _same_samples(policy: Any, other: Any) -> bool:
     )
 
 
-def check_lockstep(obs: EnvBatch[Any], answer: EnvBatch[Any], num_envs: int) -> Any:
+def check_lockstep(obs: EnvBatch[Tree], answer: EnvBatch[Tree], num_envs: int) -> Tree:
     """Returns the env ids of a step of all environments, in order; else raises EnvError."""
     for what, ids in (("are ready", obs.env_id), ("returned a timestep", answer.env_id)):
         if not np.array_equal(ids, np.arange(num_envs)):
@@ -442,7 +444,7 @@ def check_lockstep(obs: EnvBatch[Any], answer: EnvBatch[Any], num_envs: int) -> 
     return answer.env_id
 
 
-def chosen_actions(obs: EnvBatch[Any], output: Mapping[int, Any]) -> EnvBatch[Any]:
+def chosen_actions(obs: EnvBatch[Tree], output: Mapping[int, Tree]) -> EnvBatch[Tree]:
     """Returns the output of a collect mode's forward in the order of the observations.
 
     Raises:

@@ -6,7 +6,7 @@ Shapes: T steps, N environments, K of them, `...` one item.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from dicore.data import Batch, State, StateDict, Tree, tree_map, tree_paths
 from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError
 from dicore.interfaces.policy import Tail
+
+if TYPE_CHECKING:
+    from dicore.data import Row
 
 __all__ = ["Block"]
 
@@ -50,7 +53,7 @@ class Block:
         self.changed = False
         self._finals: list[tuple[int, int, Tree]] = []
         self._spec: Any = None
-        self._leaves: list[Any] = []  # arrays, or stacks of frames
+        self._leaves: list[Tree] = []  # arrays, or stacks of frames
         self._items: list[tuple[str, Any]] | None = None
         self._order: list[int] = []
         self._forms: list[tuple[tuple[int, ...], Any]] = []
@@ -104,7 +107,7 @@ class Block:
                 target[:keep] = source[start : start + keep]
         self._name_columns()
 
-    def write(self, t: int, row: dict[str, Any]) -> None:
+    def write(self, t: int, row: Row) -> None:
         """Writes the columns [N, ...] of row `t`; the first call fixes keys, dtypes and shapes.
 
         Raises:
@@ -128,7 +131,7 @@ class Block:
                 return
 
     def write_some(
-        self, env_id: npt.NDArray[np.int64], row: dict[str, Any], done: npt.NDArray[np.bool_]
+        self, env_id: npt.NDArray[np.int64], row: Row, done: npt.NDArray[np.bool_]
     ) -> None:
         """Adds one row [K, ...] to K environments, each at its own place; see `write`."""
         if self._spec is None:
@@ -142,7 +145,7 @@ class Block:
         self.rows[env_id] = t + 1
         self._even = False
 
-    def _write_leaves(self, where: Any, row: dict[str, Any], count: int | None = None) -> None:
+    def _write_leaves(self, where: Any, row: Row, count: int | None = None) -> None:
         """Writes columns of any form; values that would be cast or repeated are refused."""
         leaves, spec = optree.tree_flatten(row)
         if spec != self._spec:
@@ -160,7 +163,7 @@ class Block:
                 self._forms[self._order.index(at)] = column.shape[1:], value.dtype
             column[where] = value
 
-    def _allocate(self, row: dict[str, Any]) -> None:
+    def _allocate(self, row: Row) -> None:
         if not isinstance(row, dict):
             raise SchemaError(
                 f"process_transition must return a dict of columns; got {type(row).__name__}"
@@ -399,7 +402,7 @@ def _array(leaf: Tree) -> Tree:
     return leaf if hasattr(leaf, "__array_function__") else np.asarray(leaf)
 
 
-def _concatenated(*leaves: Any) -> Tree:
+def _concatenated(*leaves: Tree) -> Tree:
     return np.concatenate(leaves)
 
 

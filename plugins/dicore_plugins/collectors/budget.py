@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dicore.interfaces.collector import ISerialCollector
 
-
 __all__ = ["env_steps_of", "samples_within", "stopping_within"]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 
 from dicore.data import Tree
@@ -15,8 +14,8 @@ from dicore.errors import ActionError, NonFiniteError
 from dicore_plugins.datasets.recording import Recording, fail, leaves
 
 if TYPE_CHECKING:
+    from dicore.data.tree import Array
     from dicore.interfaces.env import Space
-
 
 __all__ = ["check_recording"]
 
@@ -111,14 +110,14 @@ def _other(recording: Recording, key: str, problem: str) -> None:
     )
 
 
-def _parts(leaf: Tree) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+def _parts(leaf: Tree) -> Iterator[tuple[int, Array]]:
     """Yields a column in parts, each with the number of its first row."""
     count = max(1, _PART // max(1, leaf.dtype.itemsize * int(np.prod(leaf.shape[1:]))))
     for start in range(0, len(leaf), count):
         yield start, np.asarray(leaf[start : start + count])
 
 
-def _check_finite(recording: Recording, leaf: Tree, rows: npt.NDArray[Any], key: str) -> None:
+def _check_finite(recording: Recording, leaf: Tree, rows: Array, key: str) -> None:
     if not np.issubdtype(leaf.dtype, np.floating) or hasattr(leaf, "packed"):
         return
     for start, part in _parts(leaf):
@@ -130,7 +129,7 @@ def _check_finite(recording: Recording, leaf: Tree, rows: npt.NDArray[Any], key:
             _not_finite(recording, _step_of(rows, start + int(row)), key, part[row, *at])
 
 
-def _step_of(rows: npt.NDArray[Any], row: int) -> int:
+def _step_of(rows: Array, row: int) -> int:
     """Returns the first step that has a row, or the one before it."""
     found = np.flatnonzero(rows == row)
     return int(found[0]) if len(found) else max(0, int(np.count_nonzero(rows < row)) - 1)
@@ -173,7 +172,7 @@ def _check_actions(recording: Recording, tree: Tree, space: Space) -> None:
             )
 
 
-def _bounds(space: Space) -> tuple[Any, Any] | None:
+def _bounds(space: Space) -> tuple[Array, Array] | None:
     """Returns the least and the largest values of a space; None if it has none."""
     match space:
         case spaces.Discrete():

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from dicore_plugins.datasets.dataset import TransitionDataset
 from dicore_plugins.datasets.files import existing, mapped, reading
 from dicore_plugins.datasets.recording import Recording, Stored, fail, leaves, recording_of
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["CollectedDataset"]
 
 _KNOWN = {"obs", "action", "reward", "done", "next_obs", "end", "env_id", "value_gamma"}
@@ -34,7 +37,7 @@ _PAST = {"collect_iter"}
 class CollectedDataset(TransitionDataset):
     """Samples of a folder of `dicore collect`."""
 
-    config_class: ClassVar[type[Any]] = CollectedConfig
+    config_class: ClassVar[type[CollectedConfig]] = CollectedConfig
 
     def _read(self, path: str) -> tuple[Recording, str]:
         folder = existing(path, folder=True)
@@ -58,7 +61,7 @@ class CollectedDataset(TransitionDataset):
             recording = recording_of(path, stored, {"terminated": "done"}, extra)
         return recording, f"sha256:{manifest.sha256}"
 
-    def _check_single(self, path: str, tree: Mapping[str, Any]) -> None:
+    def _check_single(self, path: str, tree: Mapping[str, Tree]) -> None:
         """Checks that samples of unknown episodes need none."""
         cfg = self._cfg
         needs = [f"nstep is {cfg.nstep}"] * (cfg.nstep > 1 and "value_gamma" not in tree)
@@ -77,7 +80,7 @@ def _in_memory(array: Tree) -> Stored:
     return Stored(array.shape, array.dtype, lambda: array)
 
 
-def _with_stacks(folder: Path) -> dict[str, Any]:
+def _with_stacks(folder: Path) -> Columns:
     """Reads samples with frame stacks, each frame of which is stored once."""
     state = read_state(folder)
     samples, _ = restored(Batch(dict(state["columns"])), state["frames"])
@@ -85,13 +88,13 @@ def _with_stacks(folder: Path) -> dict[str, Any]:
     return columns
 
 
-def _leafwise(tree: Tree, fn: Any) -> Tree:
+def _leafwise(tree: Tree, fn: Callable[[Tree], Tree]) -> Tree:
     if isinstance(tree, dict):
         return {key: _leafwise(each, fn) for key, each in tree.items()}
     return fn(tree)
 
 
-def _mapped(file: Path, skeleton: Mapping[str, Any]) -> dict[str, Any]:
+def _mapped(file: Path, skeleton: Mapping[str, Tree]) -> Columns:
     """Returns the columns as parts of the tensor file.
 
     Args:
@@ -104,7 +107,7 @@ def _mapped(file: Path, skeleton: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"the header of {TENSORS} has {length} bytes")
         header = json.loads(content.read(length))
 
-    def describe(node: Any) -> Any:
+    def describe(node: Tree) -> Tree:
         if not isinstance(node, dict) or "$" not in node:
             return {key: describe(each) for key, each in dict(node).items()}
         dtype, shape = np.dtype(node["dtype"]), tuple(node["shape"])

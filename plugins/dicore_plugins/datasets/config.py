@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dicore.interfaces.buffer import IDataset
     from dicore.run.env_factory import BuildContext
 
-
 __all__ = [
     "AutoConfig", "CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig",
     "TableConfig", "reader_of",
@@ -115,7 +114,7 @@ class NpzConfig(TableConfig):
         return NpzDataset(self, **_spaces(ctx), **parts)
 
     @staticmethod
-    def write(path: Any, columns: Tree, *spaces: Any) -> None:
+    def write(path: str | Path, columns: Tree, *spaces: Any) -> None:
         """Writes columns to a file; see `write_npz`."""
         from dicore_plugins.datasets.npz import write_npz
 
@@ -135,7 +134,7 @@ class HDF5Config(TableConfig):
         return HDF5Dataset(self, **_spaces(ctx), **parts)
 
     @staticmethod
-    def write(path: Any, columns: Tree, *spaces: Any) -> None:
+    def write(path: str | Path, columns: Tree, *spaces: Any) -> None:
         """Writes columns to a file; see `write_hdf5`."""
         from dicore_plugins.datasets.hdf5 import write_hdf5
 
@@ -261,7 +260,7 @@ def reader_of(suffix: str, path: str) -> Any:
     )
 
 
-def _spaces(ctx: Any) -> dict[str, Any]:
+def _spaces(ctx: BuildContext | None) -> dict[str, Any]:
     """Returns what a data set takes of the context."""
     if ctx is None:
         return {}

@@ -26,8 +26,10 @@ from dicore_plugins.datasets.windows import Windows, places
 from dicore_plugins.functional.samples import nstep_columns
 
 if TYPE_CHECKING:
-    from dicore.interfaces.env import Space
+    import numpy.typing as npt
 
+    from dicore.data import Columns
+    from dicore.interfaces.env import Space
 
 __all__ = ["TransitionDataset"]
 
@@ -69,7 +71,7 @@ class TransitionDataset:
 
     def __init__(
         self,
-        cfg: DatasetConfig | Mapping[str, Any] | None = None,
+        cfg: DatasetConfig | Mapping[str, object] | None = None,
         *,
         observation_space: Any = None,
         action_space: Any = None,
@@ -119,7 +121,7 @@ class TransitionDataset:
             numbers = np.random.default_rng(seed).permutation(numbers)
         return recording.select(np.isin(recording.episode, numbers[:count]))
 
-    def _columns_of(self, nstep: int) -> dict[str, Any]:
+    def _columns_of(self, nstep: int) -> Columns:
         """Returns the columns of the steps, each as an array or as rows of one."""
         recording, count = self._recording, self._steps
         space, action_space = self._spaces
@@ -159,10 +161,10 @@ class TransitionDataset:
         }
         return columns if gamma is None else {**columns, "value_gamma": gamma}
 
-    def _timestep(self) -> Any:
+    def _timestep(self) -> Tree:
         return places(self._recording.episode)[0]
 
-    def _return_to_go(self) -> Any:
+    def _return_to_go(self) -> Tree:
         self._need_single_steps("return_to_go")
         reward, ends = self._recording.reward.astype(np.float64), np.flatnonzero(self.end)
         total = np.cumsum(reward)
@@ -213,7 +215,7 @@ class TransitionDataset:
         return np.add.reduceat(self._recording.reward.astype(np.float64), begins)
 
     @property
-    def actions(self) -> Any:
+    def actions(self) -> Tree:
         """The actions of all steps, [N, ...]."""
         slots = np.arange(self._steps)
         return tree_map(lambda leaf: leaf.take(slots, 0, None, "clip"), self._columns["action"])
@@ -225,7 +227,7 @@ class TransitionDataset:
         """
         return _split(tree_map(self._moments, self._columns[column]))
 
-    def _moments(self, column: Tree) -> Any:
+    def _moments(self, column: Tree) -> Tree:
         shift = column.take(np.arange(1), 0, None, "clip").astype(np.float64)
         total = np.zeros((2, *column.shape[1:]))
         for start in range(0, self._steps, _SOME):
@@ -393,7 +395,7 @@ class RowsOf:
         dtype: Dtype of what is drawn.
     """
 
-    def __init__(self, column: Tree, rows: Rows, count: int, dtype: Any) -> None:
+    def __init__(self, column: Tree, rows: Rows, count: int, dtype: npt.DTypeLike) -> None:
         self.shape = (count, *column.shape[1:])
         self.dtype = np.dtype(dtype)
         self._column = column
@@ -403,7 +405,7 @@ class RowsOf:
         if not self._stacks and self.dtype == column.dtype and not column.flags.aligned:
             self._bytes = column.reshape(len(column), -1).view(np.uint8)  # `take` would copy all
 
-    def take(self, slots: Any, axis: int, out: Any, mode: Any) -> Tree:
+    def take(self, slots: Any, axis: int, out: Any, mode: object) -> Tree:
         """Copies samples together, [B, ...]; as `ndarray.take`."""
         rows = self._rows.of(slots)
         if out is None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from dicore.errors import DicoreError, SchemaError, UsageError
 from dicore.run.atomic import sync_folder, temporary
 from dicore_plugins.buffers.memory import available_bytes
 from dicore_registry.explain import brief
+
+if TYPE_CHECKING:
+    from dicore.data.tree import Array
 
 __all__ = ["SPACES", "check_fits", "existing", "fingerprint_of", "mapped", "reading", "replaced"]
 
@@ -73,9 +76,7 @@ def check_fits(path: object, size: int) -> None:
         )
 
 
-def mapped(
-    path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...], offset: int
-) -> npt.NDArray[Any]:
+def mapped(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...], offset: int) -> Array:
     """Returns an array that lies in a file, in C order from `offset` on, as a memory map."""
     if 0 in shape:
         return np.empty(shape, dtype)

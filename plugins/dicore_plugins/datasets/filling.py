@@ -12,8 +12,7 @@ from dicore.errors import ReplayCapacityError, UsageError
 from dicore.interfaces.policy import Tail
 
 if TYPE_CHECKING:
-    from dicore.interfaces.buffer import IDataset
-
+    from dicore.interfaces.buffer import IBuffer, IDataset
 
 __all__ = ["fill_buffer"]
 
@@ -22,7 +21,7 @@ _SOME = 16_384
 
 
 def fill_buffer(
-    buffer: Any,
+    buffer: IBuffer,
     dataset: Any,
     get_train_sample: Callable[[Batch, Tail], Batch] | None = None,
     *,
@@ -89,7 +88,9 @@ def _parts(dataset: IDataset, ends: Any) -> Iterator[Batch]:
         yield batch
 
 
-def _made(get_train_sample: Any, block: Batch, tail: Tail, *, whole: bool) -> Batch:
+def _made(
+    get_train_sample: Callable[[Batch, Tail], Batch], block: Batch, tail: Tail, *, whole: bool
+) -> Batch:
     from dicore_plugins.middleware.learn import without_origin
 
     samples: Batch = get_train_sample(block, tail)

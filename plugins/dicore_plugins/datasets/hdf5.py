@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from dicore_plugins.datasets.files import (
 from dicore_plugins.datasets.recording import Recording, Stored, recording_of
 from dicore_plugins.datasets.spaces import space_from, space_text
 
+if TYPE_CHECKING:
+    pass
+
 __all__ = ["HDF5Dataset", "check_contained", "write_hdf5"]
 
 _D4RL = {
@@ -44,7 +47,7 @@ _DEEPEST = 32
 class HDF5Dataset(TransitionDataset):
     """Samples of an HDF5 file."""
 
-    config_class: ClassVar[type[Any]] = HDF5Config
+    config_class: ClassVar[type[HDF5Config]] = HDF5Config
 
     def _read(self, path: str) -> tuple[Recording, str]:
         file, h5py, cfg = existing(path), _h5py(), self._cfg
@@ -134,7 +137,7 @@ def _read_all(path: Path, name: str, size: int) -> Any:
         return np.asarray(content[name][()])
 
 
-def write_hdf5(path: Any, columns: Mapping[str, Tree], *spaces: Any) -> None:
+def write_hdf5(path: str | Path, columns: Mapping[str, Tree], *spaces: Any) -> None:
     """Writes columns to an HDF5 file in the layout of D4RL, atomically, contiguous.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,13 +18,16 @@ from dicore_plugins.datasets.files import check_fits, fingerprint_of, reading
 from dicore_plugins.datasets.hdf5 import check_contained
 from dicore_plugins.datasets.recording import Recording, fail
 
+if TYPE_CHECKING:
+    pass
+
 __all__ = ["MinariDataset"]
 
 
 class MinariDataset(TransitionDataset):
     """Samples of a data set of Minari, read into memory: its episodes are in parts in the file."""
 
-    config_class: ClassVar[type[Any]] = MinariConfig
+    config_class: ClassVar[type[MinariConfig]] = MinariConfig
 
     def _read(self, path: str) -> tuple[Recording, str]:
         minari = _minari()

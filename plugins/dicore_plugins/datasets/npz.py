@@ -8,10 +8,9 @@ import zipfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dicore.data import Tree, tree_paths
 from dicore_plugins.datasets.config import NpzConfig
@@ -28,6 +27,9 @@ from dicore_plugins.datasets.files import (
 from dicore_plugins.datasets.recording import Recording, Stored, recording_of
 from dicore_plugins.datasets.spaces import space_from, space_text
 
+if TYPE_CHECKING:
+    from dicore.data.tree import Array
+
 __all__ = ["NpzDataset", "write_npz"]
 
 _MOST_COLUMNS = 10_000
@@ -38,7 +40,7 @@ _LOCAL = struct.Struct("<26x2H")
 class NpzDataset(TransitionDataset):
     """Samples of an `.npz` file."""
 
-    config_class: ClassVar[type[Any]] = NpzConfig
+    config_class: ClassVar[type[NpzConfig]] = NpzConfig
 
     def _read(self, path: str) -> tuple[Recording, str]:
         file, cfg = existing(path), self._cfg
@@ -90,9 +92,9 @@ def _header(content: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return shape, fortran and len(shape) > 1, dtype
 
 
-def _loaded(path: Path, name: str) -> npt.NDArray[Any]:
+def _loaded(path: Path, name: str) -> Array:
     with zipfile.ZipFile(path) as archive, archive.open(name) as content:
-        array: npt.NDArray[Any] = np.lib.format.read_array(content, allow_pickle=False)
+        array: Array = np.lib.format.read_array(content, allow_pickle=False)
     return np.asarray(array, order="C")
 
 
@@ -100,7 +102,7 @@ def _space(stored: Stored | None) -> Any:
     return None if stored is None else space_from(str(stored.load().item()))
 
 
-def write_npz(path: Any, columns: Mapping[str, Tree], *spaces: Any) -> None:
+def write_npz(path: str | Path, columns: Mapping[str, Tree], *spaces: Any) -> None:
     """Writes columns to an `.npz` file, atomically, so that they can be memory-mapped.
 
     Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,12 @@ import numpy.typing as npt
 from dicore.data import Tree
 from dicore.errors import DicoreError, SchemaError
 
+if TYPE_CHECKING:
+    from dicore.data import Columns
+    from dicore.data.tree import Array, Index
+
 __all__ = ["Recording", "Stored", "fail", "leaves", "numbers", "recording_of"]
 
-Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.int64]
 
 ALIASES = {
@@ -89,7 +92,7 @@ class Recording:
     def __len__(self) -> int:
         return len(self.row)
 
-    def select(self, steps: Any) -> Recording:
+    def select(self, steps: Index) -> Recording:
         """Returns some of the steps, given by a mask or by their numbers."""
         picked = {
             name: getattr(self, name)[steps]
@@ -210,7 +213,7 @@ def _nested(stored: Mapping[str, Stored], key: str) -> Tree:
     """Returns a column of the file, or the dict of those below a name."""
     if key in stored:
         return stored[key]
-    tree: dict[str, Any] = {}
+    tree: Columns = {}
     for name, column in stored.items():
         if name.startswith(f"{key}/"):
             *above, last = name[len(key) + 1 :].split("/")
@@ -221,7 +224,7 @@ def _nested(stored: Mapping[str, Stored], key: str) -> Tree:
     return tree
 
 
-def leaves(tree: Tree, name: str) -> list[tuple[str, Any]]:
+def leaves(tree: Tree, name: str) -> list[tuple[str, Tree]]:
     """Returns the leaves of a column with their names, `name/key`."""
     if not isinstance(tree, dict):
         return [(name, tree)]

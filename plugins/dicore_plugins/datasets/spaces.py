@@ -14,9 +14,10 @@ from gymnasium import spaces
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dicore.data import Tree
     from dicore.interfaces.env import Space
-
 
 __all__ = ["recorded_spaces", "space_from", "space_text"]
 
@@ -45,7 +46,7 @@ def space_from(text: str) -> Any:
         raise ValueError(f"not a space: {text[:80]}") from error
 
 
-def _size(data: dict[str, Any]) -> int:
+def _size(data: Mapping[str, Any]) -> int:
     """Returns how many numbers the bounds of a space have; a short text may claim any number."""
     below = data.get("spaces", ())
     parts = below.values() if isinstance(below, dict) else below
@@ -57,7 +58,12 @@ def _data(space: Space) -> dict[str, Any] | None:
         case spaces.Box():
             low, high = (_bound(each) for each in (space.low, space.high))
             shape = list(space.shape)
-            data = {"low": low, "high": high, "shape": shape, "dtype": str(space.dtype)}
+            data: dict[str, Any] = {
+                "low": low,
+                "high": high,
+                "shape": shape,
+                "dtype": str(space.dtype),
+            }
         case spaces.Discrete():
             data = {"n": int(space.n), "start": int(space.start)}
         case spaces.MultiDiscrete():
@@ -76,7 +82,7 @@ def _data(space: Space) -> dict[str, Any] | None:
     return {"type": type(space).__name__, **data}
 
 
-def _bound(values: Tree) -> Any:
+def _bound(values: Tree) -> object:
     """Returns the bounds of a box, as one number if all are equal."""
     flat = values.ravel()
     if flat.size and (flat == flat[0]).all():
@@ -84,7 +90,7 @@ def _bound(values: Tree) -> Any:
     return values.tolist()
 
 
-def _box(data: dict[str, Any]) -> spaces.Space[Any]:
+def _box(data: Mapping[str, Any]) -> Space:
     dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
     if dtype.kind not in "biuf":  # a text or an array of any size
         raise TypeError(f"a box of {dtype}")
@@ -92,7 +98,7 @@ def _box(data: dict[str, Any]) -> spaces.Space[Any]:
     return spaces.Box(low.copy(), high.copy(), shape, dtype.type)
 
 
-_READ: dict[str, Callable[[dict[str, Any]], spaces.Space[Any]]] = {
+_READ: dict[str, Callable[[dict[str, Any]], Space]] = {
     "Box": _box,
     "Discrete": lambda data: spaces.Discrete(data["n"], start=data["start"]),
     "MultiDiscrete": lambda data: spaces.MultiDiscrete(data["nvec"], start=data["start"]),
@@ -104,7 +110,7 @@ _READ: dict[str, Callable[[dict[str, Any]], spaces.Space[Any]]] = {
 }
 
 
-def recorded_spaces(dataset: Any) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+def recorded_spaces(dataset: Any) -> tuple[Space, Space]:
     """Returns observation and action space of a data set.
 
     Those that are not in the file follow from the columns: observations are unbounded, or from 0 to
@@ -122,7 +128,7 @@ def recorded_spaces(dataset: Any) -> tuple[spaces.Space[Any], spaces.Space[Any]]
     return obs, _actions(dataset.actions) if action is None else action
 
 
-def _observations(column: Tree) -> spaces.Space[Any]:
+def _observations(column: Tree) -> Space:
     if isinstance(column, dict):
         return spaces.Dict({key: _observations(each) for key, each in column.items()})
     shape, dtype = column.shape[1:], column.dtype
@@ -133,7 +139,7 @@ def _observations(column: Tree) -> spaces.Space[Any]:
     return spaces.Box(-np.inf, np.inf, shape, dtype.type)
 
 
-def _actions(column: Tree) -> spaces.Space[Any]:
+def _actions(column: Tree) -> Space:
     if isinstance(column, dict):
         return spaces.Dict({key: _actions(each) for key, each in column.items()})
     if column.dtype.kind == "f":

@@ -17,7 +17,6 @@ from dicore_plugins.datasets.config import AutoConfig, CollectedConfig, reader_o
 if TYPE_CHECKING:
     pass
 
-
 __all__ = ["episode_to_transitions", "episode_to_transitions_filter"]
 
 

@@ -5,10 +5,13 @@ Shapes: N steps, S sequences, B of them, L steps of a sequence.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from dicore.data.tree import Array
 
 __all__ = ["Windows", "places"]
 
@@ -57,7 +60,7 @@ class Windows:
         return steps, valid
 
 
-def places(episode: Any) -> tuple[IntArray, IntArray]:
+def places(episode: Array) -> tuple[IntArray, IntArray]:
     """Returns where steps are in their episodes.
 
     Args:

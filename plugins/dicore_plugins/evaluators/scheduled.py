@@ -13,8 +13,8 @@ from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
-
+    from dicore.data import Info, Tree
+    from dicore.interfaces.policy import EvalMode
 
 __all__ = ["Asked", "ScheduledEvaluator", "VectorEvalMonitor"]
 
@@ -26,12 +26,12 @@ EVAL_FREQ: Final = 1000
 class Asked(NamedTuple):
     """Arguments of an evaluation; see `ScheduledEvaluator.eval`."""
 
-    save_ckpt_fn: Callable[[str], Any] | None
+    save_ckpt_fn: Callable[[str], object] | None
     train_iter: int
     envstep: int
     n_episode: int | None
     should_stop: Callable[[], bool]
-    policy_kwargs: Mapping[str, Any]
+    policy_kwargs: Mapping[str, object]
 
 
 class ScheduledEvaluator:
@@ -56,7 +56,7 @@ class ScheduledEvaluator:
 
         return dict(default_config(cls.config_class))
 
-    def reset_policy(self, policy: Any | None = None) -> None:
+    def reset_policy(self, policy: EvalMode | None = None) -> None:
         """Uses `policy` (an eval mode) from now on, and clears its per-env state."""
         if policy is not None:
             check_mode(policy, "eval", "forward", "reset")
@@ -90,13 +90,13 @@ class ScheduledEvaluator:
 
     def eval(
         self,
-        save_ckpt_fn: Callable[[str], Any] | None = None,
+        save_ckpt_fn: Callable[[str], object] | None = None,
         train_iter: int = -1,
         envstep: int = -1,
         n_episode: int | None = None,
         *,
         should_stop: Callable[[], bool] | None = None,
-        policy_kwargs: Mapping[str, Any] | None = None,
+        policy_kwargs: Mapping[str, object] | None = None,
     ) -> EvalResult:
         """Evaluates the policy and returns whether training may stop.
 
@@ -175,8 +175,8 @@ class VectorEvalMonitor:
             )
         share, rest = divmod(n_episode, env_num)
         self._quota = {env_id: share + (env_id < rest) for env_id in range(env_num)}
-        self._returns: dict[int, list[Any]] = {env_id: [] for env_id in range(env_num)}
-        self._infos: dict[int, list[dict[str, Any]]] = {env_id: [] for env_id in range(env_num)}
+        self._returns: dict[int, list[Tree]] = {env_id: [] for env_id in range(env_num)}
+        self._infos: dict[int, list[Info]] = {env_id: [] for env_id in range(env_num)}
 
     @property
     def quota(self) -> dict[int, int]:
@@ -191,7 +191,7 @@ class VectorEvalMonitor:
         """Returns whether the episodes of one environment are complete."""
         return len(self._returns[env_id]) >= self._quota[env_id]
 
-    def update_info(self, env_id: int, info: dict[str, Any]) -> None:
+    def update_info(self, env_id: int, info: Info) -> None:
         """Records the last info of an episode; beyond the quota it is ignored."""
         if len(self._infos[env_id]) < self._quota[env_id]:
             self._infos[env_id].append(info)
@@ -202,11 +202,11 @@ class VectorEvalMonitor:
             value = np.asarray(reward, np.float64)
             self._returns[env_id].append(value.item() if value.size == 1 else value.copy())
 
-    def get_episode_reward(self) -> list[Any]:
+    def get_episode_reward(self) -> list[Tree]:
         """Returns all returns so far, ordered by environment."""
         return [value for returns in self._returns.values() for value in returns]
 
-    def get_latest_reward(self, env_id: int) -> Any:
+    def get_latest_reward(self, env_id: int) -> Tree:
         """Returns the latest recorded return of an environment.
 
         Raises:
@@ -220,6 +220,6 @@ class VectorEvalMonitor:
         """Returns the number of recorded episodes per environment."""
         return [len(returns) for returns in self._returns.values()]
 
-    def get_episode_info(self) -> list[dict[str, Any]]:
+    def get_episode_info(self) -> list[Info]:
         """Returns the last infos of all episodes so far, ordered by environment."""
         return [info for infos in self._infos.values() for info in infos]

@@ -21,8 +21,10 @@ from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions
 
 if TYPE_CHECKING:
+    from dicore.data import Columns
     from dicore.interfaces.env_manager import IEnvManager
-
+    from dicore.interfaces.policy import CollectMode
+    from dicore.run import LogHub
 
 __all__ = ["BattleEpisodeCollector", "BattleSampleCollector"]
 
@@ -48,9 +50,9 @@ class BattleSampleCollector:
         self,
         cfg: ComponentConfig | Mapping[str, Any] | None = None,
         env_manager: IEnvManager | None = None,
-        policy: Any = None,
+        policy: CollectMode | None = None,
         *,
-        log: Any | None = None,
+        log: LogHub | None = None,
     ) -> None:
         self._cfg: Any = as_config(cfg, self.config_class)
         self._two = False
@@ -62,7 +64,7 @@ class BattleSampleCollector:
             self._inner.reset_env(env_manager)
 
     @classmethod
-    def default_config(cls) -> dict[str, Any]:
+    def default_config(cls) -> Columns:
         """Returns all options with their defaults, as a plain dict."""
         from dicore.config import default_config
 
@@ -103,11 +105,11 @@ class BattleSampleCollector:
         data: Batch = self._inner.collect_batch(**options)
         return data
 
-    def reset_env(self, env: Any | None = None) -> None:
+    def reset_env(self, env: IEnvManager | None = None) -> None:
         """Resets the manager, or launches and uses another one."""
         self._inner.reset_env(env)
 
-    def reset_policy(self, policy: Any | None = None) -> None:
+    def reset_policy(self, policy: CollectMode | None = None) -> None:
         """Resets the policies, or uses others: a list of two collect modes, or one mode."""
         if policy is not None and are_two(policy):
             policy, self._two = self._joint(policy), True
@@ -119,7 +121,7 @@ class BattleSampleCollector:
     def _set_options(self) -> None:
         """Adapts the options of the collector to one or two policies."""
 
-    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
+    def reset(self, policy: CollectMode | None = None, env: IEnvManager | None = None) -> None:
         """Resets policies, environments and counters, and drops partial trajectories."""
         if policy is not None:
             self.reset_policy(policy)

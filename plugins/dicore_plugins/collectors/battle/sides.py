@@ -28,7 +28,7 @@ Samples = Callable[[Any, Batch, Tail], Any]
 """Makes samples of a side's block: (collect mode, block, tail) -> samples."""
 
 
-def are_two(policy: Any) -> bool:
+def are_two(policy: object) -> bool:
     """Returns whether a collector or evaluator was given a policy for each side.
 
     Raises:
@@ -48,7 +48,7 @@ def sides_of(batch: Batch) -> tuple[Batch, Batch]:
     return one, other
 
 
-def joint_eval_mode(modes: Sequence[Any]) -> EvalMode:
+def joint_eval_mode(modes: Sequence[CollectMode]) -> EvalMode:
     """Returns an eval mode that acts by one mode for each side."""
     functions = _Joint(modes)
     return EvalMode(
@@ -61,7 +61,7 @@ def joint_eval_mode(modes: Sequence[Any]) -> EvalMode:
     )
 
 
-def joint_collect_mode(modes: Sequence[Any], make: Samples | None = None) -> CollectMode:
+def joint_collect_mode(modes: Sequence[CollectMode], make: Samples | None = None) -> CollectMode:
     """Returns a collect mode that acts by one mode for each side.
 
     Args:
@@ -95,12 +95,12 @@ def joint_collect_mode(modes: Sequence[Any], make: Samples | None = None) -> Col
 class _Joint:
     """The functions of a mode that acts for both sides."""
 
-    def __init__(self, modes: Sequence[Any], make: Samples | None = None) -> None:
+    def __init__(self, modes: Sequence[CollectMode], make: Samples | None = None) -> None:
         self._modes = tuple(modes)
         self._make = (lambda mode, *rows: mode.get_train_sample(*rows)) if make is None else make
         self._changed = [False, False]
 
-    def forward(self, obs: EnvBatch[Any], **kwargs: object) -> EnvBatch[Any]:
+    def forward(self, obs: EnvBatch[Tree], **kwargs: object) -> EnvBatch[Any]:
         """Acts for both sides: `action` [K, 2, ...], and the output of each side."""
         found = []
         for index, mode in enumerate(self._modes):
@@ -181,7 +181,7 @@ class _Joint:
 def _side(tree: Tree, index: int) -> Tree:
     """Returns what belongs to one agent, of arrays [K, 2, ...]."""
 
-    def part(leaf: Tree) -> Any:
+    def part(leaf: Tree) -> Tree:
         if leaf.ndim < 2 or leaf.shape[1] != 2:
             raise SchemaError(
                 f"a battle needs observations of two agents [2, ...], got {[*leaf.shape[1:]]}",

@@ -5,7 +5,7 @@ Shapes: T steps of an episode, `...` one item.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from dicore.interfaces.policy import Tail, facts_of
 from dicore_plugins.collectors.episode.config import EpisodeCollectorConfig
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions
+
+if TYPE_CHECKING:
+    from dicore.data import Row
+    from dicore.interfaces.policy import CollectMode
 
 __all__ = ["EpisodeCollector"]
 
@@ -30,7 +34,7 @@ class EpisodeCollector(SampleCollector):
 
     config_class = EpisodeCollectorConfig
 
-    def reset_policy(self, policy: Any | None = None) -> None:
+    def reset_policy(self, policy: CollectMode | None = None) -> None:
         """Uses `policy` from the next step on; steps of the previous one under way are dropped."""
         super().reset_policy(policy)
         self._sample_len = "episode"
@@ -44,7 +48,7 @@ class EpisodeCollector(SampleCollector):
 
     def collect(  # type: ignore[override] # the unit is another
         self, n_episode: int | None = None, train_iter: int = 0, **options: Any
-    ) -> list[list[dict[str, Any]]]:
+    ) -> list[list[Row]]:
         """Collects like `collect_batch` and returns the rows of each episode."""
         data = self.collect_batch(n_episode=n_episode, train_iter=train_iter, **options)
         episodes: list[list[dict[str, Any]]] = [[]]

@@ -32,6 +32,9 @@ from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.functional.samples import flatten_time
 
 if TYPE_CHECKING:
+    from dicore.data import Row
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.interfaces.policy import CollectMode
     from dicore_plugins.collectors.sample.each import PerEnvSteps
 
 _LOG = logging.getLogger("dicore.collector")
@@ -62,13 +65,13 @@ class SampleCollector(SerialCollector):
     _each: PerEnvSteps | None = None
     _block: Block
 
-    def reset_env(self, env: Any | None = None) -> None:
+    def reset_env(self, env: IEnvManager | None = None) -> None:
         """Resets the current environments, or launches a new manager and uses it from now on."""
         self._each = None
         super().reset_env(env)
         self._from_start = True
 
-    def reset_policy(self, policy: Any | None = None) -> None:
+    def reset_policy(self, policy: CollectMode | None = None) -> None:
         """Uses `policy` from the next step on; steps of the previous one under way are dropped."""
         super().reset_policy(policy)
         if policy is None or self._each is None:
@@ -100,7 +103,7 @@ class SampleCollector(SerialCollector):
 
     def collect(
         self, n_sample: int | None = None, train_iter: int = 0, **options: Any
-    ) -> list[dict[str, Any]]:
+    ) -> list[Row]:
         """Collects like `collect_batch` and returns the samples as rows."""
         return self.collect_batch(n_sample=n_sample, train_iter=train_iter, **options).rows()
 
@@ -113,7 +116,7 @@ class SampleCollector(SerialCollector):
         drop_extra: bool = True,
         random_collect: bool = False,
         record_random_collect: bool = True,
-        policy_kwargs: Mapping[str, Any] | None = None,
+        policy_kwargs: Mapping[str, object] | None = None,
         should_stop: Callable[[], bool] | None = None,
         reuse: bool = False,
     ) -> Batch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,10 @@ from dicore.data import EnvBatch, TimestepBatch, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor
 from dicore_plugins.collectors.base import chosen_actions
 from dicore_plugins.collectors.block import Block, obs_changed
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.interfaces.policy import CollectMode
 
 
 class PerEnvSteps:
@@ -27,7 +31,7 @@ class PerEnvSteps:
         pending: bool [N]; environments that have not answered an action whose row is wanted.
     """
 
-    def __init__(self, env: Any, num_envs: int) -> None:
+    def __init__(self, env: IEnvManager, num_envs: int) -> None:
         self.pending: npt.NDArray[np.bool_] = np.zeros(num_envs, np.bool_)
         self._env = env
         self._num_envs = num_envs
@@ -41,9 +45,9 @@ class PerEnvSteps:
     def step(
         self,
         block: Block,
-        policy: Any,
+        policy: CollectMode,
         step: Callable[[Any], Any],
-        kwargs: Mapping[str, Any],
+        kwargs: Mapping[str, object],
         wanted: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Any]:
         """Acts in the environments that are ready, and adds a row to those that answer.
@@ -63,7 +67,7 @@ class PerEnvSteps:
         if wanted is not None and not wanted[obs.env_id].all():
             rows = np.flatnonzero(wanted[obs.env_id])
             obs = EnvBatch(obs.env_id[rows], tree_row(obs.value, rows))
-        output: Mapping[int, Any] = {}
+        output: Mapping[int, Tree] = {}
         if len(obs):
             output = chosen = chosen_actions(obs, policy.forward(obs, **kwargs))
             self._keep(obs.env_id, {"obs": obs.value, "output": dict(chosen.value)})
@@ -87,7 +91,7 @@ class PerEnvSteps:
             shape = (self._num_envs, *np.shape(leaf)[1:])
             return leaf.new_empty(shape) if is_tensor(leaf) else np.empty_like(leaf, shape=shape)
 
-        def put(target: Any, leaf: Tree) -> Tree:
+        def put(target: Tree, leaf: Tree) -> Tree:
             target[env_id] = leaf
             return target
 

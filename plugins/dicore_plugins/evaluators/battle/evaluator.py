@@ -13,8 +13,9 @@ from dicore_plugins.evaluators.battle.config import BattleEvaluatorConfig
 from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore.interfaces.env_manager import IEnvManager
-
+    from dicore.run import LogHub
 
 __all__ = ["BattleEvaluator"]
 
@@ -39,11 +40,11 @@ class BattleEvaluator(InteractionEvaluator):
 
     def __init__(
         self,
-        cfg: BattleEvaluatorConfig | Mapping[str, Any] | None = None,
+        cfg: BattleEvaluatorConfig | Mapping[str, object] | None = None,
         env_manager: IEnvManager | None = None,
         policy: Any = None,
         *,
-        log: Any | None = None,
+        log: LogHub | None = None,
     ) -> None:
         self._two = are_two(policy)
         mode = joint_eval_mode(policy) if self._two else policy
@@ -81,7 +82,7 @@ class BattleEvaluator(InteractionEvaluator):
         finally:
             self._env.close()  # the next evaluation makes environments that do not record
 
-    def measure(self, returns: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> float:
+    def measure(self, returns: Sequence[Tree], infos: Sequence[Mapping[str, object]]) -> float:
         """Returns what is compared with `stop_value`: that of the first side."""
         if not self._two:
             return super().measure(returns, infos)
@@ -91,6 +92,6 @@ class BattleEvaluator(InteractionEvaluator):
             return float(np.mean(both[:, 0] > both[:, 1]))
         return super().measure(both[:, 0].tolist(), infos)
 
-    def _counted(self, returns: Any) -> Any:
+    def _counted(self, returns: Tree) -> Tree:
         """Returns what counts of the returns [E, 2]: those of the first side."""
         return returns[:, 0] if self._two else super()._counted(returns)

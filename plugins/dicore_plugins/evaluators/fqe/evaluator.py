@@ -41,8 +41,10 @@ from dicore_plugins.models.shapes import observation_options
 from dicore_plugins.optimizers.config import build_optimizer
 
 if TYPE_CHECKING:
+    from dicore.data import Info
     from dicore.interfaces.env import Space
-
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.interfaces.policy import EvalMode
 
 __all__ = ["FQEvaluator", "StateActionValue"]
 
@@ -61,7 +63,7 @@ class StateActionValue(nn.Module):
     """
 
     def __init__(
-        self, observation_space: Any, action_space: Any, hidden: tuple[int, ...], scale: float
+        self, observation_space: Space, action_space: Space, hidden: tuple[int, ...], scale: float
     ) -> None:
         super().__init__()
         seen, chosen = (_options(each) for each in (observation_space, action_space))
@@ -110,7 +112,7 @@ class FQEvaluator(ScheduledEvaluator):
 
     def __init__(
         self,
-        cfg: FQEConfig | Mapping[str, Any] | None = None,
+        cfg: FQEConfig | Mapping[str, object] | None = None,
         env_manager: Any = None,
         policy: Any = None,
         *,
@@ -171,10 +173,10 @@ class FQEvaluator(ScheduledEvaluator):
         self.best_return = float("-inf")
         self.last_result: EvalResult | None = None
 
-    def reset_env(self, env: Any | None = None) -> None:
+    def reset_env(self, env: IEnvManager | None = None) -> None:
         """Does nothing: no environment is stepped."""
 
-    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
+    def reset(self, policy: EvalMode | None = None, env: IEnvManager | None = None) -> None:
         """Clears the results so far; the network stays."""
         self.reset_policy(policy)
         self._clear_results()
@@ -203,11 +205,11 @@ class FQEvaluator(ScheduledEvaluator):
                 asked.save_ckpt_fn("ckpt_best.pth.tar")
         self._write(statistics, asked, _line(statistics, asked.train_iter))
         stop = mean >= self._cfg.stop_estimate and asked.train_iter != 0
-        infos: list[dict[str, Any]] = [{} for _ in values]
+        infos: list[Info] = [{} for _ in values]
         self.last_result = EvalResult(stop, values.tolist(), statistics, infos)
         return self.last_result
 
-    def _update(self, kwargs: Mapping[str, Any]) -> Tensor:
+    def _update(self, kwargs: Mapping[str, object]) -> Tensor:
         """Fits the network to one batch; returns the mean absolute error."""
         cfg = self._cfg
         index = self._rng.integers(0, len(self._data), cfg.batch_size)
@@ -225,14 +227,14 @@ class FQEvaluator(ScheduledEvaluator):
         self._target_flat.data.lerp_(self._flat.data, cfg.target_theta)
         return error.mean() * (size / self._reward_scale)
 
-    def _chosen(self, obs: Tree, kwargs: Mapping[str, Any]) -> Tree:
+    def _chosen(self, obs: Tree, kwargs: Mapping[str, object]) -> Tree:
         """Returns the actions of the policy, each for an observation of its own: [B, ...]."""
         self._policy.reset()
         batch = EnvBatch(np.arange(tree_len(obs)), obs)
         return EnvBatch.of(self._policy.forward(batch, **kwargs)).value["action"]
 
     @torch.no_grad()
-    def _values(self, kwargs: Mapping[str, Any], count: int | None) -> Tree:
+    def _values(self, kwargs: Mapping[str, object], count: int | None) -> Tree:
         """Returns the values of first states: float64 [E]."""
         found = []
         chosen = self._starts[:count]

@@ -27,8 +27,12 @@ from dicore_plugins.evaluators.scheduled import (
 )
 
 if TYPE_CHECKING:
-    from dicore.interfaces.env_manager import IEnvManager
+    import numpy as np
+    import numpy.typing as npt
 
+    from dicore.interfaces.env_manager import IEnvManager
+    from dicore.interfaces.policy import EvalMode
+    from dicore.run import LogHub
 
 _LOG = logging.getLogger("dicore.evaluator")
 _PATIENCE_S = 5.0
@@ -56,11 +60,11 @@ class InteractionEvaluator(ScheduledEvaluator):
 
     def __init__(
         self,
-        cfg: InteractionEvaluatorConfig | Mapping[str, Any] | None = None,
+        cfg: InteractionEvaluatorConfig | Mapping[str, object] | None = None,
         env_manager: IEnvManager | None = None,
         policy: Any = None,
         *,
-        log: Any | None = None,
+        log: LogHub | None = None,
     ) -> None:
         self._cfg: Any = as_config(cfg, self.config_class)
         self._log = log
@@ -72,8 +76,8 @@ class InteractionEvaluator(ScheduledEvaluator):
         if policy is not None:
             check_mode(policy, "eval", "forward")
         self._policy = policy
-        self._starts: dict[str, Any] | None = None
-        self._repeat: dict[str, Any] | None = None
+        self._starts: StateDict | None = None
+        self._repeat: StateDict | None = None
         self._clear_results()
 
     def _clear_results(self) -> None:
@@ -82,11 +86,11 @@ class InteractionEvaluator(ScheduledEvaluator):
         self._consecutive = 0
         self.best_return = float("-inf")
         self.last_result: EvalResult | None = None
-        self._measured: dict[str, Any] | None = None
+        self._measured: StateDict | None = None
 
     # ---- env manager and policy
 
-    def reset_env(self, env: Any | None = None) -> None:
+    def reset_env(self, env: IEnvManager | None = None) -> None:
         """Uses the manager `env` from now on, or resets the current environments."""
         if env is not None:
             self._env = env
@@ -100,7 +104,7 @@ class InteractionEvaluator(ScheduledEvaluator):
             self._env.reset()
         self._fresh = True
 
-    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
+    def reset(self, policy: EvalMode | None = None, env: IEnvManager | None = None) -> None:
         """Resets environments and policy, and clears the results so far."""
         self.reset_env(env)
         self.reset_policy(policy)
@@ -174,7 +178,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         )
         return self.last_result
 
-    def measure(self, returns: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> float:
+    def measure(self, returns: Sequence[Tree], infos: Sequence[Mapping[str, Any]]) -> float:
         """Returns what is compared with `stop_value`, by the option `measure`.
 
         A subclass may compute something else.
@@ -193,7 +197,9 @@ class InteractionEvaluator(ScheduledEvaluator):
             return float(np.mean([_won(info) for info in infos]))
         return total / len(returns)
 
-    def _statistics(self, monitor: Any, steps: int, seconds: float) -> dict[str, float]:
+    def _statistics(
+        self, monitor: VectorEvalMonitor, steps: int, seconds: float
+    ) -> dict[str, float]:
         """Returns statistics of the episodes."""
         found = np.asarray(monitor.get_episode_reward())
         if not len(found):
@@ -219,7 +225,7 @@ class InteractionEvaluator(ScheduledEvaluator):
             "avg_episode_per_sec": len(returns) / max(seconds, 1e-9),
         }
 
-    def _counted(self, returns: Any) -> Any:
+    def _counted(self, returns: Tree) -> Tree:
         """Returns what counts of the returns [E, n] of episodes, [E]: their sums."""
         return returns.sum(1)
 
@@ -235,7 +241,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         self,
         monitor: VectorEvalMonitor,
         should_stop: Callable[[], bool],
-        kwargs: Mapping[str, Any],
+        kwargs: Mapping[str, object],
     ) -> tuple[int, bool]:
         """Steps each environment until its episodes are complete.
 
@@ -252,7 +258,7 @@ class InteractionEvaluator(ScheduledEvaluator):
         observe = getattr(self._policy, "observe", _ignored)
         running = np.ones(env.env_num, np.bool_)
         lengths = np.zeros(env.env_num, np.int64)
-        total: Any = 0.0
+        total: Tree = 0.0
         all_run, steps, cut_in = True, 0, self._cfg.max_episode_steps
         while not monitor.is_finished():
             changed = False
@@ -306,10 +312,10 @@ class InteractionEvaluator(ScheduledEvaluator):
     def _count_ended(
         self,
         monitor: VectorEvalMonitor,
-        answer: EnvBatch[Any],
-        running: Any,
-        lengths: Any,
-        total: Any,
+        answer: EnvBatch[Tree],
+        running: npt.NDArray[np.bool_],
+        lengths: npt.NDArray[np.int64],
+        total: Tree,
     ) -> None:
         """Records the episodes that ended in a step; drops those with an abnormal step."""
         timestep, abnormal = answer.value, answer.value.abnormal
@@ -334,7 +340,11 @@ class InteractionEvaluator(ScheduledEvaluator):
         reset_ended(self._env, ended[running[ended]].tolist())
 
     def _cut_endless(
-        self, monitor: VectorEvalMonitor, running: Any, lengths: Any, total: Any
+        self,
+        monitor: VectorEvalMonitor,
+        running: npt.NDArray[np.bool_],
+        lengths: npt.NDArray[np.int64],
+        total: Tree,
     ) -> None:
         """Truncates episodes at `max_episode_steps` and records their return so far."""
         limit = self._cfg.max_episode_steps
@@ -374,7 +384,7 @@ class InteractionEvaluator(ScheduledEvaluator):
             "env": self._env_state() if self._repeat is None else self._repeat,
         }
 
-    def _env_state(self) -> dict[str, Any]:
+    def _env_state(self) -> StateDict:
         """Returns the environments' state without the running episodes."""
         state = self._env.state_dict() if hasattr(self._env, "state_dict") else {}
         finished = {"finished": [0] * len(state["finished"])} if "finished" in state else {}
@@ -393,7 +403,7 @@ class InteractionEvaluator(ScheduledEvaluator):
             self._env.load_state_dict(state["env"])
 
 
-def _won(info: Mapping[str, Any]) -> bool:
+def _won(info: Mapping[str, object]) -> bool:
     """Returns whether the environment reports that an episode was won."""
     for key in ("is_success", "success", "won"):
         if key in info:

@@ -22,7 +22,7 @@ from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
 
 if TYPE_CHECKING:
     from dicore.interfaces.env_manager import IEnvManager
-
+    from dicore.interfaces.policy import EvalMode
 
 __all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
 
@@ -31,29 +31,29 @@ __all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
 class IMetric(Protocol):
     """Compares outputs of a policy with the labels of a data set."""
 
-    def eval(self, inputs: Tree, label: Any) -> Any:
+    def eval(self, inputs: Tree, label: Tree) -> Tree:
         """Returns the results of B samples: numbers by name, or one number [B]."""
 
-    def reduce_mean(self, inputs: Sequence[Any]) -> Any:
+    def reduce_mean(self, inputs: Sequence[Tree]) -> Tree:
         """Returns the mean of the results of several calls of `eval`, in the same form."""
 
-    def gt(self, metric1: Any, metric2: Any) -> bool:
+    def gt(self, metric1: Tree, metric2: Tree) -> bool:
         """Returns whether the first result is better than the second."""
 
 
 class Accuracy:
     """Share of samples whose action is the label."""
 
-    def eval(self, inputs: Tree, label: Any) -> Any:
+    def eval(self, inputs: Tree, label: Tree) -> Tree:
         """Returns 1 for each equal pair and 0 for others: float64 [B]."""
         same = np.asarray(inputs["action"]) == np.asarray(label)
         return same.reshape(len(same), -1).all(1).astype(np.float64)
 
-    def reduce_mean(self, inputs: Sequence[Any]) -> float:
+    def reduce_mean(self, inputs: Sequence[Tree]) -> float:
         """Returns the mean over all samples."""
         return float(np.concatenate([np.atleast_1d(each) for each in inputs]).mean())
 
-    def gt(self, metric1: Any, metric2: Any) -> bool:
+    def gt(self, metric1: Tree, metric2: Tree) -> bool:
         """Returns whether the first accuracy is higher."""
         return bool(metric1 > metric2)
 
@@ -81,7 +81,7 @@ class MetricEvaluator(ScheduledEvaluator):
 
     def __init__(
         self,
-        cfg: MetricEvaluatorConfig | Mapping[str, Any] | None = None,
+        cfg: MetricEvaluatorConfig | Mapping[str, object] | None = None,
         env_manager: IEnvManager | None = None,
         policy: Any = None,
         *,
@@ -102,15 +102,15 @@ class MetricEvaluator(ScheduledEvaluator):
 
     def _clear(self) -> None:
         self._last_eval_iter = self._eval_iter_before = -1
-        self._best: Any = None
+        self._best: Tree = None
         self.best_return = float("-inf")
         self.last_result: EvalResult | None = None
 
-    def reset_env(self, env: Any | None = None) -> None:
+    def reset_env(self, env: IEnvManager | None = None) -> None:
         """Uses the manager `env` from now on, which is only closed."""
         self._env = self._env if env is None else env
 
-    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
+    def reset(self, policy: EvalMode | None = None, env: IEnvManager | None = None) -> None:
         """Resets the policy, and clears the results so far."""
         self.reset_env(env)
         self.reset_policy(policy)
@@ -150,7 +150,7 @@ class MetricEvaluator(ScheduledEvaluator):
             return value == wanted or self._metric.gt(parts, {**parts, first: wanted})
         return value == wanted or self._metric.gt(value, wanted)
 
-    def _compared(self, index: Tree, kwargs: Mapping[str, Any]) -> Any:
+    def _compared(self, index: Tree, kwargs: Mapping[str, object]) -> Tree:
         """Returns the results of the metric for samples by index."""
         samples, label = self._dataset.take(index), self._cfg.label
         if label not in samples:
@@ -179,7 +179,7 @@ class MetricEvaluator(ScheduledEvaluator):
         self._best = None if none else dict(state["best"]) or self.best_return
 
 
-def _value_of(metric: Any) -> tuple[float, dict[str, float]]:
+def _value_of(metric: Tree) -> tuple[float, dict[str, float]]:
     """Returns the value that counts, the first of several, and all of several by name."""
     if isinstance(metric, Mapping):
         parts = {str(name): float(each) for name, each in metric.items()}
