@@ -52,7 +52,7 @@ class ILearner(Contract, Protocol):
 
     def train(
         self,
-        data: Batch | list[Row],
+        data: Batch | list[Row] | Columns,
         envstep: int = -1,
         policy_kwargs: Mapping[str, object] | None = None,
     ) -> list[Columns]:

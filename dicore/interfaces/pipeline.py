@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
     from dicore.config import Compiled
-    from dicore.interfaces.model import IModel
     from dicore.interfaces.policy import IPolicy
     from dicore.run import Run
 
@@ -26,13 +25,13 @@ KIND = Kind(
 class IPipeline(Contract, Protocol):
     """A training procedure; runs once per training."""
 
-    def run(self, compiled: Compiled, run: Run, *, model: IModel | None = None) -> IPolicy:
+    def run(self, compiled: Compiled, run: Run, *, model: Any = None) -> IPolicy:
         """Builds the parts, trains and returns the policy.
 
         Args:
             compiled: A bound `dicore.config.Compiled`.
             run: The `dicore.run.Run` with folder, checkpoints, random streams and logs.
-            model: A network that replaces the configured one.
+            model: A `torch.nn.Module` that replaces the configured network.
         """
 
 

@@ -106,9 +106,9 @@ class EvalMode(NamedTuple):
 class CommandMode(NamedTuple):
     """The functions that anneal settings by training progress (`learner_step`, `envstep`, …)."""
 
-    get_setting_learn: Callable[[Mapping[str, object]], dict[str, object]]
-    get_setting_collect: Callable[[Mapping[str, object]], dict[str, object]]
-    get_setting_eval: Callable[[Mapping[str, object]], dict[str, object]]
+    get_setting_learn: Callable[[Mapping[str, int]], dict[str, float]]
+    get_setting_collect: Callable[[Mapping[str, int]], dict[str, float]]
+    get_setting_eval: Callable[[Mapping[str, int]], dict[str, float]]
 
 
 class PolicyFacts(NamedTuple):

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., object])
-Middleware = Callable[..., object]
-"""A function of the context; a generator goes on when the middleware after it have run."""
 EvalSettings = Callable[[Mapping[str, int]], Mapping[str, float]]
 
 EVALUATION = "evaluation"

@@ -10,6 +10,7 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import UsageError
+from dicore.interfaces.buffer import Refused
 from dicore.task import OnlineRLContext, middleware
 from dicore_plugins.middleware.learn import as_learner, data_pusher
 
@@ -96,6 +97,8 @@ def pretrainer(
         while learner.train_iter < updates and not (run is not None and run.stop_requested):
             few = buffer_.count() < size
             data = buffer_.sample_batch(size, learner.train_iter, replace=few, reuse=True)
+            if isinstance(data, Refused):
+                raise UsageError(f"the demonstrations cannot be drawn: {data.reason}")
             learner.train(data, ctx.env_step)
             if cfg.policy.priority:
                 buffer_.update(learner.priority_info)

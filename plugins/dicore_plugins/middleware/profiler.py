@@ -28,8 +28,10 @@ from dicore_plugins.middleware.keep_time import timed_by
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.interfaces.middleware import Suspended
     from dicore.run.run import Run
     from dicore.task import Context
+    from dicore.task.middleware import Middleware
 
 __all__ = ["StepTimer", "SupportsProfile", "TimeRow", "keeping_time", "profiled"]
 
@@ -107,7 +109,7 @@ class StepTimer:
         self._rest: dict[str, str] = {}
         self._undo: list[Callable[[], None]] = []
 
-    def __call__(self, fn: Callable[[Any], object]) -> Callable[[Context], object]:
+    def __call__(self, fn: Middleware) -> Middleware:
         """Wraps a middleware so that its part before and after the `yield` are timed."""
         name = base = name_of(fn)
         number = 1
@@ -115,11 +117,11 @@ class StepTimer:
             number += 1
             name = f"{base} #{number}"
         self._names.append(name)
-        forward = self.around(name, fn, in_threads=True)
+        forward: Middleware = self.around(name, fn, in_threads=True)
         first = len(self._names) == 1
 
         @wraps(fn, assigned=("__doc__", "__module__"), updated=())
-        def timed(ctx: Context) -> object:
+        def timed(ctx: Context) -> Suspended | None:
             if first and self._every and self._steps and self._steps % self._every == 0:
                 self.show()
             return forward(ctx)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dicore.interfaces.world_model import IWorldModel
     from dicore.run import Run
     from dicore.run.run import Stateful
-    from dicore_plugins.middleware.callbacks import Middleware
+    from dicore.task.middleware import Middleware
 
 
 _STATE = ("state_dict", "load_state_dict")

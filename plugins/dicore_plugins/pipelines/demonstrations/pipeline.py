@@ -17,7 +17,7 @@ from dicore_plugins.policies.imitation.demonstrations import as_demonstrations
 
 if TYPE_CHECKING:
     from dicore.config.sections import RunConfig
-    from dicore_plugins.middleware.callbacks import Middleware
+    from dicore.task.middleware import Middleware
 
 __all__ = ["DemosPipeline"]
 

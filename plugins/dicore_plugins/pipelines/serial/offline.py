@@ -14,7 +14,7 @@ from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
 
 if TYPE_CHECKING:
     from dicore.config.sections import PolicyConfig, RunConfig
-    from dicore_plugins.middleware.callbacks import Middleware
+    from dicore.task.middleware import Middleware
 
 
 class OfflinePipeline(TrainingPipeline):

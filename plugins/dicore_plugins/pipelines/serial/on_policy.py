@@ -10,7 +10,7 @@ from dicore_plugins.pipelines.serial.config import SerialOnPolicyConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
 
 if TYPE_CHECKING:
-    from dicore_plugins.middleware.callbacks import Middleware
+    from dicore.task.middleware import Middleware
 
 
 class OnPolicyPipeline(TrainingPipeline):
