@@ -1,3 +1,18 @@
+from dicore_compat.functional.collate import default_collate as default_collate
+from dicore_compat.functional.collate import default_decollate as default_decollate
+from dicore_compat.functional.collate import diff_shape_collate as diff_shape_collate
+from dicore_compat.functional.collate import timestep_collate as timestep_collate
+from dicore_compat.functional.conversions import same_shape as same_shape
+from dicore_compat.functional.conversions import tensor_to_list as tensor_to_list
+from dicore_compat.functional.conversions import to_device as to_device
+from dicore_compat.functional.conversions import to_dtype as to_dtype
+from dicore_compat.functional.conversions import to_item as to_item
+from dicore_compat.functional.conversions import to_list as to_list
+from dicore_compat.functional.conversions import to_ndarray as to_ndarray
+from dicore_compat.functional.conversions import to_tensor as to_tensor
+from dicore_compat.functional.preprocess import (
+    default_preprocess_learn as default_preprocess_learn,
+)
 from dicore_plugins.functional.acer import ACERLoss as ACERLoss
 from dicore_plugins.functional.acer import acer_policy_error as acer_policy_error
 from dicore_plugins.functional.acer import acer_trust_region as acer_trust_region
@@ -7,18 +22,6 @@ from dicore_plugins.functional.advantage import (
     get_gae_with_default_last_value as get_gae_with_default_last_value,
 )
 from dicore_plugins.functional.advantage import nstep_return as nstep_return
-from dicore_plugins.functional.collate import default_collate as default_collate
-from dicore_plugins.functional.collate import default_decollate as default_decollate
-from dicore_plugins.functional.collate import diff_shape_collate as diff_shape_collate
-from dicore_plugins.functional.collate import timestep_collate as timestep_collate
-from dicore_plugins.functional.conversions import same_shape as same_shape
-from dicore_plugins.functional.conversions import tensor_to_list as tensor_to_list
-from dicore_plugins.functional.conversions import to_device as to_device
-from dicore_plugins.functional.conversions import to_dtype as to_dtype
-from dicore_plugins.functional.conversions import to_item as to_item
-from dicore_plugins.functional.conversions import to_list as to_list
-from dicore_plugins.functional.conversions import to_ndarray as to_ndarray
-from dicore_plugins.functional.conversions import to_tensor as to_tensor
 from dicore_plugins.functional.distributional import c51_loss as c51_loss
 from dicore_plugins.functional.distributional import c51_target as c51_target
 from dicore_plugins.functional.distributional import fqf_fraction_loss as fqf_fraction_loss
@@ -87,9 +90,6 @@ from dicore_plugins.functional.policy_gradient import ppo_policy_error as ppo_po
 from dicore_plugins.functional.policy_gradient import ppo_slopes as ppo_slopes
 from dicore_plugins.functional.policy_gradient import upgo_error as upgo_error
 from dicore_plugins.functional.policy_gradient import value_error as value_error
-from dicore_plugins.functional.preprocess import (
-    default_preprocess_learn as default_preprocess_learn,
-)
 from dicore_plugins.functional.rescale import inv_symlog as inv_symlog
 from dicore_plugins.functional.rescale import symlog as symlog
 from dicore_plugins.functional.rescale import two_hot as two_hot

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import dicore_compat.functional as lists
 from dicore_plugins import functional
 
 
@@ -22,8 +23,8 @@ def rows() -> list[dict[str, Any]]:
 
 
 CALLS: dict[str, Any] = {
-    "default_collate": functional.default_collate,
-    "default_preprocess_learn": functional.default_preprocess_learn,
+    "default_collate": lists.default_collate,
+    "default_preprocess_learn": lists.default_preprocess_learn,
     "get_gae": lambda data: functional.get_gae(data, 0.0, 0.9, 0.9, False),
     "get_gae_with_default_last_value": lambda data: functional.get_gae_with_default_last_value(
         data, False, 0.9, 0.9

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicore.errors import UsageError
-from dicore_plugins.functional import default_collate, get_train_sample
+from dicore_compat.functional import default_collate
+from dicore_plugins.functional import get_train_sample
 
 
 def trajectory(length: int) -> list[dict[str, Any]]:

@@ -14,16 +14,13 @@ from hypothesis import strategies as st
 
 from dicore.data import Timestep
 from dicore.errors import SchemaError
-from dicore_plugins.functional import (
+from dicore_compat.functional import (
     default_collate,
     default_decollate,
     diff_shape_collate,
-    get_train_sample,
-    timestep_collate,
-)
-from dicore_plugins.functional.conversions import (
     same_shape,
     tensor_to_list,
+    timestep_collate,
     to_device,
     to_dtype,
     to_item,
@@ -31,6 +28,7 @@ from dicore_plugins.functional.conversions import (
     to_ndarray,
     to_tensor,
 )
+from dicore_plugins.functional import get_train_sample
 
 Pair = namedtuple("Pair", ["left", "right"])
 

@@ -12,7 +12,7 @@ import torch
 
 from dicore.data import Batch, Tree
 from dicore.errors import SchemaError, UsageError
-from dicore_plugins.functional.collate import default_collate
+from dicore_compat.functional.collate import default_collate
 
 if TYPE_CHECKING:
     from dicore.data import Columns

@@ -11,7 +11,7 @@ import torch
 
 from dicore.data import Batch
 from dicore.errors import SchemaError, UsageError
-from dicore_plugins.functional import default_preprocess_learn
+from dicore_compat.functional import default_preprocess_learn
 
 
 def rows() -> list[dict[str, Any]]:

@@ -1,0 +1,13 @@
+from dicore_compat.functional.collate import default_collate as default_collate
+from dicore_compat.functional.collate import default_decollate as default_decollate
+from dicore_compat.functional.collate import diff_shape_collate as diff_shape_collate
+from dicore_compat.functional.collate import timestep_collate as timestep_collate
+from dicore_compat.functional.conversions import same_shape as same_shape
+from dicore_compat.functional.conversions import tensor_to_list as tensor_to_list
+from dicore_compat.functional.conversions import to_device as to_device
+from dicore_compat.functional.conversions import to_dtype as to_dtype
+from dicore_compat.functional.conversions import to_item as to_item
+from dicore_compat.functional.conversions import to_list as to_list
+from dicore_compat.functional.conversions import to_ndarray as to_ndarray
+from dicore_compat.functional.conversions import to_tensor as to_tensor
+from dicore_compat.functional.preprocess import default_preprocess_learn as default_preprocess_learn
