@@ -231,3 +231,26 @@ def test_few_functions_of_the_plugins_are_long() -> None:
 def test_public_names_stand_in_the_stubs_alone() -> None:
     files = PACKAGES["dicore_plugins"].rglob("__init__.py")
     assert sum(len(file.read_text("utf-8").splitlines()) for file in files) <= 200
+
+
+def lines_of(package: str) -> int:
+    return sum(
+        len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in trees(package)
+    )
+
+
+def test_the_standard_plugins_do_not_grow() -> None:
+    """What a shelf of its own needs is a distribution of its own."""
+    assert lines_of("dicore_plugins") <= 60_000
+    assert len(trees("dicore_plugins")) <= 440
+
+
+@pytest.mark.parametrize("package", ["dicore", "dicore_plugins"])
+def test_signatures_say_what_flows_through_them(package: str) -> None:
+    """`Any` stands at most 25 times in 1,000 lines; imports of it do not count."""
+    named = sum(
+        isinstance(node, ast.Name) and node.id == "Any"
+        for tree in trees(package).values()
+        for node in ast.walk(tree)
+    )
+    assert 1_000 * named <= 25 * lines_of(package), f"{named} in {lines_of(package)} lines"
