@@ -6,9 +6,12 @@ Metadata is sent by the transport; samples and parameters are stored in files or
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
+
+if TYPE_CHECKING:
+    from dicore.data import State
 
 _HERE, _SUITE = "dicore_dist.interface", "dicore.testing.role:RoleContract"
 
@@ -31,7 +34,7 @@ class ICommLearner(Contract, Protocol):
     """Runs a learner: receives its data and sends its policy."""
 
     @property
-    def hooks4call(self) -> Sequence[Any]:
+    def hooks4call(self) -> Sequence[object]:
         """Learner hooks that send the policy and the learn info."""
 
     def start(self) -> None:
@@ -40,13 +43,13 @@ class ICommLearner(Contract, Protocol):
     def close(self) -> None:
         """Stops, also while it waits for data; later calls do nothing."""
 
-    def get_data(self, batch_size: int) -> Sequence[Any]:
+    def get_data(self, batch_size: int) -> Sequence[object]:
         """Blocks until `batch_size` samples exist and returns their metadata."""
 
-    def send_policy(self, state_dict: Mapping[str, Any]) -> None:
+    def send_policy(self, state_dict: State) -> None:
         """Publishes parameters for collectors, atomically."""
 
-    def send_learn_info(self, learn_info: Mapping[str, Any]) -> None:
+    def send_learn_info(self, learn_info: Mapping[str, object]) -> None:
         """Sends `learner_step`, `priority_info` and `learner_done`."""
 
 
@@ -60,13 +63,13 @@ class ICommCollector(Contract, Protocol):
     def close(self) -> None:
         """Stops; later calls do nothing."""
 
-    def get_policy_update_info(self, path: str) -> Mapping[str, Any]:
+    def get_policy_update_info(self, path: str) -> Mapping[str, object]:
         """Returns the policy that a learner published under `path`."""
 
-    def send_stepdata(self, path: str, stepdata: Any) -> None:
+    def send_stepdata(self, path: str, stepdata: object) -> None:
         """Publishes samples under `path`, atomically."""
 
-    def send_metadata(self, metadata: Mapping[str, Any]) -> None:
+    def send_metadata(self, metadata: Mapping[str, object]) -> None:
         """Sends `data_id`, `policy_iter` and `collector_done`."""
 
 
@@ -74,15 +77,15 @@ class ICommCollector(Contract, Protocol):
 class ICommander(Contract, Protocol):
     """Assigns tasks and decides when training ends."""
 
-    def get_collector_task(self) -> Mapping[str, Any] | None:
+    def get_collector_task(self) -> Mapping[str, object] | None:
         """Returns the next task for a collector, as below for a learner; None: none now.
 
         A task has a `task_id`, which ends with `_NUMBER`; with `eval_flag` a collector evaluates.
         """
 
-    def get_learner_task(self) -> Mapping[str, Any] | None: ...
+    def get_learner_task(self) -> Mapping[str, object] | None: ...
 
-    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
+    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, object]) -> bool:
         """Accepts a result, as below of a learner; returns whether training is over."""
 
     def finish_learner_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool: ...
@@ -104,8 +107,8 @@ class ITransport(Contract, Protocol):
         """Calls `answer` for each request of this name; errors are returned as text."""
 
     def request(
-        self, name: str, data: Mapping[str, Any], timeout: float | None = None
-    ) -> Mapping[str, Any]:
+        self, name: str, data: Mapping[str, object], timeout: float | None = None
+    ) -> Mapping[str, object]:
         """Sends a request and returns the response; `timeout` is in seconds, None: unlimited."""
 
     def close(self) -> None:

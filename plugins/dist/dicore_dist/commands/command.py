@@ -212,7 +212,7 @@ def _request(file: str | None, overrides: Sequence[str], given: Mapping[str, Any
     )
 
 
-def _addresses(given: Mapping[str, Any]) -> dict[str, Any]:
+def _addresses(given: Mapping[str, Any]) -> dict[str, object]:
     """Returns hosts and ports by option: of the command line, else of the environment."""
     found: dict[str, Any] = {}
     for name in _ADDRESSES:
@@ -229,7 +229,7 @@ def _addresses(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _system_of_file(file: str | None) -> dict[str, Any]:
+def _system_of_file(file: str | None) -> dict[str, object]:
     """Returns `system_config` of a Python file (DI-engine's third dict), if there is one."""
     if file is None or not file.endswith(".py") or not Path(file).is_file():
         return {}

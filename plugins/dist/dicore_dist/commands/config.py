@@ -13,7 +13,6 @@ from dicore_plugins.pipelines.serial.config import repeated_loggers
 if TYPE_CHECKING:
     from dicore.run.env_factory import BuildContext
 
-
 __all__ = ["DistConfig", "DistSystemConfig", "comm_of"]
 
 

@@ -59,7 +59,7 @@ def ray_job(
     }
 
 
-def _pod(name: str, image: str, resources: Mapping[str, str]) -> dict[str, Any]:
+def _pod(name: str, image: str, resources: Mapping[str, str]) -> dict[str, object]:
     limits = dict(resources)
     container = {"name": name, "image": image, "resources": {"limits": limits, "requests": limits}}
     return {"spec": {"containers": [container]}}
@@ -81,7 +81,7 @@ def to_yaml(value: Any, indent: int = 0) -> str:
     return "".join(lines)
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: object) -> str:
     words = ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*", value):
         return value if value.lower() not in words else json.dumps(value)

@@ -36,7 +36,7 @@ from dicore_registry import code_paths, default
 
 if TYPE_CHECKING:
     from dicore.run import Run
-
+    from dicore_dist.commands.config import DistSystemConfig
 
 __all__ = ["DistPipeline"]
 
@@ -46,7 +46,7 @@ _LOG = logging.getLogger("dicore.comm")
 class DistPipeline(TrainingPipeline):
     """Trains by tasks for a learner and collectors, see `Coordinator`; implements `IPipeline`."""
 
-    def trains(self, policy: Any) -> bool:
+    def trains(self, policy: object) -> bool:
         """Returns whether a policy learns from samples that are collected while it learns."""
         return school_of(policy) in ("off_policy", "on_policy")
 
@@ -191,7 +191,7 @@ class _Stores:
 
 
 @contextlib.contextmanager
-def _stores(system: Any, place: Place, record: Path) -> Iterator[_Stores]:
+def _stores(system: DistSystemConfig, place: Place, record: Path) -> Iterator[_Stores]:
     """Yields the stores of a training; starts Ray for it if it needs one, and none is there."""
     if system.comm[0] != "ray":
         data = FileStore(Path(place.path_data), place.token)
@@ -219,7 +219,7 @@ def _check_journal(journal: Journal) -> None:
 
 
 @contextlib.contextmanager
-def _replicas(system: Any) -> Iterator[OperatorServer | None]:
+def _replicas(system: DistSystemConfig) -> Iterator[OperatorServer | None]:
     """Asks the operator for the processes, and to end them; None: there is no operator."""
     if system.operator is None:
         yield None
@@ -233,7 +233,7 @@ def _replicas(system: Any) -> Iterator[OperatorServer | None]:
             operator.delete_replicas(collectors=system.collector_num, learners=1)
 
 
-def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, Any]] = ()) -> Flow:
+def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, object]] = ()) -> Flow:
     """Returns what is between collectors and learner, with the blocks of an earlier coordinator."""
     policy, system = cfg.policy, cfg.pipeline.system
     if policy.on_policy:
@@ -302,7 +302,7 @@ def _supervise(supervisor: Supervisor, failed: list[BaseException]) -> None:
         failed.append(error)
 
 
-def system_facts(cfg: Any, address: str | None = None) -> dict[str, Any]:
+def system_facts(cfg: Any, address: str | None = None) -> dict[str, object]:
     """Returns what a process needs of the options of the system, as plain data."""
     system = cfg.pipeline.system
     return {

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dicore.interfaces.policy import facts_of
 from dicore_plugins.collectors.budget import env_steps_of
+
+if TYPE_CHECKING:
+    from dicore.config import RunConfig
+    from dicore.interfaces.policy import CollectMode
 
 __all__ = ["EnvStepBudget"]
 
@@ -25,7 +29,7 @@ class EnvStepBudget:
         used: Env steps so far.
     """
 
-    def __init__(self, cfg: Any, used: int = 0) -> None:
+    def __init__(self, cfg: RunConfig, used: int = 0) -> None:
         self._most: int | None = cfg.pipeline.max_env_step
         self._together = int(cfg.env.collector_env_num)
         self.used = used
@@ -34,7 +38,7 @@ class EnvStepBudget:
         self._changed = threading.Condition()
         self._stride, self._first = 1, 0
 
-    def of(self, mode: Any) -> None:
+    def of(self, mode: CollectMode) -> None:
         """Counts the env steps of a sample by a collect mode; before, a sample is one step."""
         facts = facts_of(mode)
         if facts.sample_len == "episode":

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,12 @@ from dicore_dist.workers.weights import Publisher
 from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_plugins.collectors.block import from_plain, joined_blocks
 from dicore_plugins.collectors.budget import env_steps_of
+
+if TYPE_CHECKING:
+    from dicore.data import Columns, Tree
+    from dicore.interfaces.model import IModel
+    from dicore.interfaces.policy import CollectMode
+    from dicore.run import LogHub
 
 __all__ = ["CollectorGroup"]
 
@@ -54,10 +60,10 @@ class CollectorGroup:
         self,
         cfg: Any,
         runtime: RayRuntime,
-        mode: Any,
+        mode: CollectMode,
         *,
-        model: Any = None,
-        log: Any = None,
+        model: IModel | None = None,
+        log: LogHub | None = None,
         folder: Path,
         copies: bool = True,
     ) -> None:
@@ -87,7 +93,7 @@ class CollectorGroup:
 
     # ---- collecting
 
-    def reset_policy(self, policy: Any | None = None) -> None:
+    def reset_policy(self, policy: object = None) -> None:
         """Does nothing: the processes have policies of their own."""
 
     def collect_batch(
@@ -97,7 +103,7 @@ class CollectorGroup:
         n_episode: int | None = None,
         train_iter: int = 0,
         random_collect: bool = False,
-        policy_kwargs: Mapping[str, Any] | None = None,
+        policy_kwargs: Mapping[str, object] | None = None,
         should_stop: Callable[[], bool] | None = None,
         **_: object,
     ) -> Batch:
@@ -142,7 +148,7 @@ class CollectorGroup:
         """Returns the number of samples that `env_steps` more steps complete."""
         return env_steps if self._stride is None else env_steps // self._stride
 
-    def _call(self, worker: Worker, amount: dict[str, Any]) -> bool:
+    def _call(self, worker: Worker, amount: dict[str, object]) -> bool:
         """Tells a process to collect, unless those under way reach the budget of env steps."""
         process, newest = worker.process, self._publisher
         assert process is not None
@@ -169,7 +175,7 @@ class CollectorGroup:
         told = sum(call.env_steps for worker in self.crew.workers for call in worker.calls)
         return math.inf if most is None else most - self.envstep - told
 
-    def _spread(self, worker: Worker, amount: dict[str, Any]) -> dict[str, Any]:
+    def _spread(self, worker: Worker, amount: dict[str, Any]) -> dict[str, object]:
         """Returns what to collect with an epsilon of this process (Horgan et al. 2018)."""
         eps = amount["policy_kwargs"].get("eps")
         if eps is None:
@@ -179,7 +185,7 @@ class CollectorGroup:
 
     def _next(
         self, amount: dict[str, Any], should_stop: Callable[[], bool] | None
-    ) -> list[tuple[Worker, Any, Any]]:
+    ) -> list[tuple[Worker, Mapping[str, Any], Columns]]:
         """Returns the next samples of one process; each has `queue` collects to do meanwhile."""
         wait = Wait(self.crew, should_stop, self.system.stall_timeout)
         while wait.goes_on():
@@ -220,7 +226,7 @@ class CollectorGroup:
                 return self._taken(worker)
         return None
 
-    def _taken(self, worker: Worker) -> tuple[Worker, Any, Any] | None:
+    def _taken(self, worker: Worker) -> tuple[Worker, object, object] | None:
         """Takes the oldest samples of a process that has delivered them."""
         call = worker.calls.popleft()
         try:
@@ -240,9 +246,9 @@ class CollectorGroup:
         self,
         unit: str,
         count: int | None,
-        amount: dict[str, Any],
+        amount: Mapping[str, object],
         should_stop: Callable[[], bool] | None,
-    ) -> list[tuple[Worker, Any, Any]]:
+    ) -> list[tuple[Worker, Mapping[str, Any], Columns]]:
         """Returns the samples of all processes, which share the number to collect."""
         if count is None:
             count = self._cfg.policy.collect.n_sample or 1
@@ -368,7 +374,7 @@ class CollectorGroup:
         self.crew.close()
 
 
-def _copied(leaf: Any) -> Any:
+def _copied(leaf: Tree) -> object:
     """Returns a copy of an array; stacked frames were unpacked into memory of their own."""
     return leaf.copy() if leaf.__class__ is np.ndarray else leaf
 

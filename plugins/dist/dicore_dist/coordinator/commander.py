@@ -13,7 +13,6 @@ from dicore.errors import UsageError
 if TYPE_CHECKING:
     from dicore.data import State, StateDict
 
-
 __all__ = ["NaiveCommander", "OneVsOneCommander", "SoloCommander"]
 
 
@@ -33,17 +32,17 @@ class NaiveCommander:
         self._running: dict[str, dict[str, Mapping[str, Any]]] = {"collector": {}, "learner": {}}
         self._numbers = {"collector": 0, "learner": 0}
         self.finished = False
-        self.learner_info: dict[str, Any] = {}
+        self.learner_info: dict[str, object] = {}
 
-    def get_collector_task(self) -> Mapping[str, Any] | None:
+    def get_collector_task(self) -> Mapping[str, object] | None:
         """Returns the next task for a collector; None if the task space is full."""
         return self._next("collector", eval_flag=False)
 
-    def get_learner_task(self) -> Mapping[str, Any] | None:
+    def get_learner_task(self) -> Mapping[str, object] | None:
         """Returns the next task for a learner; None if the task space is full."""
         return self._next("learner")
 
-    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
+    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, object]) -> bool:
         """Frees the task space; returns whether training is over."""
         self._running["collector"].pop(task_id, None)
         return self.finished
@@ -119,7 +118,7 @@ class SoloCommander(NaiveCommander):
             return task
         return None if self._learner_done else self._next("collector", eval_flag=False)
 
-    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
+    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, object]) -> bool:
         """Ends the training after an evaluation that reaches the stop value, or the last one."""
         if task_id == self._evaluating:
             self._evaluating = ""
@@ -139,7 +138,7 @@ class SoloCommander(NaiveCommander):
             self._evaluating, self._evaluated_at = "", time.monotonic() - self._interval
         super().notify_fail_collector_task(task)
 
-    def get_learner_task(self) -> Mapping[str, Any] | None:
+    def get_learner_task(self) -> Mapping[str, object] | None:
         """Returns the next task for a learner; none after the first one has ended."""
         return None if self._learner_done else super().get_learner_task()
 
@@ -179,14 +178,14 @@ class OneVsOneCommander(SoloCommander):
         self._frozen: list[str] = []
         self._evaluations = 0
 
-    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
+    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, object]) -> bool:
         """Adds the policy of an evaluation to the opponents; see `SoloCommander`."""
         frozen = self._running["collector"].get(task_id, {}).get("freeze")
         if frozen and finished_task.get("eval_flag") and frozen not in self._frozen:
             self._frozen.append(frozen)
         return super().finish_collector_task(task_id, finished_task)
 
-    def _next(self, kind: str, **details: Any) -> Mapping[str, Any] | None:
+    def _next(self, kind: str, **details: object) -> Mapping[str, object] | None:
         if kind != "collector":
             return super()._next(kind, **details)
         if details["eval_flag"]:

@@ -25,6 +25,7 @@ from dicore_dist.links.master import HEARTBEAT_S, Connection
 __all__ = ["Coordinator", "Observer", "Peers"]
 
 if TYPE_CHECKING:
+    from dicore_dist.commands.config import DistSystemConfig
     from dicore_dist.coordinator.rounds import Flow
     from dicore_dist.interface import ICommander
 
@@ -43,7 +44,7 @@ class Observer:
     def evaluated(self, result: Mapping[str, Any]) -> None:
         """An evaluation has ended."""
 
-    def collected(self, meta: Mapping[str, Any]) -> None:
+    def collected(self, meta: Mapping[str, object]) -> None:
         """A block of samples has come; `meta` describes it."""
 
     def learned(self, info: Mapping[str, Any]) -> None:
@@ -352,7 +353,7 @@ class Coordinator:
         info |= {"number": self._note_task("collector", task)}
         info |= {"collector_index": int(name.removeprefix("collector"))}
         info["blocks"] = self._cfg.pipeline.system.collect_blocks
-        finished: Mapping[str, Any] = {}
+        finished: Mapping[str, object] = {}
         try:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)
             self._is_back(name)
@@ -433,11 +434,11 @@ class Coordinator:
                 self._ended.set()
         return True
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> dict[str, object]:
         random = self.flow.is_random
         return {"envstep": self.env_step, "learner_step": self.train_iter, "random": random}
 
-    def _evaluated(self, meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _evaluated(self, meta: Mapping[str, object]) -> Mapping[str, object]:
         """Notes the result of an evaluation; returns it with whether training may stop."""
         with self._lock:
             self._evaluations += 1
@@ -470,7 +471,7 @@ class Addresses:
         token: The shared token.
     """
 
-    def __init__(self, system: Any, folder: Path, token: str) -> None:
+    def __init__(self, system: DistSystemConfig, folder: Path, token: str) -> None:
         self._system, self._folder, self.token = system, folder, token
 
     def address_of(self, name: str) -> str | None:

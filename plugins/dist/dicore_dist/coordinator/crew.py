@@ -7,13 +7,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import DicoreError, EnvError
 from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.links.ray_runtime import RayRuntime
 from dicore_dist.workers.processes import RoleProcess, end_processes
 from dicore_dist.workers.roles import CollectorRole, RoleSpec
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel
 
 __all__ = ["Call", "Crew", "StalledError", "Wait", "Worker"]
 
@@ -107,8 +110,8 @@ class Crew:
         cfg: Any,
         runtime: RayRuntime,
         *,
-        model: Any,
-        say: Callable[[str], Any],
+        model: IModel | None,
+        say: Callable[[str], object],
         folder: Path,
     ) -> None:
         self._cfg, self.system = cfg, cfg.pipeline.system

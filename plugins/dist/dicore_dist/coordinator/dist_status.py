@@ -7,9 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore_dist.coordinator.status import FORMAT, write_status
+
+if TYPE_CHECKING:
+    from dicore_dist.coordinator.coordinator import Coordinator
 
 __all__ = ["DistStatus", "Doing"]
 
@@ -67,7 +70,7 @@ class DistStatus:
         coordinator: The coordinator.
     """
 
-    def __init__(self, folder: Path, addresses: Path, coordinator: Any) -> None:
+    def __init__(self, folder: Path, addresses: Path, coordinator: Coordinator) -> None:
         self._folder, self._addresses, self._coordinator = folder, addresses, coordinator
         self._before: dict[str, float] = {}
 
@@ -110,7 +113,7 @@ class DistStatus:
 
     def _collector(
         self, name: str, known: dict[str, Any], rates: dict[str, float]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         version = int(known["version"])
         return {
             "index": int(name.removeprefix("collector")),

@@ -19,7 +19,9 @@ from dicore_plugins.middleware.callbacks import BEST_EVALUATION, EvalSettings, e
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict
-
+    from dicore.interfaces.evaluator import ISerialEvaluator
+    from dicore.interfaces.policy import LearnMode
+    from dicore_dist.parallel.config import SystemConfig
 
 __all__ = ["ParallelEvaluation", "RemoteEvaluator"]
 
@@ -41,20 +43,20 @@ class RemoteEvaluator(ScheduledEvaluator):
 
     def __init__(
         self,
-        local: Any,
+        local: ISerialEvaluator,
         runtime: RayRuntime,
-        mode: Any,
+        mode: LearnMode,
         start: Callable[[Any], RoleProcess],
         *,
-        log: Any,
-        system: Any,
+        log: object,
+        system: SystemConfig,
     ) -> None:
         self._local, self._runtime, self._policy = local, runtime, mode
         self._start, self._log, self.system = start, log, system
         self._env = None
         self._process: RoleProcess | None = None
         self._pending: Any = None
-        self._on_best: Callable[[], Any] = _nothing
+        self._on_best: Callable[[], object] = _nothing
         self._begun, self._asked = 0.0, -1
         self.missing = 0
 
@@ -109,8 +111,8 @@ class RemoteEvaluator(ScheduledEvaluator):
         self,
         train_iter: int,
         env_step: int,
-        kwargs: Mapping[str, Any] | None = None,
-        on_best: Callable[[], Any] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        on_best: Callable[[], object] | None = None,
     ) -> None:
         """Begins to evaluate the present parameters.
 
@@ -233,7 +235,7 @@ class ParallelEvaluation:
     ) -> None:
         self._evaluator, self._run, self._settings = evaluator, run, settings
         self._train_iter = -1
-        self.uses: tuple[Any, ...] = ()
+        self.uses: tuple[object, ...] = ()
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         self._take(ctx)

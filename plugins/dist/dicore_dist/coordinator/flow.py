@@ -24,7 +24,6 @@ from dicore_plugins.middleware.learn import warn_of_refusal
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
 
-
 __all__ = ["BlockBuffer", "Ratio", "Replay", "Worth"]
 
 _LOG = logging.getLogger("dicore.comm")
@@ -97,7 +96,7 @@ class BlockBuffer:
             with self._lock:
                 self._buffer.update(info)
 
-    def _by_block(self, columns: Columns) -> list[dict[str, Any]]:
+    def _by_block(self, columns: Columns) -> list[dict[str, object]]:
         blocks, rows = columns.pop("block"), columns.pop("row")
         order = np.argsort(blocks, kind="stable")
         numbers, starts = np.unique(blocks[order], return_index=True)
@@ -183,7 +182,7 @@ class Replay:
         """Waits until updates may be made; returns False if stopped."""
         return self.ratio.wait_to_learn(stopped)
 
-    def draw(self, size: int, train_iter: int) -> list[dict[str, Any]]:
+    def draw(self, size: int, train_iter: int) -> list[dict[str, object]]:
         """Draws samples, see `BlockBuffer.sample`, at most for the updates that are owed."""
         owed = max(1, math.ceil(self.ratio.earned - self.ratio.updates))
         wanted = min(size, self._batch_size * owed)

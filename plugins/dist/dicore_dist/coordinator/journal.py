@@ -153,7 +153,7 @@ def is_finished(path: Path) -> bool:
     return last is not None and last["event"] == "finished"
 
 
-def _parsed(line: str) -> dict[str, Any] | None:
+def _parsed(line: str) -> dict[str, object] | None:
     try:
         entry = json.loads(line)
     except (RecursionError, ValueError):

@@ -13,9 +13,10 @@ from dicore_dist.links.exchange import Store
 from dicore_plugins.collectors.base import EpisodeStatistics
 
 if TYPE_CHECKING:
+    from dicore.config import RunConfig
     from dicore.data import State, StateDict
+    from dicore.interfaces.model import IModel
     from dicore.run import Run
-
 
 __all__ = ["POLICY", "Observed"]
 
@@ -36,7 +37,13 @@ class Observed(Observer):
     """
 
     def __init__(
-        self, cfg: Any, run: Run, store: Store, saved: Store, job_id: str, model: Any
+        self,
+        cfg: RunConfig,
+        run: Run,
+        store: Store,
+        saved: Store,
+        job_id: str,
+        model: IModel | None,
     ) -> None:
         self._run, self._store, self._job_id = run, store, job_id
         self._saved = saved

@@ -36,21 +36,21 @@ class OperatorServer:
             raise UsageError(f"not the address of an operator: {address!r}; expected host:port")
         self._address, self._url = address, f"http://{address}/{api_version}"
 
-    def get_replicas(self, name: str | None = None) -> Mapping[str, Any]:
+    def get_replicas(self, name: str | None = None) -> Mapping[str, object]:
         """Returns the processes by kind (`collectors`, `learners`), or those of one name."""
         return self._ask("GET", "replicas", params=None if name is None else {"name": name})
 
-    def post_replicas(self, collectors: int = 0, learners: int = 0) -> Mapping[str, Any]:
+    def post_replicas(self, collectors: int = 0, learners: int = 0) -> Mapping[str, object]:
         """Asks for more processes."""
         return self._ask("POST", "replicas", json=_counts(collectors, learners))
 
-    def delete_replicas(self, collectors: int = 0, learners: int = 0) -> Mapping[str, Any]:
+    def delete_replicas(self, collectors: int = 0, learners: int = 0) -> Mapping[str, object]:
         """Asks to end processes."""
         return self._ask("DELETE", "replicas", json=_counts(collectors, learners))
 
     def post_replicas_failed(
         self, collectors: Sequence[str] = (), learners: Sequence[str] = ()
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         """Names processes that failed, which the operator replaces."""
         failed = {"collectors": [*collectors], "learners": [*learners]}
         return self._ask("POST", "replicasFailed", json=failed)
@@ -63,7 +63,7 @@ class OperatorServer:
         except DicoreError as error:
             _LOG.warning("%s is not replaced: %s", name, error.message)
 
-    def _ask(self, method: str, path: str, **content: Any) -> Mapping[str, Any]:
+    def _ask(self, method: str, path: str, **content: Any) -> Mapping[str, object]:
         try:
             import requests
         except ImportError as error:

@@ -14,8 +14,9 @@ from dicore.run.atomic import read_json
 from dicore.task import OnlineRLContext, middleware
 
 if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.learner import ILearner
-
+    from dicore_dist.coordinator.crew import Worker
 
 __all__ = ["StatusFile", "read_wishes", "status_writer", "write_status"]
 
@@ -45,7 +46,7 @@ class StatusFile:
     """
 
     def __init__(
-        self, folder: Path, group: Any, *, evaluator: Any, learner: ILearner, buffer: Any
+        self, folder: Path, group: Any, *, evaluator: Any, learner: ILearner, buffer: IBuffer
     ) -> None:
         self._folder, self._group, self._evaluator = folder, group, evaluator
         self._learner, self._buffer = learner, buffer
@@ -105,7 +106,7 @@ class StatusFile:
         seconds = max(now - before.get("now", now), 1e-9)
         return {name: (counts[name] - before[name]) / seconds for name in counts if name in before}
 
-    def _collector(self, worker: Any, now: float, rates: Mapping[str, float]) -> dict[str, Any]:
+    def _collector(self, worker: Any, now: float, rates: Mapping[str, float]) -> dict[str, object]:
         process = worker.process
         ready = process is not None and bool(process.pid)
         return {
@@ -129,7 +130,7 @@ class StatusFile:
             (self._folder / "wishes.json").unlink(missing_ok=True)
 
 
-def _state(worker: Any, ready: bool) -> str:
+def _state(worker: Worker, ready: bool) -> str:
     if worker.process is None:
         return "is to be started again"
     if not ready:
@@ -148,7 +149,7 @@ def read_wishes(folder: Path) -> dict[str, int]:
     return {"collector_num": count} if valid and count is not None else {}
 
 
-def status_writer(status: StatusFile) -> Any:
+def status_writer(status: StatusFile) -> object:
     """Writes the status at the end of a step, once a second.
 
     Args:

@@ -14,12 +14,15 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dicore.errors import DicoreError
 from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.links.errors import CODES, WorkerError
 from dicore_registry import code_paths
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["Job", "Supervisor"]
 
@@ -234,7 +237,7 @@ def _run(
         raise SystemExit(1)
 
 
-def _terminated(number: int, frame: Any) -> None:
+def _terminated(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 

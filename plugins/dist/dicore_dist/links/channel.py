@@ -65,7 +65,7 @@ class Channel:
         self,
         sock: socket.socket,
         token: str,
-        node: Mapping[str, Any],
+        node: Mapping[str, object],
         *,
         dialed: bool,
         silence_s: float = SILENCE_S,
@@ -85,11 +85,11 @@ class Channel:
             self.close()
             raise
 
-    def send(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Sends one message; blocks while the peer reads nothing."""
         self.send_pieces(encode(message))
 
-    def send_pieces(self, pieces: list[bytes | memoryview[Any]]) -> None:
+    def send_pieces(self, pieces: list[bytes | memoryview]) -> None:
         """Sends an encoded message."""
         seal = self._seal(self._keys[0], self._sent)
         for piece in pieces:
@@ -101,7 +101,7 @@ class Channel:
         except OSError as error:
             raise PeerError(f"the connection ended: {error}") from error
 
-    def receive(self) -> Any:
+    def receive(self) -> object:
         """Returns the next message.
 
         Raises:
@@ -134,7 +134,7 @@ class Channel:
         with contextlib.suppress(OSError):
             self._socket.settimeout(left)
 
-    def _send_all(self, data: bytes | memoryview[Any]) -> None:
+    def _send_all(self, data: bytes | memoryview) -> None:
         """Sends everything; as long as the peer is connected, a full socket is waited for."""
         view = memoryview(data).cast("B")
         while view:
@@ -175,7 +175,7 @@ class Channel:
     def _seal(self, key: bytes, number: int) -> Any:
         return hmac.new(key, _COUNTER.pack(number), "sha256")
 
-    def _shake(self, token: bytes, node: dict[str, Any], dialed: bool) -> dict[str, Any]:
+    def _shake(self, token: bytes, node: dict[str, object], dialed: bool) -> dict[str, Any]:
         """Exchanges hellos and proofs; returns the peer's hello."""
         nonce = secrets.token_hex(16)
         mine = {**node, "dicore": __version__, "protocol": PROTOCOL, "nonce": nonce}
@@ -218,14 +218,14 @@ class Channel:
         if not dialed:
             self._send_open({"proof": own})
 
-    def _send_open(self, message: dict[str, Any]) -> None:
+    def _send_open(self, message: dict[str, object]) -> None:
         try:
             for piece in _joined(encode(message)):
                 self._send_all(piece)
         except OSError as error:
             raise PeerError(f"the connection ended: {error}") from error
 
-    def _receive_open(self) -> dict[str, Any]:
+    def _receive_open(self) -> dict[str, object]:
         message = self._receive(sealed=False)
         if not isinstance(message, dict):
             raise FrameError(f"expected a hello, got a {type(message).__name__}")
@@ -245,7 +245,7 @@ def _problem(hello: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _joined(pieces: list[bytes | memoryview[Any]]) -> list[bytes | memoryview[Any]]:
+def _joined(pieces: list[bytes | memoryview]) -> list[bytes | memoryview]:
     """Joins small pieces, so that a short message is one packet."""
     small = sum(memoryview(piece).nbytes for piece in pieces)
     return [b"".join(pieces)] if small <= 1 << 16 else pieces

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from dicore.errors import DicoreError
 from dicore_dist.links.errors import PeerError
@@ -41,7 +41,7 @@ class _Guest:
     """A connection whose peer has not proven the token."""
 
     sock: socket.socket
-    address: Any
+    address: object
     deadline: float
     data: bytearray = field(default_factory=bytearray)
     refused: bool = False

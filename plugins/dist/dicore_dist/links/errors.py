@@ -40,7 +40,7 @@ class RemoteTaskError(DicoreError):
         return made
 
 
-def failure_of(error: BaseException) -> dict[str, Any]:
+def failure_of(error: BaseException) -> dict[str, object]:
     """Returns an error as the answer to a task."""
     text = error.message if isinstance(error, DicoreError) else str(error)
     code = error.exit_code if isinstance(error, DicoreError) else 1

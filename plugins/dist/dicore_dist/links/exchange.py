@@ -18,7 +18,7 @@ __all__ = ["FileStore", "Link", "Store", "file_link"]
 class Store(Protocol):
     """Keeps what several processes read, by name; nobody reads half of it."""
 
-    def save(self, name: str, content: Any) -> None:
+    def save(self, name: str, content: object) -> None:
         """Stores plain data or a `Batch`, in the place of what had the name before."""
 
     def load(self, name: str) -> Any:
@@ -45,7 +45,7 @@ class FileStore:
     def __init__(self, folder: Path, token: str = "") -> None:
         self.folder, self._key = folder, token.encode()
 
-    def save(self, name: str, content: Any) -> None:
+    def save(self, name: str, content: object) -> None:
         """Writes a file, which appears complete or not at all."""
         save_file(self._path(name), content, self._key)
 

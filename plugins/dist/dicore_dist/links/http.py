@@ -107,8 +107,8 @@ class HttpTransport:
             self._door = self._listen()
 
     def request(
-        self, name: str, data: Mapping[str, Any], timeout: float | None = None
-    ) -> Mapping[str, Any]:
+        self, name: str, data: Mapping[str, object], timeout: float | None = None
+    ) -> Mapping[str, object]:
         """Sends a request and returns the response.
 
         If the connection is cut, the same request is sent again; its peer answers it once.
@@ -180,7 +180,7 @@ class HttpTransport:
 
     def _answered(
         self, made: socket.socket, name: str, number: str, limit: float, timeout: float | None
-    ) -> Any:
+    ) -> object:
         """Reads a response."""
         try:
             first, headers, rest = read_head(made, limit)
@@ -277,7 +277,7 @@ class HttpTransport:
             if self._used.setdefault(nonce, now) != now:
                 raise _StaleError("the request was sent before")
 
-    def _once(self, number: str, name: str, data: Any) -> dict[str, Any]:
+    def _once(self, number: str, name: str, data: object) -> dict[str, object]:
         """Answers a request; if it is repeated, by the same answer."""
         with self._lock:
             first = number not in self._given

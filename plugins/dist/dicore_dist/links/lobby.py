@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from dicore_dist.links.errors import PeerError
 
@@ -45,7 +45,7 @@ class Lobby:
     def __len__(self) -> int:
         return len(self._guests)
 
-    def enter(self, sock: socket.socket, address: Any) -> float:
+    def enter(self, sock: socket.socket, address: object) -> float:
         """Adds a connection; returns the time (`time.monotonic`) by which it must be proven."""
         host = str(address[0]) if isinstance(address, tuple) and address else "this machine"
         with self._lock:
@@ -72,7 +72,7 @@ class Lobby:
         """
         return max(0.0, self._pause_until - time.monotonic())
 
-    def refused(self, address: Any, reason: object) -> None:
+    def refused(self, address: object, reason: object) -> None:
         """Logs that a connection was refused: at most one line a minute, which counts all."""
         host = str(address[0]) if isinstance(address, tuple) and address else "this machine"
         with self._lock:

@@ -16,25 +16,25 @@ class Mailbox:
     """Keeps requests until a process takes them, and hands its answers back; runs as an actor."""
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Queue[Any] = asyncio.Queue()
+        self._waiting: asyncio.Queue[object] = asyncio.Queue()
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count()
 
-    async def ask(self, version: str, name: str, data: Any) -> Any:
+    async def ask(self, version: str, name: str, data: object) -> Any:
         """Leaves a request; returns its answer."""
         number = next(self._numbers)
         self._asked[number] = asyncio.get_running_loop().create_future()
         await self._waiting.put((number, version, name, data))
         return await self._asked[number]
 
-    async def take(self) -> Any:
+    async def take(self) -> object:
         """Returns the next request; None if there is none for a while."""
         try:
             return await asyncio.wait_for(self._waiting.get(), _LOOK_S)
         except TimeoutError:
             return None
 
-    async def answer(self, number: int, content: Any) -> None:
+    async def answer(self, number: int, content: object) -> None:
         """Answers a request."""
         self._asked.pop(number).set_result(content)
 
@@ -43,10 +43,10 @@ class Shelf:
     """Stores values by name in the object store, as their owner; runs as an actor."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[int, Any]] = {}
+        self._found: dict[str, tuple[int, object]] = {}
         self._numbers = itertools.count()
 
-    def put(self, name: str, value: Any) -> None:
+    def put(self, name: str, value: object) -> None:
         """Stores a value."""
         import ray
 

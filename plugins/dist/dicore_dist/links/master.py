@@ -11,11 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dicore.errors import DicoreError, UsageError
 from dicore_dist.links.errors import PeerError, RemoteTaskError
 from dicore_dist.links.http import HttpTransport
+
+if TYPE_CHECKING:
+    from dicore_dist.links.ray_link import RayTransport
 
 __all__ = ["Connection", "Master", "Slave", "Task", "TaskStatus"]
 
@@ -41,7 +44,11 @@ class Slave(abc.ABC):
     """Names of tasks that are processed at once, beside another one."""
 
     def __init__(
-        self, host: str = "127.0.0.1", port: int = 0, token: str = "", transport: Any = None
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str = "",
+        transport: HttpTransport | RayTransport | None = None,
     ) -> None:
         self._transport = transport or HttpTransport(host, port, token=token)
         self._busy = threading.Lock()
@@ -74,11 +81,11 @@ class Slave(abc.ABC):
         """Stops to accept tasks; later calls do nothing."""
         self._transport.close()
 
-    def _answer_ping(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _answer_ping(self, _: Mapping[str, object]) -> Mapping[str, object]:
         self._heard_at = time.monotonic()
         return {"task": self._present}
 
-    def _accept(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _accept(self, task: Mapping[str, Any]) -> Mapping[str, object]:
         self._heard_at = time.monotonic()
         name, data = str(task.get("name")), task.get("data") or {}
         master = str(task.get("job", "")), int(task.get("epoch", 0))
@@ -104,7 +111,7 @@ class Slave(abc.ABC):
         self._master = job, epoch
 
     @abc.abstractmethod
-    def _process_task(self, name: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _process_task(self, name: str, data: Mapping[str, object]) -> Mapping[str, Any]:
         """Processes one task and returns its result; what it raises is the task's failure."""
 
 
@@ -126,9 +133,9 @@ class CallbackSlave(Slave):
         self,
         host: str = "127.0.0.1",
         port: int = 0,
-        callback_fn: Mapping[str, Callable[..., Mapping[str, Any]]] | None = None,
+        callback_fn: Mapping[str, Callable[..., Mapping[str, object]]] | None = None,
         token: str = "",
-        transport: Any = None,
+        transport: HttpTransport | RayTransport | None = None,
     ) -> None:
         super().__init__(host, port, token, transport)
         self._callback_fn = dict(callback_fn or {})
@@ -136,7 +143,7 @@ class CallbackSlave(Slave):
         if missing:
             raise UsageError(f"{type(self).__name__} needs the callbacks {', '.join(missing)}")
 
-    def _process_task(self, name: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _process_task(self, name: str, data: Mapping[str, object]) -> Mapping[str, Any]:
         """Calls the callback of a task.
 
         Raises:
@@ -241,7 +248,7 @@ class Connection:
             else:
                 return
 
-    def new_task(self, name: str, data: Mapping[str, Any] | None = None) -> Task:
+    def new_task(self, name: str, data: Mapping[str, object] | None = None) -> Task:
         """Returns a task of this slave; `start` sends it."""
         return Task(lambda: self.process(name, data), name)
 
@@ -293,7 +300,7 @@ class Connection:
                     ) from error
 
 
-def _transport_to(address: str, token: str) -> Any:
+def _transport_to(address: str, token: str) -> HttpTransport | RayTransport:
     """Returns what asks the process at an address."""
     if not address.startswith("ray:"):
         return HttpTransport(peer=address, token=token)

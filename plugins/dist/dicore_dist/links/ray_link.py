@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dicore import __version__
 from dicore.data import Batch, tree_map
@@ -26,6 +26,9 @@ from dicore_dist.links.mailbox import Mailbox, Shelf
 from dicore_dist.links.ray_runtime import RayRuntime, import_ray
 from dicore_plugins.collectors.block import from_plain, plain_state
 from dicore_plugins.messages import pack, unpack
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["RayStore", "RayTransport"]
 
@@ -109,7 +112,7 @@ class RayTransport:
 
     def request(
         self, name: str, data: Mapping[str, Any], timeout: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         """Sends a request and returns the response.
 
         Raises:
@@ -169,12 +172,12 @@ class RayTransport:
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
 
-    def _respond(self, number: int, version: str, name: str, data: Any) -> None:
+    def _respond(self, number: int, version: str, name: str, data: object) -> None:
         content = self._answer(version, name, data)
         with suppress(Exception):  # Ray, or who asked, is gone
             self._ray.get(self._mailbox.answer.remote(number, content), timeout=_FIND_S)
 
-    def _answer(self, version: str, name: str, data: Any) -> dict[str, Any]:
+    def _answer(self, version: str, name: str, data: Any) -> dict[str, object]:
         if version != __version__:
             text = f"versions differ: one process runs dicore {__version__}, the other {version}"
             return {"refused": text}
@@ -209,10 +212,10 @@ class RayStore:
         )
         return made.remote()
 
-    def save(self, name: str, content: Any) -> None:
+    def save(self, name: str, content: object) -> None:
         """Stores plain data, or a `Batch` as columns."""
         if isinstance(content, Batch):
-            value: Any = len(content), plain_state(dict(content.columns))
+            value: object = len(content), plain_state(dict(content.columns))
         else:
             value = pack(content)
         self._call("put", name, value)
@@ -245,7 +248,7 @@ class RayStore:
     def _call(self, method: str, *args: object) -> Any:
         return self._get(getattr(self._shelf, method).remote(*args))
 
-    def _get(self, address: Any) -> Any:
+    def _get(self, address: object) -> Any:
         errors = self._ray.exceptions
         try:
             return self._ray.get(address, timeout=_FIND_S)
@@ -256,6 +259,6 @@ class RayStore:
             ) from error
 
 
-def _copied(leaf: Any) -> Any:
+def _copied(leaf: Tree) -> Any:
     """Returns a copy of an array: shared memory is read-only."""
     return leaf.copy() if hasattr(leaf, "copy") else leaf

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psutil
 
@@ -25,6 +25,10 @@ from dicore.errors import DicoreError, MissingDependencyError, UsageError
 from dicore.run.signals import StopNow
 from dicore_dist.links.watcher import Watcher
 from dicore_registry import code_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
 
 __all__ = ["RayRuntime"]
 
@@ -140,7 +144,7 @@ class RayRuntime:
             raise _nobody_at(address, error) from error
         self._connected = True
 
-    idle: ClassVar[dict[tuple[type, float], list[Any]] | None] = None
+    idle: ClassVar[dict[tuple[type, float], list[object]] | None] = None
     """Processes whose roles have ended, for later runs of this process; None: none are kept."""
 
     def process(self, cls: type, *, cores: float = 0.0) -> Any:
@@ -159,7 +163,7 @@ class RayRuntime:
         options = {"num_cpus": cores, "max_restarts": 0, "max_task_retries": 0}
         return self.ray.remote(**options, concurrency_groups=groups)(cls).remote()
 
-    def keep(self, actor: Any, cls: type, cores: float) -> bool:
+    def keep(self, actor: object, cls: type, cores: float) -> bool:
         """Keeps a process for later runs, if processes are kept; returns whether they are."""
         if self.idle is None:
             return False
@@ -194,15 +198,15 @@ class RayRuntime:
             ) from error
         self._silent_since = math.inf
 
-    def put(self, value: Any) -> Any:
+    def put(self, value: object) -> object:
         """Stores a value in the object store; returns its address."""
         return self.ray.put(value)
 
-    def get(self, address: Any, timeout: float | None = None) -> Any:
+    def get(self, address: object, timeout: float | None = None) -> Any:
         """Returns a value; raises `TimeoutError` if it is not there within `timeout` seconds."""
         return self.ray.get(address, timeout=timeout)
 
-    def ready(self, addresses: list[Any], timeout: float = 0.0) -> list[Any]:
+    def ready(self, addresses: Sequence[object], timeout: float = 0.0) -> list[Any]:
         """Waits until one of the values is there, at most `timeout` seconds; returns those."""
         if not addresses:
             return []
@@ -215,7 +219,7 @@ class RayRuntime:
         kinds = gone.RayActorError, gone.ObjectLostError, gone.WorkerCrashedError
         return isinstance(error, (*kinds, gone.NodeDiedError, gone.OutOfMemoryError))
 
-    def kill(self, actor: Any) -> None:
+    def kill(self, actor: object) -> None:
         """Kills the process of an actor."""
         with contextlib.suppress(Exception):
             self.ray.kill(actor)
@@ -327,7 +331,7 @@ def _stopped_at_once() -> Iterator[None]:
         yield
         return
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         raise StopNow(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):

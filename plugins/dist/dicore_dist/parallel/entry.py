@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dicore.run.launch import TrainRequest, launch
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel
 
 __all__ = ["parallel_pipeline"]
 
 
 def parallel_pipeline(
-    input_cfg: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    input_cfg: str | Path | Mapping[str, object] | Sequence[Mapping[str, object]],
     seed: int | None = None,
-    model: Any | None = None,
+    model: IModel | None = None,
     max_train_iter: int | None = None,
     max_env_step: int | None = None,
     exp_name: str | None = None,
     overrides: Sequence[str] = (),
-) -> Any:
+) -> object:
     """Trains in several processes, as `dicore train -m parallel` does.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.layers import is_place
 from dicore.errors import ConfigWarning
@@ -32,6 +32,10 @@ from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, evaluates, school_of
 
+if TYPE_CHECKING:
+    from dicore.config import RunConfig
+    from dicore.interfaces.env import Space
+
 __all__ = ["ParallelParts", "ParallelPipeline"]
 
 
@@ -42,12 +46,12 @@ class _Elsewhere:
     spec: EnvSpec
 
     @property
-    def observation_space(self) -> Any:
+    def observation_space(self) -> Space:
         """Of one environment."""
         return self.spec.observation
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> Space:
         """Of one environment."""
         return self.spec.action
 
@@ -166,7 +170,7 @@ class ParallelPipeline(TrainingPipeline):
     config_class = ParallelConfig
     parts: ClassVar[type[Parts]] = ParallelParts
 
-    def trains(self, policy: Any) -> bool:
+    def trains(self, policy: object) -> bool:
         """Returns whether a policy learns from samples that are collected while it learns."""
         return school_of(policy) in ("off_policy", "on_policy")
 
@@ -193,12 +197,12 @@ class ParallelPipeline(TrainingPipeline):
         if cfg.pipeline.system.learner_num > 1:
             yield from learner_problems(cfg)
 
-    def _stages_of(self, cfg: Any) -> TrainingPipeline:
+    def _stages_of(self, cfg: RunConfig) -> TrainingPipeline:
         """Returns the serial pipeline with the same stages."""
         on_policy = school_of(cfg.policy) == "on_policy"
         return (OnPolicyPipeline if on_policy else SerialPipeline)(self._cfg)
 
-    def stages(self, parts: Parts) -> list[Any]:
+    def stages(self, parts: Parts) -> list[object]:
         """Takes samples from the collectors, and updates the policy as a serial run does."""
         assert isinstance(parts, ParallelParts)
         return [*self._stages_of(parts.cfg).stages(parts), status_writer(parts.status)]

@@ -55,7 +55,7 @@ class BaseCommCollector(abc.ABC):
         cfg: Options, as a section, a dict, or None for the defaults.
     """
 
-    def __init__(self, cfg: Any = None) -> None:
+    def __init__(self, cfg: object = None) -> None:
         self._cfg = cfg
 
     @abc.abstractmethod
@@ -71,11 +71,11 @@ class BaseCommCollector(abc.ABC):
         """Returns the policy that a learner published under `path`."""
 
     @abc.abstractmethod
-    def send_stepdata(self, path: str, stepdata: Any) -> None:
+    def send_stepdata(self, path: str, stepdata: object) -> None:
         """Publishes samples under `path`, atomically."""
 
     @abc.abstractmethod
-    def send_metadata(self, metadata: Mapping[str, Any]) -> None:
+    def send_metadata(self, metadata: Mapping[str, object]) -> None:
         """Sends `data_id`, `policy_iter` and `collector_done`."""
 
     def _create_collector(self, task_info: Mapping[str, Any]) -> CollectorParts:
@@ -87,7 +87,7 @@ class BaseCommCollector(abc.ABC):
         worker = WorkerConfig.of(task_info, "collector", index)
         return CollectorParts(worker, index, self._opponent_file(task_info))
 
-    def _opponent_file(self, task_info: Mapping[str, Any]) -> Any:
+    def _opponent_file(self, task_info: Mapping[str, object]) -> Any:
         """Returns where the environments find their opponent; None: where the config says."""
         return None
 
@@ -107,11 +107,11 @@ class TaskCollector(Resident, BaseCommCollector):
         BaseCommCollector.__init__(self)
         self._data, self._policies, self._folder = link.data, link.policies, link.saved.folder
         self._interval, self._looked_at = update_policy_second, 0.0
-        self._stamp: Any = None
+        self._stamp: object = None
         self._parts: CollectorParts | None = None
-        self._built_of: Any = None
+        self._built_of: object = None
         self._task_info: Mapping[str, Any] = {}
-        self._metadata: Mapping[str, Any] = {}
+        self._metadata: Mapping[str, object] = {}
         self._counts = {"cur_sample": 0, "cur_episode": 0, "cur_step": 0}
         self._blocks = 0
         self._working = threading.Lock()
@@ -129,17 +129,17 @@ class TaskCollector(Resident, BaseCommCollector):
                 return found
         raise AssertionError
 
-    def send_stepdata(self, path: str, stepdata: Any) -> None:
+    def send_stepdata(self, path: str, stepdata: object) -> None:
         """Stores samples."""
         self._data.save(path, stepdata)
 
-    def send_metadata(self, metadata: Mapping[str, Any]) -> None:
+    def send_metadata(self, metadata: Mapping[str, object]) -> None:
         """Makes metadata the result of the present task."""
         self._metadata = metadata
 
     # ---- called by the slave
 
-    def deal_with_collector_start(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deal_with_collector_start(self, data: Mapping[str, Any]) -> Mapping[str, object]:
         """Begins a task; parts of an earlier task with the same config are used again."""
         info, ends = data["task_info"], self._ends
         with self._working:
@@ -157,7 +157,7 @@ class TaskCollector(Resident, BaseCommCollector):
             self._begin_task(ends)
         return {"message": "ok"}
 
-    def deal_with_collector_data(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deal_with_collector_data(self, data: Mapping[str, Any]) -> Mapping[str, object]:
         """Collects a block, or evaluates; returns the metadata.
 
         Raises:
@@ -179,7 +179,7 @@ class TaskCollector(Resident, BaseCommCollector):
                 raise
             return self._metadata
 
-    def deal_with_collector_close(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deal_with_collector_close(self, data: Mapping[str, object]) -> Mapping[str, object]:
         """Ends the present task, at any time; with `shutdown`, the comm collector closes too."""
         self._deal_with_close(data)
         return {"message": "ok"}
@@ -201,7 +201,7 @@ class TaskCollector(Resident, BaseCommCollector):
 
     # ---- one task
 
-    def _opponent_file(self, task_info: Mapping[str, Any]) -> Any:
+    def _opponent_file(self, task_info: Mapping[str, object]) -> Any:
         if task_info.keys().isdisjoint(("opponent", "freeze")):
             return None
         name = f"{task_info.get('job_id')}_collector{task_info.get('collector_index', 0)}"
@@ -315,7 +315,7 @@ class TaskCollector(Resident, BaseCommCollector):
         })  # fmt: skip
 
 
-def _frozen_name(task_info: Mapping[str, Any], name: str) -> str:
+def _frozen_name(task_info: Mapping[str, object], name: str) -> str:
     return f"{task_info.get('job_id', '')}_{name}.frame"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -18,6 +18,11 @@ from dicore_plugins.collectors.budget import stopping_within
 from dicore_plugins.env_wrappers import save_snapshot
 from dicore_plugins.messages import pack
 from dicore_plugins.middleware.learn import without_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dicore.data import State
 
 __all__ = ["CollectorParts"]
 
@@ -41,14 +46,16 @@ class CollectorParts:
         self._evaluator: Any = None
         self.version = self._epoch = -1
 
-    def load(self, policy: Mapping[str, Any]) -> None:
+    def load(self, policy: State) -> None:
         """Acts by a published version, unless its learner was replaced by another one."""
         epoch = int(policy.get("epoch", 0))
         if epoch >= self._epoch and (epoch, policy["version"]) != (self._epoch, self.version):
             self.policy.collect_mode.load_state_dict(policy["state"])
             self.version, self._epoch = int(policy["version"]), epoch
 
-    def collect(self, amount: Mapping[str, Any], info: Mapping[str, Any], stop: Any) -> Batch:
+    def collect(
+        self, amount: Mapping[str, Any], info: Mapping[str, Any], stop: Callable[[], bool]
+    ) -> Batch:
         """Collects one block; `info` has the env steps and updates of the whole training.
 
         It is empty if `stop` returned True, or if the env steps that are left complete no sample.
@@ -101,7 +108,7 @@ class CollectorParts:
             None, max(0, self.version), info["envstep"], should_stop=stop, **kwargs
         )
 
-    def episodes(self) -> dict[str, Any]:
+    def episodes(self) -> dict[str, object]:
         """Returns `returns` and `lengths` of the episodes that ended since the last call."""
         statistics = getattr(self.collector, "statistics", None)
         if statistics is None:
@@ -110,7 +117,7 @@ class CollectorParts:
         statistics.clear()
         return {"returns": found["returns"], "lengths": found["lengths"]}
 
-    def remembered(self) -> Sequence[Any]:
+    def remembered(self) -> Sequence[Mapping[str, Any]]:
         """Returns what environments of evaluations remember beyond an episode, by environment.
 
         For instance the statistics of a normaliser; nothing if it is not plain data.

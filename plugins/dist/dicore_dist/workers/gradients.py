@@ -84,7 +84,7 @@ def leave_group() -> None:
         distributed.destroy_process_group()
 
 
-def optimizers_of(policy: Any) -> list[FlatOptimizer]:
+def optimizers_of(policy: object) -> list[FlatOptimizer]:
     """Returns the optimizers of a policy, by name of their attributes.
 
     Args:
@@ -103,17 +103,17 @@ def optimizers_of(policy: Any) -> list[FlatOptimizer]:
     return found
 
 
-def _owner_of(policy: Any) -> Any:
+def _owner_of(policy: object) -> object:
     """Returns the policy of a mode."""
     return getattr(getattr(policy, "forward", policy), "__self__", policy)
 
 
-def _parts_of(policy: Any) -> Mapping[str, Any]:
+def _parts_of(policy: object) -> Mapping[str, object]:
     parts: Mapping[str, Any] = getattr(_owner_of(policy), "__dict__", {})
     return parts
 
 
-def _modules(parts: Iterable[Any]) -> Iterator[nn.Module]:
+def _modules(parts: Iterable[object]) -> Iterator[nn.Module]:
     """Yields all networks, with those within them."""
     for each in parts:
         if isinstance(each, nn.Module):
@@ -124,7 +124,7 @@ def _modules(parts: Iterable[Any]) -> Iterator[nn.Module]:
             yield from _modules(each)
 
 
-def _found(attributes: Mapping[str, Any]) -> Iterator[tuple[str, FlatOptimizer]]:
+def _found(attributes: Mapping[str, object]) -> Iterator[tuple[str, FlatOptimizer]]:
     for name, value in attributes.items():
         if isinstance(value, FlatOptimizer):
             yield name, value
@@ -134,7 +134,7 @@ def _found(attributes: Mapping[str, Any]) -> Iterator[tuple[str, FlatOptimizer]]
             yield from _found({f"{name}.{index}": each for index, each in enumerate(value)})
 
 
-def average_gradients(policy: Any) -> list[Any]:
+def average_gradients(policy: object) -> list[Any]:
     """Averages the gradients of all learners in every step of a policy's optimizers.
 
     Learners must make the same updates in the same order. An update whose loss or gradient is not
@@ -150,7 +150,9 @@ def average_gradients(policy: Any) -> list[Any]:
     Raises:
         UsageError: the policy has no optimizer, or a network that normalises by its batch.
     """
-    handles: list[Any] = [each.register_step_pre_hook(_average) for each in optimizers_of(policy)]
+    handles: list[object] = [
+        each.register_step_pre_hook(_average) for each in optimizers_of(policy)
+    ]
     for module in {id(each): each for each in _modules(_parts_of(policy).values())}.values():
         if isinstance(module, RunningNorm):
             handles.append(_SharedStatistics(module))

@@ -20,7 +20,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -34,6 +34,10 @@ from dicore_dist.workers.resident import Resident
 from dicore_dist.workers.shown import Shown
 from dicore_dist.workers.worker_config import WorkerConfig
 from dicore_plugins.collectors.block import joined_blocks
+
+if TYPE_CHECKING:
+    from dicore.data import State, Tree
+    from dicore.interfaces.learner import ILearner
 
 __all__ = ["BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave", "TaskLearner"]
 
@@ -63,7 +67,7 @@ class BaseCommLearner(abc.ABC):
         cfg: Options, as a section, a dict, or None for the defaults.
     """
 
-    def __init__(self, cfg: Any = None) -> None:
+    def __init__(self, cfg: object = None) -> None:
         self._cfg = cfg
         self._learner: Any = None
         self._worker: Any = None
@@ -71,7 +75,7 @@ class BaseCommLearner(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def hooks4call(self) -> Sequence[Any] | Mapping[str, Any]:
+    def hooks4call(self) -> Sequence[object] | Mapping[str, object]:
         """Hooks that send the policy and the learn info; a list, or a dict by name."""
 
     @abc.abstractmethod
@@ -83,18 +87,18 @@ class BaseCommLearner(abc.ABC):
         """Stops, also while it waits for data; later calls do nothing."""
 
     @abc.abstractmethod
-    def get_data(self, batch_size: int) -> Sequence[Any]:
+    def get_data(self, batch_size: int) -> Sequence[Mapping[str, Any]]:
         """Blocks until `batch_size` samples exist and returns their metadata."""
 
     @abc.abstractmethod
-    def send_policy(self, state_dict: Mapping[str, Any]) -> None:
+    def send_policy(self, state_dict: State) -> None:
         """Publishes parameters for collectors, atomically."""
 
     @abc.abstractmethod
-    def send_learn_info(self, learn_info: Mapping[str, Any]) -> None:
+    def send_learn_info(self, learn_info: Mapping[str, object]) -> None:
         """Sends `learner_step`, `priority_info` and `learner_done`."""
 
-    def _create_learner(self, task_info: Mapping[str, Any]) -> Any:
+    def _create_learner(self, task_info: Mapping[str, object]) -> Any:
         """Creates the learner of a task, with the hooks of `hooks4call`."""
         worker = WorkerConfig.of(task_info)
         policy = worker.policy
@@ -121,7 +125,7 @@ def _annealed(policy: Any, learner: Callable[[], Any]) -> Any:
     if not settings({"envstep": 0, "learner_step": 0}):
         return mode
 
-    def forward(data: Any, **kwargs: object) -> Any:
+    def forward(data: object, **kwargs: object) -> Any:
         at = {"envstep": max(learner().envstep, 0), "learner_step": learner().last_iter}
         return mode.forward(data, **settings(at), **kwargs)
 
@@ -179,10 +183,10 @@ class TaskLearner(Resident, BaseCommLearner):
         self._saved_at, self._saved, self._published, self._first = 0.0, -1, -1, 0
         self._loading, self._owes_info = threading.Lock(), False
         self._pending: list[Batch] = []
-        self._priorities: list[Mapping[str, Any]] = []
+        self._priorities: list[Mapping[str, object]] = []
 
     @property
-    def hooks4call(self) -> Sequence[Any]:
+    def hooks4call(self) -> Sequence[object]:
         """Publishes the policy before the first and after updates; sends the learn info.
 
         The info is sent when the samples of a demand are used up. On-policy, the policy is
@@ -205,7 +209,7 @@ class TaskLearner(Resident, BaseCommLearner):
 
     # ---- called by the learner
 
-    def get_data(self, batch_size: int) -> Sequence[Any]:
+    def get_data(self, batch_size: int) -> Sequence[Mapping[str, Any]]:
         """Asks for samples and waits for their metadata.
 
         Raises:
@@ -216,11 +220,11 @@ class TaskLearner(Resident, BaseCommLearner):
         metas: Sequence[Any] = self._take(self._data_result_queue)
         return metas
 
-    def send_policy(self, state_dict: Mapping[str, Any]) -> None:
+    def send_policy(self, state_dict: State) -> None:
         """Stores the parameters of the policy; readers see the old or the new ones."""
         self._policies.save(f"{self._task_info['policy_id']}.frame", state_dict)
 
-    def send_learn_info(self, learn_info: Mapping[str, Any]) -> None:
+    def send_learn_info(self, learn_info: Mapping[str, object]) -> None:
         """Hands the info to the task that waits for it."""
         self._put(self._learn_info_queue, learn_info)
 
@@ -275,11 +279,11 @@ class TaskLearner(Resident, BaseCommLearner):
                 f" {found['epoch']}"
             )
 
-    def _note_priority(self, engine: Any) -> None:
+    def _note_priority(self, engine: ILearner) -> None:
         if info := engine.priority_info:
             self._priorities.append({key: np.asarray(value) for key, value in info.items()})
 
-    def _inform(self, engine: Any) -> None:
+    def _inform(self, engine: ILearner) -> None:
         done = engine.learn_info["learner_done"]
         if self._ended.is_set() or not self._owes_info or (self._pending and not done):
             return
@@ -306,7 +310,7 @@ class TaskLearner(Resident, BaseCommLearner):
 
     # ---- called by the slave
 
-    def deal_with_learner_start(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deal_with_learner_start(self, data: Mapping[str, Any]) -> Mapping[str, object]:
         """Creates the learner of a task and starts its thread."""
         if not self._ended.is_set():
             raise UsageError(f"task '{self._task_info.get('task_id')}' is still running")
@@ -328,13 +332,13 @@ class TaskLearner(Resident, BaseCommLearner):
         steps = {"learner_step": self._learner.last_iter, "first_step": self._first}
         return {"message": "ok", **steps}
 
-    def deal_with_get_data(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deal_with_get_data(self, data: Mapping[str, Any]) -> Mapping[str, object]:
         """Waits for the learner's demand and returns it."""
         demand = self._take(self._data_demand_queue)
         ids = {name: self._task_info[name] for name in ("task_id", "buffer_id")}
         return {**ids, **demand}
 
-    def deal_with_learner_learn(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deal_with_learner_learn(self, data: Mapping[str, Any]) -> Mapping[str, object]:
         """Hands samples to the learner and waits for the learn info; closes it when it is done."""
         if self._learner is None:
             raise ClosedError("no task runs: none was started")
@@ -346,7 +350,7 @@ class TaskLearner(Resident, BaseCommLearner):
             self._end_task()
         return {"info": info, **ids}
 
-    def deal_with_learner_close(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deal_with_learner_close(self, data: Mapping[str, object]) -> Mapping[str, object]:
         """Ends the present task, at any time; with `shutdown`, the comm learner closes too."""
         step = 0 if self._learner is None else self._learner.last_iter
         self._deal_with_close(data)
@@ -408,7 +412,7 @@ class TaskLearner(Resident, BaseCommLearner):
                 into.put(item, timeout=_POLL_S)
                 return
 
-    def _take(self, source: queue.Queue[Any]) -> Any:
+    def _take(self, source: queue.Queue[Tree]) -> Any:
         while True:
             is_over = self._thread is not None and not self._thread.is_alive()
             with contextlib.suppress(queue.Empty):

@@ -26,8 +26,9 @@ from dicore_dist.workers.roles import RoleSpec
 from dicore_dist.workers.weights import as_arrays, as_tensors
 
 if TYPE_CHECKING:
+    from dicore.data import Row
     from dicore.interfaces.learner import ILearner
-
+    from dicore_dist.parallel.config import SystemConfig
 
 __all__ = ["LearnerGroup", "LearnerRole", "share_config"]
 
@@ -97,14 +98,14 @@ class LearnerRole:
         self._learner.load_state_dict(as_tensors(state))
 
     def train(
-        self, columns: Columns, length: int, env_step: int, kwargs: Mapping[str, Any] | None
-    ) -> Any:
+        self, columns: Columns, length: int, env_step: int, kwargs: Mapping[str, object] | None
+    ) -> object:
         """Makes the updates of a share of a batch; returns its priorities, or None."""
         results = self._learner.train(Batch(columns, length), env_step, kwargs)
         priority = results[-1].get("priority") if results else None
         return priority.numpy() if isinstance(priority, torch.Tensor) else priority
 
-    def progress(self) -> dict[str, Any]:
+    def progress(self) -> dict[str, int]:
         """Returns the updates so far."""
         return {"train_iter": self._learner.train_iter}
 
@@ -131,17 +132,17 @@ class LearnerGroup:
         learner: ILearner,
         start: Callable[[int], RoleProcess],
         runtime: RayRuntime,
-        system: Any,
+        system: SystemConfig,
     ) -> None:
         self._learner, self._runtime, self.system = learner, runtime, system
         self._handles = average_gradients(learner.policy)
         self.others = [start(rank) for rank in range(1, system.learner_num)]
         self._joined = False
-        self._priority: Any = None
+        self._priority: object = None
 
     # ---- what a learner has
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__") or name == "_learner":
             raise AttributeError(name)
         return getattr(self._learner, name)
@@ -152,7 +153,7 @@ class LearnerGroup:
         return int(self._learner.train_iter)
 
     @property
-    def priority_info(self) -> dict[str, Any]:
+    def priority_info(self) -> dict[str, object]:
         """Priorities of the whole last batch."""
         info = dict(self._learner.priority_info)
         if info and self._whole is not None:
@@ -165,8 +166,11 @@ class LearnerGroup:
     _whole: Any = None
 
     def train(
-        self, data: Any, envstep: int = -1, policy_kwargs: Mapping[str, Any] | None = None
-    ) -> list[dict[str, Any]]:
+        self,
+        data: Batch | list[Row],
+        envstep: int = -1,
+        policy_kwargs: Mapping[str, object] | None = None,
+    ) -> list[dict[str, object]]:
         """Trains every learner with its share of a batch; see `BaseLearner.train`.
 
         Raises:
@@ -221,8 +225,8 @@ class LearnerGroup:
         until = time.monotonic() + self.system.start_timeout
         while not self._are_ready():
             if time.monotonic() > until:
-                limit = f"{self.system.start_timeout:g} s"
-                raise DicoreError(f"the other learners did not start within {limit}")
+                told = f"{self.system.start_timeout:g} s"
+                raise DicoreError(f"the other learners did not start within {told}")
             time.sleep(0.05)
         address = f"{self._runtime.host}:{_free_port(self._runtime.host)}"
         limit = self.system.learner_timeout

@@ -29,7 +29,9 @@ class _Host:
     def __init__(self) -> None:
         self._role: Any = None
 
-    def build(self, role: Callable[[RoleSpec], Any], spec: RoleSpec, output: str) -> dict[str, Any]:
+    def build(
+        self, role: Callable[[RoleSpec], object], spec: RoleSpec, output: str
+    ) -> dict[str, Any]:
         """Builds a role, and returns what this process is.
 
         Args:
@@ -59,7 +61,7 @@ class _Host:
         facts, columns = result or (None, None)
         return (failure, facts), columns
 
-    def progress(self) -> dict[str, Any]:
+    def progress(self) -> dict[str, int]:
         """Returns a sign of life."""
         found: dict[str, Any] = self._role.progress()
         return found
@@ -137,7 +139,7 @@ class RoleProcess:
                 f"{name}: the config cannot be sent to another process: {error}",
                 hint="create locks, files and connections in the environment's __init__",
             ) from error
-        self._ping: Any = None
+        self._ping: object = None
         self._asked = 0.0
         self.started = self.seen = time.monotonic()
         self.pid = 0

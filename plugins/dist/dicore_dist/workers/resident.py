@@ -68,12 +68,12 @@ class Resident(abc.ABC):
             raise ConnectionError(f"{self.address}: no task can reach this process any more")
         return self._closed.wait(timeout)
 
-    def deal_with_get_resource(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def deal_with_get_resource(self, data: Mapping[str, object]) -> Mapping[str, object]:
         """Returns what this process offers."""
         cores = os.cpu_count() or 1
         return {"gpu": self._gpus(), "cpu": cores, "busy": not self._ended.is_set()}
 
-    def _deal_with_close(self, data: Mapping[str, Any]) -> None:
+    def _deal_with_close(self, data: Mapping[str, object]) -> None:
         """Ends the present task, at any time; with `shutdown`, closes too."""
         self._note_end()
         self._end_task()

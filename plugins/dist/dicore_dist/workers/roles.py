@@ -46,11 +46,11 @@ class RoleSpec:
     model: Any = None
     state: Any = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         given = self.cfg, self.index, self.epoch, self.model, self.state
         return _elsewhere, (code_paths.state(), given)
 
-    def seeded(self, role: str) -> Any:
+    def seeded(self, role: str) -> object:
         """Returns the config with a seed of this process, on the CPU, and seeds the process."""
         seed = hash_seed(self.cfg.seed, role, self.index, self.epoch) >> 1
         seed_everything(seed)
@@ -84,7 +84,7 @@ class CollectorRole:
         self._priority = mode_attribute(policy, "initial_priority", None) if wanted else None
 
     def collect(
-        self, state: Any, version: int, amount: Mapping[str, Any]
+        self, state: Any, version: int, amount: Mapping[str, object]
     ) -> tuple[dict[str, Any], Tree]:
         """Collects by a version of the parameters.
 
@@ -141,7 +141,7 @@ class CollectorRole:
 
         return RandomPolicy(action_space=self._envs.action_space, like=self._mode)
 
-    def progress(self) -> dict[str, Any]:
+    def progress(self) -> dict[str, int]:
         """Returns the env steps so far; may be called while it collects."""
         return {"env_step": self._collector.envstep, "version": self._versioned.version}
 
@@ -203,7 +203,7 @@ class EvaluatorRole:
             "log": self._log.taken(),
         }
 
-    def progress(self) -> dict[str, Any]:
+    def progress(self) -> dict[str, int]:
         """Returns the version that it evaluates."""
         return {"version": self._versioned.version}
 
@@ -220,17 +220,17 @@ class _Recorded:
     """A log that keeps its entries, for another process to write them."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[str, Any, dict[str, Any]]] = []
+        self._entries: list[tuple[str, object, dict[str, object]]] = []
 
-    def log_scalars(self, scalars: Mapping[str, Any], **at: Any) -> None:
+    def log_scalars(self, scalars: Mapping[str, object], **at: object) -> None:
         """Keeps numbers."""
         self._entries.append(("log_scalars", dict(scalars), at))
 
-    def log_text(self, text: str, **at: Any) -> None:
+    def log_text(self, text: str, **at: object) -> None:
         """Keeps a text."""
         self._entries.append(("log_text", text, at))
 
-    def taken(self) -> list[tuple[str, Any, dict[str, Any]]]:
+    def taken(self) -> list[tuple[str, object, dict[str, object]]]:
         """Returns the entries since the last call."""
         entries, self._entries = self._entries, []
         return entries

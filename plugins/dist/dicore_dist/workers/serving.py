@@ -13,12 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dicore.console import formatter
 from dicore_dist.coordinator.journal import is_finished
 from dicore_dist.links.slurm import hosts_of
 from dicore_plugins.private import opener, private_folder
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["Place", "serve"]
 
@@ -186,7 +189,7 @@ class _AddressFile:
             self._path.unlink(missing_ok=True)
 
 
-def _terminated(number: int, frame: Any) -> None:
+def _terminated(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 

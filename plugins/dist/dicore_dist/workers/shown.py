@@ -20,7 +20,7 @@ class Shown:
         if name.endswith(_END):
             self._found.setdefault(int(step), {})[name.removesuffix(_END)] = float(value)
 
-    def add_histogram(self, name: str, values: Any, step: int) -> None:
+    def add_histogram(self, name: str, values: object, step: int) -> None:
         """Keeps nothing: histograms are not sent."""
 
     def taken(self) -> list[tuple[int, dict[str, float]]]:

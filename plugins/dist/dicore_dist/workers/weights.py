@@ -7,13 +7,17 @@ that nobody reads half of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from dicore.data import Tree, tree_map
 from dicore.data.tree import is_tensor
+
+if TYPE_CHECKING:
+    from dicore.data import Columns
+    from dicore.interfaces.policy import CollectMode, EvalMode
 
 __all__ = ["Publisher", "Versioned", "as_arrays", "as_tensors"]
 
@@ -42,7 +46,7 @@ class _Encoded:
         return _tensor_of(self.data).view(self.dtype).reshape(self.shape)
 
 
-def _array(leaf: Any) -> Any:
+def _array(leaf: Tree) -> Tree:
     if not is_tensor(leaf):
         return leaf
     value = leaf.detach().cpu()
@@ -57,18 +61,18 @@ class _Plain:
 
     __slots__ = ("data",)
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: object) -> None:
         self.data = data
 
     def tensor(self) -> torch.Tensor:
         return _tensor_of(self.data)
 
 
-def _tensor(leaf: Any) -> Any:
+def _tensor(leaf: Tree) -> object:
     return leaf.tensor() if isinstance(leaf, _Plain | _Encoded) else leaf
 
 
-def _tensor_of(array: Any) -> torch.Tensor:
+def _tensor_of(array: Tree) -> torch.Tensor:
     """Returns a tensor that shares the memory of an array which is read-only."""
     if not array.size:
         return torch.from_numpy(array.copy())
@@ -78,7 +82,7 @@ def _tensor_of(array: Any) -> torch.Tensor:
 class _Unlocked:
     """A read-only array as one that is not, of which torch would warn; nobody writes to it."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Tree) -> None:
         self._array = array
         interface = array.__array_interface__
         self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
@@ -96,12 +100,12 @@ class Publisher:
         address: Where it is.
     """
 
-    def __init__(self, mode: Any, put: Callable[[Any], Any]) -> None:
+    def __init__(self, mode: CollectMode, put: Callable[[Columns], object]) -> None:
         self._mode, self._put = mode, put
         self.version = -1
-        self.address: Any = None
+        self.address: object = None
 
-    def publish(self, version: int) -> Any:
+    def publish(self, version: int) -> object:
         """Returns the address of the present parameters, which are those of this version."""
         if version != self.version or self.address is None:
             self.address = self._put(as_arrays(self._mode.state_dict()))
@@ -119,7 +123,7 @@ class Versioned:
         version: Number of the version that the mode acts by; -1: its own initial parameters.
     """
 
-    def __init__(self, mode: Any) -> None:
+    def __init__(self, mode: CollectMode | EvalMode) -> None:
         self._mode = mode
         self.version = -1
 
