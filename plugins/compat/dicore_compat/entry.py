@@ -32,9 +32,9 @@ _OF_SOURCES = frozenset(inspect.signature(compile_sources).parameters)
 
 def compile_config(
     main: Any = None,
-    *by_position: Any,
+    *by_position: object,
     auto: bool = True,
-    create_cfg: Mapping[str, Any] | None = None,
+    create_cfg: Mapping[str, object] | None = None,
     save_cfg: bool = False,
     save_path: str | Path | None = None,
     renew_dir: bool = True,
@@ -82,8 +82,8 @@ def compile_config_of_di_engine(*args: Any, **kwargs: Any) -> Compiled:
 
 
 def _with_classes(
-    create: Mapping[str, Any] | None, classes: Mapping[str, Any], registry: RegistryView
-) -> dict[str, Any]:
+    create: Mapping[str, Any] | None, classes: Mapping[str, object], registry: RegistryView
+) -> dict[str, object]:
     """Returns a create_config with the types of classes that were passed as arguments."""
     tree: dict[str, Any] = plain(create or {})
     for part, wanted in classes.items():

@@ -86,7 +86,7 @@ class AgentBase(Policy):
         hidden_state: Array | None,
         masks: Array,
         deterministic: bool = False,
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         """Chooses actions.
 
         Args:
@@ -125,7 +125,7 @@ class AgentBase(Policy):
         """Scales continuous actions to those of the environment."""
         return UnitActions(self._cfg, "cpu")
 
-    def env_actions(self, actions: Tree) -> Any:
+    def env_actions(self, actions: Tree) -> object:
         """Returns actions [K, ...] as the environment takes them.
 
         Discrete ones count from `policy.action_start`; continuous ones are scaled from [-1, 1] to
@@ -156,7 +156,7 @@ class AgentBase(Policy):
         """Becomes one of several agents, with a name and with their memory."""
         self.name, self._store = name, store
 
-    def _create_model(self) -> Any:
+    def _create_model(self) -> object:
         if self._cfg.model is None:
             return None
         with torch_stream("model"):
@@ -169,9 +169,9 @@ class AgentBase(Policy):
         self._flat = Flat(self._model.to(self._device))
         self._optimizer = optimizer_of(learn, self._flat)
 
-    def _forward_learn(self, data: Any, **_: object) -> list[dict[str, Any]]:
+    def _forward_learn(self, data: Any, **_: object) -> list[dict[str, object]]:
         """Stores trajectories and updates the agents after each chunk of all workers."""
-        results: list[dict[str, Any]] = []
+        results: list[dict[str, object]] = []
         for _chunk in self._store.add(data):
             for agent in self.agents.values():
                 results += agent.update()
@@ -183,7 +183,7 @@ class AgentBase(Policy):
         Returns:
             The result of each batch; none as long as the memory has too little for one.
         """
-        results: list[dict[str, Any]] = []
+        results: list[dict[str, object]] = []
         for _ in range(self._cfg.learn.n_update):
             try:
                 batches = self.batches()
@@ -200,7 +200,7 @@ class AgentBase(Policy):
         found = self._sampler(self.memory, info)
         return [found] if isinstance(found, Mapping) else found
 
-    def step(self, batch: Mapping[str, Tree]) -> dict[str, Any]:
+    def step(self, batch: Mapping[str, Tree]) -> dict[str, object]:
         """Runs one gradient update on a batch of the sampler; returns what `loss` does.
 
         Raises:
@@ -256,7 +256,7 @@ class AgentBase(Policy):
 
     def _act(
         self, obs: Tree, episodes: RunningEpisodes, *, deterministic: bool
-    ) -> EnvBatch[dict[str, Any]]:
+    ) -> EnvBatch[dict[str, Tree]]:
         batch = EnvBatch.of(obs)
         masks, hidden = episodes.of(batch.env_id)
         found = self._generate(batch.value, hidden, masks, deterministic)
@@ -273,10 +273,10 @@ class AgentBase(Policy):
             joined["hidden_state"] = self._joined(states)
         return batch.with_value({**joined, "mask": masks[:, 0]})
 
-    def _forward_collect(self, obs: Tree, **_: object) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Tree, **_: object) -> EnvBatch[Tree]:
         return self._act(obs, self._collecting, deterministic=False)
 
-    def _forward_eval(self, obs: Tree) -> EnvBatch[Any]:
+    def _forward_eval(self, obs: Tree) -> EnvBatch[Tree]:
         return self._act(obs, self._evaluating, deterministic=True)
 
     def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
@@ -285,7 +285,7 @@ class AgentBase(Policy):
     def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
         self._evaluating.reset(data_id)
 
-    def _get_collect_state(self) -> dict[str, Any]:
+    def _get_collect_state(self) -> dict[str, object]:
         return self._collecting.state_dict()
 
     def _set_collect_state(self, state: State) -> None:
@@ -330,7 +330,7 @@ class AgentBase(Policy):
         whole = np.asarray(valid).all(0)
         return found if whole.all() else found[np.flatnonzero(whole)]
 
-    def _half_step(self, block: Batch, tail: Tail) -> tuple[dict[str, Array], dict[str, Any]]:
+    def _half_step(self, block: Batch, tail: Tail) -> tuple[dict[str, Array], dict[str, object]]:
         """Returns what the agents would do after the block, and the values of its next states."""
         end = np.asarray(block["end"])
         workers = end.shape[1]
@@ -370,7 +370,7 @@ class AgentBase(Policy):
         if "hidden_state" not in block:
             return dict.fromkeys(self.agents)
 
-        def at(leaf: Tree) -> Any:
+        def at(leaf: Tree) -> Tree:
             return np.asarray(leaf)[rows, workers]
 
         column = block["hidden_state"]

@@ -86,7 +86,7 @@ class AgentConfig(PolicyConfig):
 
     build = builds("dicore_compat.agents.agent:AgentBase", takes="context")
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the network and the bounds of actions from the spaces.
 
         Raises:
@@ -155,7 +155,7 @@ class TeamConfig(AgentConfig):
 
     build = builds("dicore_compat.agents.team:Team", takes="context")
 
-    def bind(self, spec: EnvSpec) -> dict[str, Any]:
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives what each agent needs from the observations and its part of the action.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -12,7 +12,6 @@ from dicore_compat.agents.config import TeamConfig
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict
-
 
 __all__ = ["Team"]
 
@@ -29,14 +28,14 @@ class Team(AgentBase):
     config_class = TeamConfig
 
     def __init__(
-        self, cfg: Any = None, context: BuildContext | None = None, **parts: object
+        self, cfg: object = None, context: BuildContext | None = None, **parts: object
     ) -> None:
         self._members: dict[str, AgentBase] = {}
         super().__init__(cfg, context, **parts)
         for name, member in self._members.items():
             member.join(name, self._store)
 
-    def _create_model(self) -> Any:
+    def _create_model(self) -> object:
         for name, section in self._cfg.by_name().items():
             context = BuildContext(device=self._device)
             self._members[name] = section.build(context, enable_field=self._enabled)

@@ -6,7 +6,7 @@ Shapes: B workers (environments), T steps, K ready environments; `...` one item.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from dicore.data import Batch, State, StateDict
 from dicore.errors import UsageError
 from dicore_compat.samplers.memory import Memory
 from dicore_compat.samplers.trajectory import flat_keys, nested_keys
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["RunningEpisodes", "TrajectoryMemory"]
 
@@ -96,7 +99,7 @@ class RunningEpisodes:
             agent that has none.
     """
 
-    def __init__(self, first: Any) -> None:
+    def __init__(self, first: Tree) -> None:
         self._first = first
         self._rows: dict[int, dict[str, Array]] = {}
 

@@ -212,7 +212,7 @@ class TcpQueue:
             self._lobby.enter(made, address)
             self._start(partial(self._meet, made, address), "peer")
 
-    def _meet(self, made: socket.socket, address: Any) -> None:
+    def _meet(self, made: socket.socket, address: tuple[str, int] | str) -> None:
         try:
             channel = self._channel(made, dialed=False)
         except (DicoreError, OSError) as error:
@@ -263,7 +263,7 @@ class TcpQueue:
                 self._changed.notify_all()
             self.dropped += peer.close()
 
-    def _take(self, peer: _Peer, message: Any) -> None:
+    def _take(self, peer: _Peer, message: object) -> None:
         if not isinstance(message, Mapping):
             return
         if "topics" in message:
@@ -305,7 +305,7 @@ class _Peer:
         self._state = threading.Condition()
         self._open, self._busy = True, False
 
-    def put(self, message: Any) -> bool:
+    def put(self, message: object) -> bool:
         """Adds a message; blocks while the queue is full; returns False if the peer is lost."""
         with self._state:
             limit = 10.0
@@ -368,7 +368,7 @@ class _Peer:
         return left
 
 
-def _as_array(data: bytes) -> Any:
+def _as_array(data: bytes) -> object:
     import numpy as np
 
     return np.frombuffer(data, np.uint8)

@@ -97,7 +97,7 @@ def _check_alone(options: Mapping[str, Any]) -> None:
         )
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _function(name: str) -> Callable[..., object]:
     """Imports a function by `package.module.function`."""
     module, _, attribute = name.rpartition(".")
     if not module:

@@ -7,13 +7,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.task import middleware, task
 from dicore.task.middleware import Role
 from dicore_dist.links.errors import PeerError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from dicore.task import Context
 
 __all__ = ["Barrier", "ContextExchanger", "ModelExchanger", "PeriodicalModelExchanger"]
 
@@ -28,10 +33,10 @@ class _Inbox:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._items: list[Any] = []
+        self._items: list[object] = []
         self._state = threading.Condition()
 
-    def put(self, item: Any) -> None:
+    def put(self, item: object) -> None:
         """Adds an item; blocks the events of other processes while the inbox is full."""
         with self._state:
             while len(self._items) >= self._size and not _ending():
@@ -114,7 +119,7 @@ class ContextExchanger:
         elif self._learns:
             task.emit("context_of_learner", {"train_iter": ctx.train_iter}, only_remote=True)
 
-    def _merge(self, ctx: Any) -> None:
+    def _merge(self, ctx: Context) -> None:
         if self._learns:
             payloads = self._samples()
         elif ctx.total_step < self._skip:
@@ -155,7 +160,7 @@ class ContextExchanger:
             for name, value in samples.items():
                 collected.setdefault(name, []).append(value)
 
-    def _send_samples(self, ctx: Any) -> None:
+    def _send_samples(self, ctx: Context) -> None:
         payload: dict[str, Any] = {}
         for name in _COUNTED:
             now = getattr(ctx, name)
@@ -213,7 +218,7 @@ class ModelExchanger:
     event = "model_exchanger"
     _delay = float("inf")
 
-    def __init__(self, model: Any, model_loader: Any | None = None) -> None:
+    def __init__(self, model: nn.Module, model_loader: Any | None = None) -> None:
         self._model, self._loader = model, model_loader
         self.uses = (model,)
         self.version = -1
@@ -230,7 +235,7 @@ class ModelExchanger:
         """A process with all roles neither sends nor receives."""
         return not (self._sends and task.has_role(Role.COLLECTOR))
 
-    def __call__(self, ctx: Any) -> Generator[None, None, None]:
+    def __call__(self, ctx: Context) -> Generator[None, None, None]:
         if self._active and not self._sends:
             if self.version < 0 and not self._newest:
                 task.emit(f"{self.event}_wanted", only_remote=True)
@@ -290,7 +295,7 @@ class PeriodicalModelExchanger(ModelExchanger):
 
     def __init__(
         self,
-        model: Any,
+        model: nn.Module,
         mode: str = "send",
         period: int = 1,
         id_: int = -1,
@@ -313,11 +318,11 @@ class PeriodicalModelExchanger(ModelExchanger):
         self._sends = self._mode == "send"
         return True
 
-    def _due(self, ctx: Any) -> bool:
+    def _due(self, ctx: Context) -> bool:
         self._steps += 1
         return self._wanted or (self._steps - 1) % self._period == 0
 
-    def _send(self, ctx: Any) -> None:
+    def _send(self, ctx: Context) -> None:
         self._wanted = False
         self.version += 1
         state = self._model.state_dict()
@@ -363,7 +368,7 @@ class Barrier:
         if task.router.is_active:
             task.on(name, self._note)
 
-    def __call__(self, ctx: Any) -> None:
+    def __call__(self, ctx: Context) -> None:
         if not task.router.is_active:
             return
         self._mine = ctx.total_step

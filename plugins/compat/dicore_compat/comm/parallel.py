@@ -105,7 +105,7 @@ class Parallel:
         for each in known:
             parsed(each)
 
-        def run(main: Callable[..., Any], *args: object, **kwargs: object) -> None:
+        def run(main: Callable[..., object], *args: object, **kwargs: object) -> None:
             with places.opened(n_parallel_workers) as sockets:
                 own = [address_of(each) for each in sockets]
                 jobs = []
@@ -199,9 +199,9 @@ def _token(attach_to: Sequence[str] | None, *, opened: bool) -> str:
 def _work(
     node: _Node,
     sock: socket.socket,
-    main: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    main: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
 ) -> None:
     """Joins the other processes and calls `main`."""
     from dicore_registry import default

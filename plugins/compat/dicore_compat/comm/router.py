@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dicore.errors import ClosedError
 from dicore.task.events import Events, Router
 from dicore_plugins.messages import pack, unpack
+
+if TYPE_CHECKING:
+    from dicore.task import Task
 
 __all__ = ["FINISH", "EventRouter"]
 
@@ -54,11 +57,11 @@ class EventRouter(Router):
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
-    def route(self, what: str, task: Events, *details: Any) -> None:
+    def route(self, what: str, task: Events, *details: object) -> None:
         """Receives what a task does; see `Router`."""
         getattr(self, f"_{what}")(task, *details)
 
-    def _start(self, task: Any) -> None:
+    def _start(self, task: Task) -> None:
         self._task, self._finished_by_other = task, self._finished_before
         self._finished_before = False
         if self._finished_by_other:
@@ -68,19 +71,19 @@ class EventRouter(Router):
         self.bus.subscribe(event)
 
     def _emit(
-        self, task: Any, event: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, task: Task, event: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> None:
         self._step(task)
         wanted = getattr(self.bus, "is_wanted", None)
         if wanted is None or wanted(event):
             self.bus.publish(event, pack({"args": args, "kwargs": dict(kwargs)}))
 
-    def _step(self, task: Any) -> None:
+    def _step(self, task: Task) -> None:
         error, self._error = self._error, None
         if error is not None:
             raise error
 
-    def _end(self, task: Any) -> None:
+    def _end(self, task: Task) -> None:
         if not self._finished_by_other:
             task.emit(FINISH, True)
 

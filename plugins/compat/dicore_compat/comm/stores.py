@@ -14,10 +14,13 @@ from collections import deque
 from collections.abc import Mapping
 from multiprocessing import shared_memory
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dicore.errors import UsageError
 from dicore_plugins.messages import encode, load_file, save_file, size_of, unpack
+
+if TYPE_CHECKING:
+    from torch import nn
 
 __all__ = ["FileModelLoader", "FileStorageLoader", "SharedMemoryLoader", "StorageLoader"]
 
@@ -28,10 +31,10 @@ _SHM: Final = Path("/dev/shm")  # noqa: S108 - where Linux shows shared memory
 class StorageLoader(Protocol):
     """What exchangers use to store what they send."""
 
-    def save(self, content: Any) -> Mapping[str, Any]:
+    def save(self, content: object) -> Mapping[str, object]:
         """Stores data; returns a handle of plain data."""
 
-    def load(self, handle: Mapping[str, Any]) -> Any:
+    def load(self, handle: Mapping[str, object]) -> Any:
         """Returns the data of a handle."""
 
 
@@ -42,9 +45,9 @@ class _Expiring(abc.ABC):
         if ttl <= 0:
             raise UsageError(f"ttl must be > 0 s, got {ttl}")
         self._ttl = ttl
-        self._stored: deque[tuple[float, Any]] = deque()
+        self._stored: deque[tuple[float, object]] = deque()
 
-    def _note(self, item: Any) -> None:
+    def _note(self, item: object) -> None:
         self._stored.append((time.monotonic(), item))
         while self._stored[0][0] < time.monotonic() - self._ttl:
             self._remove(self._stored.popleft()[1])
@@ -71,7 +74,7 @@ class FileStorageLoader(_Expiring):
         super().__init__(ttl)
         self._folder = Path(dirpath)
 
-    def save(self, content: Any) -> Mapping[str, Any]:
+    def save(self, content: object) -> Mapping[str, object]:
         """Writes a file."""
         name = f"{uuid.uuid4().hex}.frame"
         key = secrets.token_hex(32)  # it is sent, so that nobody else can put a file there
@@ -79,7 +82,7 @@ class FileStorageLoader(_Expiring):
         self._note(self._folder / name)
         return {"file": name, "key": key}
 
-    def load(self, handle: Mapping[str, Any]) -> Any:
+    def load(self, handle: Mapping[str, object]) -> Any:
         """Reads a file of the folder."""
         name = str(handle["file"])
         if Path(name).name != name:  # it comes from another process
@@ -99,11 +102,11 @@ class FileModelLoader(FileStorageLoader):
         ttl: Seconds after which the process that wrote a file removes it.
     """
 
-    def __init__(self, model: Any, dirpath: str | Path, ttl: float = 20.0) -> None:
+    def __init__(self, model: nn.Module, dirpath: str | Path, ttl: float = 20.0) -> None:
         super().__init__(dirpath, ttl)
         self._model = model
 
-    def save(self, content: Any = None) -> Mapping[str, Any]:
+    def save(self, content: object = None) -> Mapping[str, object]:
         """Writes the given state, or that of the model."""
         return super().save(self._model.state_dict() if content is None else content)
 
@@ -118,7 +121,7 @@ class SharedMemoryLoader(_Expiring):
     def __init__(self, ttl: float = 20.0) -> None:
         super().__init__(ttl)
 
-    def save(self, content: Any) -> Mapping[str, Any]:
+    def save(self, content: object) -> Mapping[str, object]:
         """Copies data to a block of shared memory."""
         pieces = encode(content)
         size = size_of(pieces)

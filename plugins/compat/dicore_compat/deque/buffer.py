@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dicore.data import State, StateDict, Tree
     from dicore_compat.deque.samples import DequeSamples
 
-
 __all__ = ["Buffer", "BufferMiddleware", "DequeBuffer"]
 
 BufferMiddleware = Callable[..., Any]
@@ -67,7 +66,7 @@ class Buffer:
         return other
 
     def _through(
-        self, action: str, base: Callable[..., Any], *args: object, **kwargs: object
+        self, action: str, base: Callable[..., object], *args: object, **kwargs: object
     ) -> Any:
         call = base
         for fn in reversed(self._middleware):
@@ -118,7 +117,7 @@ class DequeBuffer(Buffer):
 
     # ---- actions
 
-    def push(self, data: Any, meta: Mapping[str, Any] | None = None) -> BufferedData:
+    def push(self, data: object, meta: Mapping[str, Any] | None = None) -> BufferedData:
         """Stores an object; the oldest one is removed if the buffer is full.
 
         Args:
@@ -132,7 +131,7 @@ class DequeBuffer(Buffer):
             item: BufferedData = self._through("push", self._push, data, meta)
             return item
 
-    def _push(self, data: Any, meta: Mapping[str, Any] | None = None) -> BufferedData:
+    def _push(self, data: object, meta: Mapping[str, object] | None = None) -> BufferedData:
         return self._store.add(data, dict(meta or {}))
 
     def sample(self, size: int | None = None, *args: object, **kwargs: object) -> list[Any]:
@@ -214,7 +213,9 @@ class DequeBuffer(Buffer):
         start = int(self._rng.integers(0, len(group) - unroll_len + 1))
         return group[start : start + unroll_len]
 
-    def update(self, index: str, data: Any = None, meta: Mapping[str, Any] | None = None) -> bool:
+    def update(
+        self, index: str, data: object = None, meta: Mapping[str, object] | None = None
+    ) -> bool:
         """Replaces the data and the meta of an item, unless they are None.
 
         Returns:
@@ -227,7 +228,9 @@ class DequeBuffer(Buffer):
         with self._store.changing():
             return bool(self._through("update", self._update, index, data, meta))
 
-    def _update(self, index: str, data: Any = None, meta: Mapping[str, Any] | None = None) -> bool:
+    def _update(
+        self, index: str, data: object = None, meta: Mapping[str, object] | None = None
+    ) -> bool:
         return self._store.change(index, data, None if meta is None else dict(meta))
 
     def delete(self, index: str | Iterable[str]) -> None:
@@ -377,7 +380,7 @@ class DequeBuffer(Buffer):
         self.load_state_dict(read_state(Path(file)))
 
 
-def _apart(drawn: list[Any], seen: set[int]) -> list[Any]:
+def _apart(drawn: list[object], seen: set[int]) -> list[Any]:
     """Returns items, or lists of them, with own data where those were drawn before."""
     found: list[Any] = []
     for each in drawn:
@@ -391,7 +394,7 @@ def _apart(drawn: list[Any], seen: set[int]) -> list[Any]:
     return found
 
 
-def _state_of(fn: Any) -> Any:
+def _state_of(fn: object) -> object:
     return fn.state_dict() if hasattr(fn, "state_dict") else None
 
 

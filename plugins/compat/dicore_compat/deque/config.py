@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
     from dicore.run.env_factory import BuildContext
 
-
 __all__ = ["DequeConfig"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from dicore.errors import UsageError
 from dicore.testing.compare import difference
 from dicore.testing.suite import Suite, expect
 from dicore_compat.deque.buffer import DequeBuffer
+
+if TYPE_CHECKING:
+    from dicore_compat.deque.interface import Chain
 
 __all__ = ["BufferMiddlewareContract"]
 
@@ -51,7 +54,7 @@ class BufferMiddlewareContract(Suite):
     def test_leaves_other_actions_alone(self) -> None:
         """An action of another name reaches the buffer once, with its arguments."""
         _, middleware = self.make()
-        calls: list[Any] = []
+        calls: list[object] = []
 
         def chain(*args: object, **kwargs: object) -> str:
             calls.append((args, kwargs))
@@ -67,7 +70,7 @@ class BufferMiddlewareContract(Suite):
         _fill(buffer)
         before = [(item.index, dict(item.meta)) for item in buffer]
 
-        def fail(action: str, chain: Any, *args: object, **kwargs: object) -> Any:
+        def fail(action: str, chain: Chain, *args: object, **kwargs: object) -> object:
             chain(*args, **kwargs)
             raise RuntimeError("stop")
 
@@ -93,7 +96,7 @@ class BufferMiddlewareContract(Suite):
         expect(not wrong, f"it draws otherwise with the state of another: {wrong}")
 
 
-def _meta(number: int) -> dict[str, Any]:
+def _meta(number: int) -> dict[str, object]:
     return {"train_iter_data_collected": 0, "episode": number // 12, "priority": 1.0 + number}
 
 
@@ -119,7 +122,7 @@ def _draw(buffer: DequeBuffer) -> list[Any]:
     raise problem if problem is not None else UsageError("no draw is accepted")
 
 
-def _facts(drawn: list[Any]) -> list[Any]:
+def _facts(drawn: list[Any]) -> list[object]:
     return [
         _facts(each) if isinstance(each, list) else [each.index, dict(each.meta)] for each in drawn
     ]

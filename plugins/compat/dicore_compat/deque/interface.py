@@ -16,6 +16,9 @@ KIND = Kind(
     suite="dicore_compat.deque.contract:BufferMiddlewareContract",
 )
 
+Chain = Callable[..., Any]
+"""The rest of an action: the next middleware, or the buffer itself."""
+
 
 class IBufferMiddleware(Contract, Protocol):
     """What `buffer.use` takes.
@@ -25,9 +28,7 @@ class IBufferMiddleware(Contract, Protocol):
     and `load_state_dict`.
     """
 
-    def __call__(
-        self, action: str, chain: Callable[..., Any], *args: object, **kwargs: object
-    ) -> Any:
+    def __call__(self, action: str, chain: Chain, *args: object, **kwargs: object) -> object:
         """Handles an action of the buffer.
 
         Args:

@@ -15,8 +15,10 @@ from dicore_compat.deque.buffer import BufferMiddleware, DequeBuffer
 from dicore_compat.deque.store import BufferedData
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from collections.abc import Sequence
 
+    from dicore.data import Tree
+    from dicore_compat.deque.interface import Chain
 
 __all__ = [
     "clone_object",
@@ -43,7 +45,7 @@ def clone_object(buffer_: DequeBuffer | None = None) -> BufferMiddleware:
         A middleware of buffers.
     """
 
-    def clone(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    def clone(action: str, chain: Chain, *args: object, **kwargs: object) -> Any:
         if action == "push":
             data, *rest = args
             return chain(deepcopy(data), *rest, **kwargs)
@@ -77,7 +79,7 @@ def use_time_check(buffer_: DequeBuffer, max_use: float = float("inf")) -> Buffe
     if not max_use >= 1:
         raise UsageError(f"max_use must be >= 1, got {max_use}")
 
-    def check(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    def check(action: str, chain: Chain, *args: object, **kwargs: object) -> Any:
         result = chain(*args, **kwargs)
         if action != "sample":
             return result
@@ -104,7 +106,9 @@ def use_time_check(buffer_: DequeBuffer, max_use: float = float("inf")) -> Buffe
     return check
 
 
-def _record_use(buffer_: DequeBuffer, drawn: list[Any], limit: float, max_use: float) -> list[int]:
+def _record_use(
+    buffer_: DequeBuffer, drawn: Sequence[object], limit: float, max_use: float
+) -> list[int]:
     """Counts draws and removes what is used up; returns the places of draws beyond `limit`."""
     used: dict[str, int] = {}
     excess = []
@@ -140,7 +144,7 @@ def staleness_check(buffer_: DequeBuffer, max_staleness: float = float("inf")) -
     if not max_staleness > 0:
         raise UsageError(f"max_staleness must be > 0, got {max_staleness}")
 
-    def check(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def check(action: str, chain: Chain, *args: Any, **kwargs: Any) -> Any:
         if action == "push":
             meta = args[1] if len(args) > 1 else kwargs.get("meta")
             if not meta or _COLLECTED not in meta:
@@ -182,7 +186,7 @@ def padding(
     if policy not in ("random", "none"):
         raise UsageError(f"padding: expected 'random' or 'none', got {policy!r}")
 
-    def pad(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    def pad(action: str, chain: Chain, *args: object, **kwargs: object) -> Any:
         result = chain(*args, **kwargs)
         if action != "sample" or not result or isinstance(result[0], BufferedData):
             return result
@@ -227,7 +231,7 @@ def group_sample(
     if size_in_group < 1:
         raise UsageError(f"size_in_group must be >= 1, got {size_in_group}")
 
-    def sample(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Tree:
+    def sample(action: str, chain: Chain, *args: object, **kwargs: object) -> Tree:
         if action != "sample":
             return chain(*args, **kwargs)
         if kwargs.get("groupby") is None:
@@ -266,7 +270,7 @@ def sample_range_view(
     """
     chosen = slice(start, end)
 
-    def sample(action: str, chain: Callable[..., Any], *args: object, **kwargs: object) -> Tree:
+    def sample(action: str, chain: Chain, *args: object, **kwargs: object) -> Tree:
         if action == "sample":
             kwargs["sample_range"] = chosen
         return chain(*args, **kwargs)

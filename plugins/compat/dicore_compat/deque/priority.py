@@ -5,7 +5,7 @@ Shapes: B items drawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from dicore_plugins.buffers.priority_tree import Kernels, PriorityTree, checked_
 
 if TYPE_CHECKING:
     from dicore.data import State, StateDict, Tree
-
+    from dicore_compat.deque.interface import Chain
 
 __all__ = ["PriorityExperienceReplay"]
 
@@ -85,7 +85,7 @@ class PriorityExperienceReplay:
     def _tree(self) -> PriorityTree:
         return self._priorities.tree_used()
 
-    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, action: str, chain: Chain, *args: Any, **kwargs: Any) -> object:
         """Handles an action; see `Buffer.use`."""
         if action == "push":
             return self._push(chain, *args, **kwargs)
@@ -95,9 +95,7 @@ class PriorityExperienceReplay:
             return self._sample(chain, *args, **kwargs)
         return chain(*args, **kwargs)
 
-    def _push(
-        self, chain: Callable[..., Any], data: Any, meta: Mapping[str, Any] | None = None
-    ) -> Any:
+    def _push(self, chain: Chain, data: object, meta: Mapping[str, Any] | None = None) -> Any:
         given = {"priority": self._priorities.highest, **(meta or {})}
         given["priority"] = self._checked(given["priority"])
         item = chain(data, given)
@@ -106,11 +104,11 @@ class PriorityExperienceReplay:
 
     def _update(
         self,
-        chain: Callable[..., Any],
+        chain: Chain,
         index: str,
-        data: Any = None,
+        data: object = None,
         meta: Mapping[str, Any] | None = None,
-    ) -> Any:
+    ) -> object:
         if meta is not None and "priority" in meta:
             meta = {**meta, "priority": self._checked(meta["priority"])}
             self._priorities.highest = max(self._priorities.highest, meta["priority"])
@@ -124,7 +122,7 @@ class PriorityExperienceReplay:
 
     def _sample(
         self,
-        chain: Callable[..., Any],
+        chain: Chain,
         size: int | None = None,
         indices: Any = None,
         replace: bool = False,

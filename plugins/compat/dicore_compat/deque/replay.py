@@ -48,7 +48,7 @@ class DequeReplayBuffer(ReplayBuffer):
 
     def __init__(
         self,
-        cfg: DequeConfig | Mapping[str, Any] | None = None,
+        cfg: DequeConfig | Mapping[str, object] | None = None,
         *,
         rng: np.random.Generator | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class DequeReplayBuffer(ReplayBuffer):
             self.buffer.use(middleware)
         self._by_age = bool(own) or self._cfg.max_staleness < math.inf
 
-    def _standard(self, own: list[Any]) -> Iterator[Any]:
+    def _standard(self, own: list[object]) -> Iterator[object]:
         """Yields the middleware that the options name."""
         cfg = self._cfg
         if cfg.max_staleness < math.inf:
@@ -90,7 +90,7 @@ class DequeReplayBuffer(ReplayBuffer):
             columns = dict(samples.columns)
             given = columns.pop("priority", None)
             samples = Batch(columns, len(samples))
-            metas: list[dict[str, Any]] = [{} for _ in range(len(samples))]
+            metas: list[dict[str, object]] = [{} for _ in range(len(samples))]
             if given is not None:
                 for meta, priority in zip(
                     metas, checked_priorities(given, len(samples)).tolist(), strict=True
@@ -140,7 +140,7 @@ class DequeReplayBuffer(ReplayBuffer):
             options["train_iter_sample_data"] = train_iter
         return self.buffer.sample(size, **options)
 
-    def update(self, info: Mapping[str, Any]) -> None:
+    def update(self, info: Mapping[str, object]) -> None:
         """Sets priorities of samples; those that were removed are skipped.
 
         Raises:
@@ -187,5 +187,5 @@ class DequeReplayBuffer(ReplayBuffer):
             self._schema.check(Batch.from_rows([self.buffer.get(0).data]))
 
 
-def _chooses(middleware: Any) -> bool:
+def _chooses(middleware: object) -> bool:
     return isinstance(middleware, PriorityExperienceReplay)

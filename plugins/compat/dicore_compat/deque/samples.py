@@ -62,7 +62,7 @@ class DequeSamples:
         batch.columns["replay_unique_id"] = np.array(ids, np.int64)
         return batch
 
-    def update(self, info: Mapping[str, Any]) -> None:
+    def update(self, info: Mapping[str, object]) -> None:
         """Sets priorities of samples; those that were removed are skipped."""
         ids = ids_of(info["replay_unique_id"])
         given = checked_priorities(info["priority"], len(ids))

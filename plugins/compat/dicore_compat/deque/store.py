@@ -94,7 +94,7 @@ class Store:
 
     # ---- writing
 
-    def add(self, data: Any, meta: dict[str, Any]) -> BufferedData:
+    def add(self, data: object, meta: dict[str, object]) -> BufferedData:
         """Adds an item; returns a copy of it that shares the data."""
         item = BufferedData(data, f"{self.pushed:016x}", meta)
         before = self.pushed
@@ -119,7 +119,7 @@ class Store:
         self._drop(index)
         return True
 
-    def change(self, index: str, data: Any, meta: dict[str, Any] | None) -> bool:
+    def change(self, index: str, data: object, meta: dict[str, object] | None) -> bool:
         """Sets data and meta of an item, unless they are None; returns whether it is there."""
         old = self._items.get(self._own(index))
         if old is None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dicore.errors import UsageError
 from dicore_plugins import collectors
 from dicore_plugins.middleware.collect import StepCollector
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.policy import CollectMode
 
 __all__ = ["PPOFStepCollector"]
 
 
 def PPOFStepCollector(  # noqa: N802 - DI-engine's name
-    seed: int | None, policy: CollectMode, env: Any, n_sample: int, unroll_len: int = 1
+    seed: int | None, policy: CollectMode, env: IEnvManager, n_sample: int, unroll_len: int = 1
 ) -> StepCollector:
     """Collects a number of samples per step, without a config (DI-engine's PPOF).
 

@@ -24,9 +24,9 @@ from dicore_plugins.functional.samples import get_nstep_return_data
 from dicore_plugins.middleware.learn import pieces_of, without_origin
 
 if TYPE_CHECKING:
+    from dicore.data import Row
     from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.policy import CollectMode
-
 
 Step = Callable[[OnlineRLContext], None]
 
@@ -141,7 +141,7 @@ def nstep_reward_enhancer(cfg: Any) -> Step:
         data = ctx.trajectories
         if data is None or nstep == 1 or not len(data) or "value_gamma" in data[0]:
             return
-        rows: list[Any] = []
+        rows: list[Row] = []
         ends: list[int] = []
         for piece in pieces_of(data, ctx.trajectory_end_idx):
             part = piece.rows() if isinstance(piece, Batch) else piece
@@ -213,7 +213,7 @@ def _abs_reward(data: Any) -> npt.NDArray[np.float32]:
     return sums
 
 
-def _in_order(data: Any, ends: Sequence[int]) -> tuple[Batch, npt.NDArray[np.bool_]]:
+def _in_order(data: object, ends: Sequence[int]) -> tuple[Batch, npt.NDArray[np.bool_]]:
     """Returns trajectories piece by piece, and where pieces end: bool [T, 1]."""
     pieces = [
         each if isinstance(each, Batch) else Batch.from_rows(each) for each in pieces_of(data, ends)
@@ -223,7 +223,7 @@ def _in_order(data: Any, ends: Sequence[int]) -> tuple[Batch, npt.NDArray[np.boo
     return Batch.concat(pieces), end
 
 
-def _block_of(data: Any, ends: Sequence[int]) -> tuple[Batch, Tail]:
+def _block_of(data: object, ends: Sequence[int]) -> tuple[Batch, Tail]:
     """Returns trajectories as a block [T, 1, ...] for `get_train_sample`."""
     rows, end = _in_order(data, ends)
     if "next_obs" not in rows:

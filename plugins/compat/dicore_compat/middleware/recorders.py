@@ -20,7 +20,7 @@ from dicore_plugins.middleware.callbacks import Joined
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-
+    from dicore.run import LogHub
 
 _LOG = logging.getLogger("dicore.data")
 
@@ -154,7 +154,9 @@ def epoch_timer(print_per_epoch: int = 1) -> Callable[[Any], Halves]:
     return measure
 
 
-def online_logger(log: Any, record_train_iter: bool = False, train_show_freq: int = 100) -> Online:
+def online_logger(
+    log: LogHub, record_train_iter: bool = False, train_show_freq: int = 100
+) -> Online:
     """Logs evaluations, and the means of the results of updates.
 
     Args:
@@ -168,7 +170,7 @@ def online_logger(log: Any, record_train_iter: bool = False, train_show_freq: in
     return _logger(log, by_iter=record_train_iter, every=train_show_freq)
 
 
-def offline_logger(log: Any, train_show_freq: int = 100) -> Callable[[OfflineRLContext], None]:
+def offline_logger(log: LogHub, train_show_freq: int = 100) -> Callable[[OfflineRLContext], None]:
     """Logs as `online_logger` does, by updates.
 
     Args:
@@ -181,7 +183,7 @@ def offline_logger(log: Any, train_show_freq: int = 100) -> Callable[[OfflineRLC
     return _logger(log, by_iter=True, every=train_show_freq)
 
 
-def _logger(log: Any, *, by_iter: bool, every: int) -> Callable[[Any], None]:
+def _logger(log: LogHub, *, by_iter: bool, every: int) -> Callable[[Any], None]:
     shown = 0
 
     @middleware(
@@ -191,7 +193,7 @@ def _logger(log: Any, *, by_iter: bool, every: int) -> Callable[[Any], None]:
     )
     def write(ctx: OnlineRLContext) -> None:
         nonlocal shown
-        scalars: dict[str, Any] = {}
+        scalars: dict[str, object] = {}
         if ctx.eval_output is not None:
             scalars["basic/eval_episode_return_mean"] = ctx.last_eval_value
         if ctx.train_output and ctx.train_iter - shown >= every:

@@ -43,7 +43,7 @@ class Tree:
         self.entry = ""
         self.policy = ""
 
-    def get(self, path: str, default: Any = None) -> Any:
+    def get(self, path: str, default: object = None) -> Any:
         """Returns a value or a subtree."""
         node: Any = self.values
         for key in path.split("."):
@@ -109,7 +109,7 @@ class Tree:
             self.note(path, verdict, f"{reason}{shown}")
 
 
-def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yields the path and value of every leaf."""
     for key, value in values.items():
         path = f"{prefix}{key}"

@@ -108,7 +108,7 @@ def migrated_text(made: Migrated, suffix: str = ".yaml") -> str:
     return f"{comment}\n{yaml_source(made.tree, {})}"
 
 
-def _fitted(source: str, values: Mapping[str, Any], changes: Sequence[Change]) -> Migrated:
+def _fitted(source: str, values: Mapping[str, object], changes: Sequence[Change]) -> Migrated:
     """Leaves out the options that dicore does not know, and compiles what remains."""
     tree = Tree(values)
     noted = list(changes)

@@ -40,7 +40,7 @@ _RATES = {
 
 def convert(
     main: Mapping[str, Any], create: Mapping[str, Any], entry: str = ""
-) -> tuple[dict[str, Any], list[Change]]:
+) -> tuple[dict[str, object], list[Change]]:
     """Converts a config; what dicore does not know remains where it is.
 
     Args:

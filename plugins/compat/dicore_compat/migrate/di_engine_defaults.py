@@ -5,8 +5,6 @@ Counted in DI-engine 0.5.3, from the defaults of its policies and networks.
 
 from __future__ import annotations
 
-from typing import Any
-
 from dicore_compat.migrate.changes import Tree
 
 __all__ = ["defaults"]
@@ -47,7 +45,7 @@ _R2D2 = {
     "learn.update_per_collect": 1,
     "other.eps.end": 0.05,
 }
-_DEFAULTS: dict[str, dict[str, Any]] = {
+_DEFAULTS: dict[str, dict[str, object]] = {
     "a2c": {
         **_VAC, **_ADAM, "collect.gae_lambda": 0.95, "discount_factor": 0.9, "learn.batch_size": 64,
         "learn.entropy_weight": 0.01, "learn.learning_rate": 1e-3,

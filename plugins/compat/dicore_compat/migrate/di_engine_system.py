@@ -21,7 +21,7 @@ _OPTIONS = (
 )
 
 
-def system_of_di_engine(system: Mapping[str, Any]) -> dict[str, Any]:
+def system_of_di_engine(system: Mapping[str, Any]) -> dict[str, object]:
     """Returns the options of `pipeline.system` of a `system_config`.
 
     The names of dicore's options remain. `auto` is a free port or this machine.
@@ -85,7 +85,7 @@ def _processes(processes: Mapping[str, Any], made: dict[str, Any]) -> Iterator[s
     yield from _collectors(collectors, made)
 
 
-def _given(process: Mapping[str, Any]) -> dict[str, Any]:
+def _given(process: Mapping[str, Any]) -> dict[str, object]:
     return {key: value for key, value in process.items() if value not in (None, "auto")}
 
 

@@ -25,7 +25,7 @@ _SYSTEM = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.envi
 """Without it Python does not start on Windows."""
 
 
-def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
+def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, object]:
     """Returns all dicts that a Python file defines, by name; its code runs in another process.
 
     Packages that it imports are replaced by stand-ins: nothing but Python itself is needed, and no
@@ -71,7 +71,7 @@ def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
         raise ConfigError(f"{file}: it ended the process before its dicts could be read") from None
 
 
-def pair(file: Path, dicts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def pair(file: Path, dicts: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
     """Returns the main and the create config of a file's dicts.
 
     Raises:

@@ -33,11 +33,11 @@ class Absent:
             raise AttributeError(name)
         return Absent(f"{self.name}.{name}")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Absent:
+    def __call__(self, *args: object, **kwargs: object) -> Absent:
         """Returns what the call would give, which is absent too."""
         return Absent(f"{self.name}()")
 
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         """A class may derive from it."""
         return ()
 
@@ -59,7 +59,7 @@ class EasyDict(dict[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         super().__setitem__(key, _easy(value))
 
-    def __getattr__(self, key: str) -> Any:
+    def __getattr__(self, key: str) -> object:
         try:
             return self[key]
         except KeyError as error:
@@ -68,13 +68,13 @@ class EasyDict(dict[str, Any]):
     def __setattr__(self, key: str, value: Any) -> None:
         self[key] = value
 
-    def update(self, *others: Any, **more: Any) -> None:
+    def update(self, *others: object, **more: object) -> None:
         """Sets several keys."""
         for key, value in dict(*others, **more).items():
             self[key] = value
 
 
-def _easy(value: Any) -> Any:
+def _easy(value: Any) -> object:
     if isinstance(value, Mapping) and not isinstance(value, EasyDict):
         return EasyDict(value)
     if isinstance(value, list | tuple):
@@ -129,7 +129,7 @@ def package_root(file: Path) -> Path:
     return top[-1].parent if top else folder
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any) -> object:
     """Returns a value as JSON can hold it."""
     if isinstance(value, Absent):
         return {ABSENT: value.name}

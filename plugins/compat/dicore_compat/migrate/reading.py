@@ -39,7 +39,7 @@ def config_of_di_engine(
     entry: str = "",
     what: str = "a config of DI-engine",
     hint: str = "leave these options out",
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Converts a main and a create config of DI-engine; warns of what differs.
 
     Args:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = ["DEFAULTS", "ENVS", "OFF_POLICY", "ON_POLICY"]
 
-_ON: dict[str, Any] = {
+_ON: dict[str, object] = {
     "n_envs": 1, "n_timesteps": 1e6, "gamma": 0.99, "ent_coef": 0.0, "vf_coef": 0.5,
     "max_grad_norm": 0.5, "net_arch": [64, 64],
 }  # fmt: skip
@@ -14,7 +12,7 @@ _PPO = {
     **_ON, "learning_rate": 3e-4, "n_steps": 2048, "batch_size": 64, "n_epochs": 10,
     "gae_lambda": 0.95, "clip_range": 0.2, "normalize_advantage": True,
 }  # fmt: skip
-_OFF: dict[str, Any] = {
+_OFF: dict[str, object] = {
     "n_timesteps": 1e6, "buffer_size": 1_000_000, "learning_starts": 100, "batch_size": 256,
     "tau": 0.005, "gamma": 0.99, "train_freq": 1, "gradient_steps": 1, "net_arch": [256, 256],
 }  # fmt: skip
@@ -24,7 +22,7 @@ _VALUE = {
     "max_grad_norm": 10.0, "net_arch": [64, 64],
 }  # fmt: skip
 
-DEFAULTS: dict[str, dict[str, Any]] = {
+DEFAULTS: dict[str, dict[str, object]] = {
     "a2c": {
         **_ON, "learning_rate": 7e-4, "n_steps": 5, "gae_lambda": 1.0,
         "normalize_advantage": False,

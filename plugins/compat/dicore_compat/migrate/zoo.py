@@ -71,7 +71,7 @@ _IGNORED = {
 }
 
 
-def entries(file: Path) -> dict[str, dict[str, Any]]:
+def entries(file: Path) -> dict[str, dict[str, object]]:
     """Returns the entries of a hyper-parameter file by environment.
 
     Raises:
@@ -88,7 +88,7 @@ def entries(file: Path) -> dict[str, dict[str, Any]]:
 
 def convert_entry(
     file: Path, env_id: str, algorithm: str | None = None
-) -> tuple[dict[str, Any], list[Change]]:
+) -> tuple[dict[str, object], list[Change]]:
     """Converts the entry of an environment.
 
     Args:
@@ -136,7 +136,7 @@ _TEXTS = {
 """What may stand before or instead of a number."""
 
 
-def _problems(entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
+def _problems(entry: Mapping[str, Any], defaults: Mapping[str, object]) -> Iterator[str]:
     """Yields what is wrong with the values of an entry."""
     for key, value in entry.items():
         default = defaults.get(key, 1 if key in (*_COUNTS, "noise_std") else None)
@@ -192,7 +192,7 @@ class _Entry:
         if self.algorithm in ("sac", "tqc", "crossq"):
             self._temperature()
 
-    def _whole(self, key: str) -> Any:
+    def _whole(self, key: str) -> object:
         value = self.entry[key]
         return (
             int(value) if isinstance(value, float) and value.is_integer() and value > 1 else value
@@ -231,7 +231,7 @@ class _Entry:
                 self.tree.put("policy.model.rnn_hidden_size", kwargs.pop("lstm_hidden_size"))
         self._network_options(kwargs)
 
-    def _network_options(self, kwargs: dict[str, Any]) -> None:
+    def _network_options(self, kwargs: dict[str, object]) -> None:
         names = {
             "log_std_init": "policy.model.log_std_init",
             "n_critics": "policy.model.num_critics",
@@ -382,7 +382,7 @@ class _Entry:
             self.tree.put("policy.learn.alpha", float(first))
 
 
-def _number(value: Any) -> Any:
+def _number(value: Any) -> object:
     """Returns a number that YAML 1.1 reads as text (`1e6`), else the value."""
     if isinstance(value, str):
         try:
@@ -399,7 +399,7 @@ def _schedule(value: Any) -> tuple[float, bool]:
     return float(value), False
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr) -> object:
     """Returns a literal, a dict call, or the last name of a dotted name in lower case."""
     if isinstance(node, ast.Attribute | ast.Name):
         return (node.attr if isinstance(node, ast.Attribute) else node.id).lower()

@@ -15,7 +15,6 @@ from dicore_compat.samplers.units import Compose, get_last_chunk, get_memory_par
 if TYPE_CHECKING:
     from dicore.data import Tree
 
-
 __all__ = ["SamplerContract"]
 
 _WORKERS, _STEPS, _CHUNKS = 4, 5, 3
@@ -69,7 +68,7 @@ def _memory() -> Memory:
     return memory
 
 
-def _first(unit: Any, memory: Any = None, chunk: Any = None) -> Any:
+def _first(unit: Any, memory: Any = None, chunk: object = None) -> Any:
     """Applies a unit to the first of what it takes: a chunk, the entries, or the memory.
 
     Raises:
@@ -87,11 +86,11 @@ def _first(unit: Any, memory: Any = None, chunk: Any = None) -> Any:
     return _drawn(unit(memory, {**info, "rng": np.random.default_rng(1)}))
 
 
-def _drawn(found: Tree) -> Any:
+def _drawn(found: Tree) -> object:
     return list(found) if isinstance(found, Iterator) else found
 
 
-def _plain(found: Tree) -> Any:
+def _plain(found: Tree) -> object:
     if isinstance(found, list):
         return [_plain(each) for each in found]
     if isinstance(found, Memory):

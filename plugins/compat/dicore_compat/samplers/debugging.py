@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dicore.errors import NonFiniteError
 from dicore_compat.samplers.interface import Info
 
+if TYPE_CHECKING:
+    from dicore.data import Tree
+
 __all__ = ["check_nan", "check_shape", "check_stats", "print_line"]
 
 _LOG = logging.getLogger("dicore.sampler")
 
 
-def _columns(data: object) -> Iterator[tuple[str, Any]]:
+def _columns(data: object) -> Iterator[tuple[str, Tree]]:
     """Yields key and array of each column; nothing of a memory or of an iterator."""
     if isinstance(data, Mapping):
         yield from data.items()
 
 
-def check_shape(data: object, info: Info) -> Any:
+def check_shape(data: object, info: Info) -> object:
     """Logs dtype and shape of each key, once per call."""
     columns = [(key, np.asarray(column)) for key, column in _columns(data)]
     lines = [f"{key} {column.dtype}{[*column.shape]}" for key, column in columns]
@@ -30,7 +33,7 @@ def check_shape(data: object, info: Info) -> Any:
     return data
 
 
-def check_nan(data: object, info: Info) -> Any:
+def check_nan(data: object, info: Info) -> object:
     """Raises an error if a value is NaN or infinite.
 
     Raises:
@@ -50,7 +53,7 @@ def check_nan(data: object, info: Info) -> Any:
     return data
 
 
-def check_stats(data: object, info: Info) -> Any:
+def check_stats(data: object, info: Info) -> object:
     """Logs mean, standard deviation, minimum and maximum of each key; NaN is left out."""
     for key, column in _columns(data):
         array = np.asarray(column, np.float64)
@@ -65,7 +68,7 @@ def check_stats(data: object, info: Info) -> Any:
     return data
 
 
-def print_line(data: object, info: Info) -> Any:
+def print_line(data: object, info: Info) -> object:
     """Logs a line, to tell the calls of a chain apart."""
     _LOG.info("=" * 40)
     return data

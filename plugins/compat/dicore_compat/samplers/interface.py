@@ -34,5 +34,5 @@ class ISampler(Contract, Protocol):
     the last one returns a batch, or yields several.
     """
 
-    def __call__(self, data: Any, info: Info) -> Any:
+    def __call__(self, data: object, info: Info) -> object:
         """Returns the data for the next unit; arrays and dicts that it got stay as they are."""

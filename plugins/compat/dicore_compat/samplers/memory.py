@@ -61,7 +61,7 @@ class Memory:
 
     # ---- writing
 
-    def store(self, chunk: Mapping[str, Any]) -> None:
+    def store(self, chunk: Mapping[str, object]) -> None:
         """Stores a chunk.
 
         A key that earlier chunks did not have is NaN (or the least integer) in them; so is one that
@@ -87,7 +87,7 @@ class Memory:
         self._ring.push(Batch({key: _by_step(each) for key, each in rows.items()}))
         self._half = {key: columns[key][:, self._steps :].copy() for key in self._half}
 
-    def _checked(self, chunk: Mapping[str, Any]) -> dict[str, Array]:
+    def _checked(self, chunk: Mapping[str, object]) -> dict[str, Array]:
         """Returns the columns as arrays."""
         if not chunk:
             raise SchemaError("a chunk needs at least one key")

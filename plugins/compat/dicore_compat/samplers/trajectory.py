@@ -28,7 +28,7 @@ _OWN = {"obs", "reward", "end", "valid", "env_id", "done", "next_obs"}
 _NAMES = {"action": "actions", "prev_state": "hidden_state", "hidden_state": "hidden_state"}
 
 
-def blank(dtype: npt.DTypeLike) -> Any:
+def blank(dtype: npt.DTypeLike) -> object:
     """Returns what stands for a missing value: NaN, the least integer, or False."""
     dtype = np.dtype(dtype)
     if np.issubdtype(dtype, np.floating):
@@ -52,7 +52,7 @@ def flat_keys(tree: Tree, prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def nested_keys(chunk: Mapping[str, Any]) -> dict[str, Any]:
+def nested_keys(chunk: Mapping[str, object]) -> dict[str, object]:
     """Returns nested dicts of flat keys; the inverse of `flat_keys`."""
     tree: dict[str, Any] = {}
     for path, leaf in chunk.items():
@@ -123,7 +123,7 @@ def _column(values: Tree) -> Array:
     return array[..., None] if array.ndim == 2 else array
 
 
-def _of_agents(name: str, column: Tree, agents: Sequence[str]) -> dict[str, Any]:
+def _of_agents(name: str, column: Tree, agents: Sequence[str]) -> dict[str, object]:
     """Returns a column of one or several agents by flat keys."""
     found: dict[str, Any] = {}
     for agent in agents:

@@ -46,7 +46,7 @@ class Compose:
     def __init__(self, units: Sequence[Callable[[Any, Info], Any]]) -> None:
         self.units = tuple(units)
 
-    def __call__(self, data: Any, info: Mapping[str, Any] | None = None) -> Any:
+    def __call__(self, data: object, info: Mapping[str, object] | None = None) -> Any:
         """Returns what the last unit returns.
 
         Args:
@@ -63,7 +63,7 @@ class Compose:
         return f"Compose({', '.join(names)})"
 
 
-def _option(info: Info, unit: Callable[..., Any], name: str, given: Any) -> Any:
+def _option(info: Info, unit: Callable[..., object], name: str, given: object) -> Any:
     """Returns an option of a unit: what `info[<name of the unit>]` says, else what was passed.
 
     Raises:
