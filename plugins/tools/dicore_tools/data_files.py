@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ def writer_of(path: str | Path) -> Callable[..., None] | None:
 _REPLACED = {"done", "end", "env_id", "collect_iter"}
 
 
-def single_steps(samples: Batch) -> dict[str, Any]:
+def single_steps(samples: Batch) -> dict[str, object]:
     """Returns samples of a collector as columns of single steps, one environment after another.
 
     Args:

@@ -20,8 +20,8 @@ from dicore_tools.evaluation.env_states import go_on
 from dicore_tools.evaluation.policy_loader import TrainedPolicy
 
 if TYPE_CHECKING:
-    from dicore.data import TimestepBatch
-
+    from dicore.data import TimestepBatch, Tree
+    from dicore.interfaces.collector import ISerialCollector
 
 __all__ = ["Wanted", "collected"]
 
@@ -98,7 +98,7 @@ def _acting_options(policy: Any, wanted: Wanted) -> dict[str, Any]:
     return {"eps": wanted.eps} if has_eps and not wanted.greedy else {}
 
 
-def _enough(collector: Any, wanted: Wanted, kwargs: dict[str, Any]) -> Batch:
+def _enough(collector: ISerialCollector, wanted: Wanted, kwargs: dict[str, Any]) -> Batch:
     """Collects until there are as many samples or episodes as are wanted."""
     if wanted.n_episode is None:
         data: Batch = collector.collect_batch(n_sample=wanted.n_sample, policy_kwargs=kwargs)
@@ -149,7 +149,9 @@ def _mode_of(policy: Any, wanted: Wanted) -> Any:
     return SimpleNamespace(**{name: each for name, each in functions.items() if each is not None})
 
 
-def _step(names: tuple[str, ...], obs: Any, output: Any, timestep: TimestepBatch) -> dict[str, Any]:
+def _step(
+    names: tuple[str, ...], obs: Tree, output: Tree, timestep: TimestepBatch
+) -> dict[str, object]:
     """Selects the columns of one step of all environments."""
     missing = [name for name in names if isinstance(output.get(name), list | tuple)]
     if missing or (names and not any(name in output for name in names)):

@@ -130,7 +130,7 @@ def collect(trained: TrainedPolicy, count: int, eps: float = 0.0) -> Batch:
 
 
 def save_demo_data(
-    trained: TrainedPolicy, data: Batch, path: str | Path, spaces: tuple[Any, ...] = ()
+    trained: TrainedPolicy, data: Batch, path: str | Path, spaces: tuple[object, ...] = ()
 ) -> None:
     """Writes samples atomically, in the format of the config's buffer, or to a file.
 
@@ -175,7 +175,7 @@ def load_demo_data(path: str | Path) -> Batch:
     return Batch(columns)
 
 
-def _existing(config: Any) -> Any:
+def _existing(config: Any) -> object:
     if isinstance(config, str | Path) and not Path(config).exists():
         raise UsageError(f"{config}: no such folder", hint="name a run folder")
     return config

@@ -142,7 +142,7 @@ class _TorchBlocker:
 
     importer = ""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name == "torch":
             stack = [each for each in traceback.extract_stack() if "importlib" not in each.filename]
             _TorchBlocker.importer = f"{stack[-2].filename}:{stack[-2].lineno}"

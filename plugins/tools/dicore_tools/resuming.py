@@ -82,7 +82,7 @@ def requeue(exit_code: int) -> int:
     return exit_code
 
 
-def without_missing(config: Path) -> dict[str, Any]:
+def without_missing(config: Path) -> dict[str, object]:
     """Returns the config of a run without the loggers and hooks that are not installed.
 
     Args:

@@ -133,7 +133,7 @@ class Session:
         return [x for x, _ in found], [y for _, y in found]
 
 
-def attributes(file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def attributes(file: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Returns `__getattr__` and `__dir__` of the module that a run is.
 
     Args:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dicore.config import Compiled, bind
 from dicore.config.paths import replace
@@ -24,6 +24,9 @@ from dicore_tools.agent.inference import make_act
 from dicore_tools.agent.names import component_name
 from dicore_tools.evaluation.evaluate import Evaluation, run_episodes
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["Agent", "TrainResult"]
 
@@ -96,7 +99,7 @@ class Agent:
         self._folder: Path | None = None
         self._checkpoint: str | None = None
         self._trust = not self._compiled.saved
-        self._act: Callable[[Any], Any] | None = None
+        self._act: Callable[[object], object] | None = None
 
     # ---- state
 
@@ -342,7 +345,7 @@ class Agent:
             save_demo_data(trained, data, path)
         return data
 
-    def act(self, obs: Any) -> Any:
+    def act(self, obs: Tree) -> object:
         """Returns the action for one observation, without exploration.
 
         Args:
@@ -421,6 +424,6 @@ def _whole(name: str, value: Any, *, least: int) -> int:
     return int(value)
 
 
-def _overrides(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _overrides(given: Mapping[str, object]) -> list[dict[str, object]]:
     tree = {name.replace("__", "."): value for name, value in given.items()}
     return [tree] if tree else []

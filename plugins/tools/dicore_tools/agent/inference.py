@@ -10,8 +10,8 @@ from dicore.errors import UsageError
 from dicore_tools.evaluation.policy_loader import TrainedPolicy
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore.interfaces.env import Space
-
 
 __all__ = ["make_act", "to_observation"]
 
@@ -35,7 +35,7 @@ def make_act(trained: TrainedPolicy) -> Callable[[Any], Any]:
         policy, _ = TrainedPolicy(compiled, trained.name, trained.read).build(context)
     forward, space = policy.eval_mode.forward, spec.observation
 
-    def act(obs: Any) -> Any:
+    def act(obs: Tree) -> Any:
         return forward({0: to_observation(space, obs)})[0]["action"]
 
     return act
@@ -67,7 +67,7 @@ def to_observation(space: Space, value: Any, path: str = "") -> Any:
     return _to_array(space, value, path)
 
 
-def _to_array(space: Space, value: Any, path: str) -> Any:
+def _to_array(space: Space, value: Any, path: str) -> object:
     import numpy as np
 
     shape = getattr(space, "shape", None)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.interfaces.env import Env
 
 __all__ = ["Sample", "advice", "sampled"]
 
@@ -81,14 +85,14 @@ def sampled(env: Any, steps: int = _STEPS) -> Sample:
     return found
 
 
-def _allowed(env: Any, info: Any) -> Any:
+def _allowed(env: Env, info: Any) -> object:
     mask = info.get("action_mask") if isinstance(info, dict) else None
     if mask is None or not hasattr(env.action_space, "n"):
         return env.action_space.sample()
     return env.action_space.sample(mask=np.asarray(mask, np.int8))
 
 
-def _largest(obs: Any) -> float:
+def _largest(obs: Tree) -> float:
     if isinstance(obs, dict):
         return max((_largest(each) for each in obs.values()), default=0.0)
     if isinstance(obs, tuple):

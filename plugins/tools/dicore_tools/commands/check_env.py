@@ -160,7 +160,7 @@ def factory_of(env: str) -> Callable[[], Any]:
     return lambda: converted(make())
 
 
-def converted(env: Any) -> Any:
+def converted(env: object) -> Any:
     """Returns an environment with the Gymnasium API, by the installed env wrapper for that."""
     from dicore_tools.components import build
 

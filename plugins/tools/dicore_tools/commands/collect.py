@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import verbosity
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["command"]
 
@@ -128,7 +131,7 @@ def command(
     say(f"{out}: {len(data)} samples of {', '.join(data.keys())}", result=True)
 
 
-def _source(named: list[str], env: str | None, policy: str | None) -> Any:
+def _source(named: list[str], env: str | None, policy: str | None) -> Tree:
     """Returns the run that is named, or what `-e` and `-p` describe."""
     from dicore.errors import UsageError
     from dicore.run.request import TrainRequest

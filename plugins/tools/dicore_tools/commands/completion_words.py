@@ -148,5 +148,5 @@ def _values(field: Field, kind: str | None) -> Iterator[str]:
             yield "null"
 
 
-def _alternatives(hint: Any) -> Sequence[Any]:
+def _alternatives(hint: object) -> Sequence[object]:
     return get_args(hint) if get_origin(hint) in (Union, type(int | None)) else (hint,)

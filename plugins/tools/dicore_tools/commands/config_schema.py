@@ -11,13 +11,16 @@ import json
 import math
 import types
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin
 
 from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fields_of
 from dicore.config.sections import RunConfig
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, RegistryError
 from dicore_registry import Registry, Removed, Renamed
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["config_schema"]
 
@@ -28,7 +31,7 @@ _BOUNDS: Final = {
     "le": "maximum",
     "lt": "exclusiveMaximum",
 }
-_PLAIN: Final[dict[Any, dict[str, Any]]] = {
+_PLAIN: Final[dict[object, dict[str, object]]] = {
     bool: {"type": "boolean"},
     int: {"type": "integer"},
     str: {"type": "string"},
@@ -37,7 +40,7 @@ _PLAIN: Final[dict[Any, dict[str, Any]]] = {
 }
 
 
-def config_schema(registry: Registry) -> dict[str, Any]:
+def config_schema(registry: Registry) -> dict[str, object]:
     """Returns the schema of a complete config.
 
     Args:
@@ -58,7 +61,7 @@ class _Writer:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self.definitions: dict[str, Any] = {}
+        self.definitions: dict[str, object] = {}
 
     def section(self, cls: type[Section]) -> dict[str, Any]:
         fields = fields_of(cls).items()
@@ -69,7 +72,7 @@ class _Writer:
         }
         return {"type": "object", "properties": own, "additionalProperties": False}
 
-    def _option(self, field: Field) -> dict[str, Any]:
+    def _option(self, field: Field) -> dict[str, object]:
         facts = field.metadata
         if "section" in facts:
             schema = self.section(facts["section"])
@@ -85,7 +88,7 @@ class _Writer:
             schema = {**schema, "description": f"{text} [{unit}]" if unit else text}
         return schema
 
-    def _slot(self, kind: str) -> dict[str, Any]:
+    def _slot(self, kind: str) -> dict[str, object]:
         """Returns a reference to the schema of a slot: a name, or `type` and options."""
         key = f"kind.{kind}"
         if key not in self.definitions:
@@ -93,9 +96,9 @@ class _Writer:
             self.definitions[key] = self._kind(kind)
         return {"$ref": f"#/$defs/{key}"}
 
-    def _kind(self, kind: str) -> dict[str, Any]:
+    def _kind(self, kind: str) -> dict[str, object]:
         names: list[str] = []
-        choices: list[dict[str, Any]] = []
+        choices: list[dict[str, object]] = []
         for entry in self._registry.entries(kind):
             if entry.status in ("broken", "disabled", "incompatible"):
                 continue
@@ -139,7 +142,7 @@ class _Writer:
         return True
 
 
-def _leaf(field: Field) -> dict[str, Any]:
+def _leaf(field: Field) -> dict[str, Tree]:
     facts = field.metadata
     schema = _typed(field.hint)
     bounds = {
@@ -157,7 +160,7 @@ def _leaf(field: Field) -> dict[str, Any]:
     return schema
 
 
-def _bounded(schema: dict[str, Any], bounds: Mapping[str, Any]) -> dict[str, Any]:
+def _bounded(schema: dict[str, Any], bounds: Mapping[str, Any]) -> dict[str, object]:
     """Adds bounds to the number types of a schema."""
     if schema.get("type") in ("integer", "number"):
         return {**schema, **bounds}
@@ -168,7 +171,7 @@ def _bounded(schema: dict[str, Any], bounds: Mapping[str, Any]) -> dict[str, Any
     return schema
 
 
-def _typed(hint: Any) -> dict[str, Any]:
+def _typed(hint: object) -> dict[str, object]:
     """Returns the schema of a type; types unknown to JSON Schema allow any value."""
     if hint in _PLAIN:
         return dict(_PLAIN[hint])

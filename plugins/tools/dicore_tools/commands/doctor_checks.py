@@ -123,7 +123,7 @@ def _folder(dist: Dist) -> Path | None:
     return Path(url2pathname(url.path)) if url is not None and url.scheme == "file" else None
 
 
-def _project(dist: Dist) -> dict[str, Any] | None:
+def _project(dist: Dist) -> dict[str, object] | None:
     import tomllib
 
     folder = _folder(dist)

@@ -118,7 +118,7 @@ def _only(config: str | None, word: str) -> str:
     return word
 
 
-def _as_json(evaluation: Evaluation) -> dict[str, Any]:
+def _as_json(evaluation: Evaluation) -> dict[str, object]:
     return {
         "mean_return": _finite(evaluation.mean_return),
         "returns": [_finite(each) for each in evaluation.returns],

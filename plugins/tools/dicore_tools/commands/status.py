@@ -88,7 +88,7 @@ def _wish(folder: Path, collectors: int) -> None:
     made.replace(folder / "wishes.json")
 
 
-def read_status(folder: Path) -> dict[str, Any]:
+def read_status(folder: Path) -> dict[str, object]:
     """Returns the status of a run, and its `age` in seconds.
 
     Args:
@@ -117,7 +117,7 @@ def read_status(folder: Path) -> dict[str, Any]:
     return {**found, "age": max(age, 0.0), "killed": killed}
 
 
-def _serial(run: Path) -> dict[str, Any]:
+def _serial(run: Path) -> dict[str, object]:
     """Returns state and counts of a run in one process, from `run.json` and its metrics."""
     data = read_run(RunFolder(run))
     env_step, train_iter, wall_s = data.progress

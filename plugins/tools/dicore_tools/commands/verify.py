@@ -147,7 +147,7 @@ def _limit(record: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _exact(row: Mapping[str, Any]) -> dict[str, Any]:
+def _exact(row: Mapping[str, Any]) -> dict[str, object]:
     """Returns what a training repeats of a row."""
     return {name: value for name, value in row.items() if not _CLOCK.search(name)}
 

@@ -147,7 +147,7 @@ class _Server(ThreadingHTTPServer):
             self._held.pop(request, None)
         super().shutdown_request(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Any, client_address: object) -> None:
         """Prints nothing of a connection that ended."""
 
 
@@ -172,9 +172,9 @@ class _Pages:
 
     def __init__(self, places: Sequence[str], every: int) -> None:
         self._places, self._every = places, every
-        self._seen: Any = None
+        self._seen: object = None
         self._states: list[str] = []
-        self._read: dict[Path, tuple[Any, RunData]] = {}
+        self._read: dict[Path, tuple[object, RunData]] = {}
         self._content = b""
         self._lock = threading.Lock()
 

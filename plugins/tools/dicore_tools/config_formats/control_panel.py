@@ -53,7 +53,7 @@ class ControlPanel:
         overrides: Mapping[str, Any] | None,
         lines: Lines,
         file: str,
-    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    ) -> tuple[dict[str, object], dict[str, object] | None]:
         """Returns a tree without its panel, references replaced, and the panel's parameters.
 
         Raises:
@@ -63,7 +63,7 @@ class ControlPanel:
         return substitute(tree, panel, lines, file), panel
 
     def read_dict(
-        self, main: Mapping[str, Any], overrides: Mapping[str, Any] | None
+        self, main: Mapping[str, Any], overrides: Mapping[str, object] | None
     ) -> ConfigFile | None:
         """Reads `{"cpanel": …, "gen_params": …}`; any other dict has no panel to override.
 
@@ -93,7 +93,7 @@ def run_files(compiled: Compiled, record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def apply_overrides(
-    declared: Any, overrides: Mapping[str, Any] | None, file: str
+    declared: object, overrides: Mapping[str, object] | None, file: str
 ) -> dict[str, Any] | None:
     """Overrides parameters of a panel.
 
@@ -123,8 +123,8 @@ def apply_overrides(
 
 
 def _overridden(
-    declared: Mapping[str, Any], overrides: Mapping[str, Any], path: str, problems: list[str]
-) -> dict[str, Any]:
+    declared: Mapping[str, Any], overrides: Mapping[str, object], path: str, problems: list[str]
+) -> dict[str, object]:
     panel = {key: plain(value) for key, value in declared.items()}
     for key, value in overrides.items():
         at = f"{path}.{key}"
@@ -144,7 +144,7 @@ def _overridden(
     return panel
 
 
-def _like(default: Any, value: Any, path: str) -> Any:
+def _like(default: Any, value: Any, path: str) -> object:
     """Converts a value to the type of the default that it replaces."""
     if default is None or value is None:
         return plain(value)
@@ -161,7 +161,7 @@ def _like(default: Any, value: Any, path: str) -> Any:
 
 
 def gen_params(
-    maker: Any, panel: Mapping[str, Any], names: Mapping[str, Any], file: str
+    maker: Any, panel: Mapping[str, object], names: Mapping[str, Any], file: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Calls a config file's `gen_params(cpanel)`.
 
@@ -196,8 +196,8 @@ def gen_params(
 
 
 def substitute(
-    tree: dict[str, Any], panel: dict[str, Any] | None, lines: Lines, file: str
-) -> dict[str, Any]:
+    tree: dict[str, Any], panel: dict[str, object] | None, lines: Lines, file: str
+) -> dict[str, object]:
     """Replaces the references of a tree by the values of parameters.
 
     Raises:
@@ -207,7 +207,7 @@ def substitute(
         return tree
     problems: list[str] = []
 
-    def find(name: str, path: str) -> Any:
+    def find(name: str, path: str) -> object:
         value: Any = panel or {}
         for key in name.split("."):
             known = list(value) if isinstance(value, Mapping) else []

@@ -47,7 +47,7 @@ def _pair(compiled: Compiled) -> tuple[dict[str, Any], dict[str, Any]]:
     return main, create
 
 
-def python_source(variables: Mapping[str, Any], doc: str, *, formatted: bool) -> str:
+def python_source(variables: Mapping[str, object], doc: str, *, formatted: bool) -> str:
     """Writes plain data as a module.
 
     Args:
@@ -73,7 +73,7 @@ def python_source(variables: Mapping[str, Any], doc: str, *, formatted: bool) ->
     return "\n\n".join(filter(None, [head, "\n".join(imports), text])) + "\n"
 
 
-def _scalars(value: Any) -> Iterator[Any]:
+def _scalars(value: Any) -> Iterator[object]:
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from (*_scalars(key), *_scalars(item))

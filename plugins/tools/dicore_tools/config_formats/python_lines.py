@@ -154,7 +154,7 @@ def _has_length(value: Any, length: int) -> bool:
     return isinstance(value, list | tuple) and len(value) == length
 
 
-def _item(value: Any, key: Any) -> Any:
+def _item(value: Any, key: object) -> Any:
     return value.get(key, _ABSENT) if isinstance(value, Mapping) else _ABSENT
 
 

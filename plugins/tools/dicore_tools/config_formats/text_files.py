@@ -51,7 +51,7 @@ def _loader() -> Any:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _yaml(text: str) -> tuple[Any, dict[str, int]]:
+def _yaml(text: str) -> tuple[object, dict[str, int]]:
     import yaml
 
     loader: Any = _loader()(text)
@@ -76,7 +76,7 @@ def _yaml(text: str) -> tuple[Any, dict[str, int]]:
         loader.dispose()
 
 
-def read_yaml(file: Path) -> Any:
+def read_yaml(file: Path) -> object:
     """Returns the content of a YAML file that is no config, in plain data.
 
     Raises:
@@ -86,7 +86,7 @@ def read_yaml(file: Path) -> Any:
         return _yaml(text_of(file))[0]
 
 
-def node_lines(root: Any, max_nodes: int = _MAX_NODES) -> dict[str, int]:
+def node_lines(root: object, max_nodes: int = _MAX_NODES) -> dict[str, int]:
     """Returns the line of each key of a composed YAML document."""
     walk = _NodeLines(max_nodes)
     if root is not None:
@@ -154,7 +154,7 @@ def _line(node: Any) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _toml(text: str) -> tuple[Any, dict[str, int]]:
+def _toml(text: str) -> tuple[object, dict[str, int]]:
     return tomllib.loads(text), {}
 
 

@@ -45,7 +45,7 @@ def yaml_source(
 
 
 @cache
-def _dumper() -> Any:
+def _dumper() -> object:
     import yaml
 
     class Dumper(yaml.SafeDumper):

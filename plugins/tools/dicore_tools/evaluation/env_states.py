@@ -15,7 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from dicore.interfaces.env_manager import IEnvManager
 
-
 __all__ = ["EnvStates", "Role", "go_on", "states_of"]
 
 Role = Literal["collector", "evaluator"]
@@ -73,7 +72,7 @@ def go_on(manager: IEnvManager, env: Any, stored: EnvStates, role: Role = "evalu
     manager.load_state_dict({**before, "layers": given, "running": None})
 
 
-def _fit(fresh: Sequence[Any], states: Sequence[Any]) -> bool:
+def _fit(fresh: Sequence[object], states: Sequence[object]) -> bool:
     """Returns whether states are those of the same wrappers, as far as their form tells."""
     return len(fresh) == len(states) and all(map(_same_form, fresh, states))
 

@@ -27,9 +27,9 @@ from dicore_tools.evaluation.policy_loader import TrainedPolicy
 from dicore_tools.evaluation.video import Recorder, frame_of, watched
 
 if TYPE_CHECKING:
-    from dicore.interfaces.env import Space
+    from dicore.data import Tree
+    from dicore.interfaces.env import Env, Space
     from dicore.interfaces.env_manager import IEnvManager
-
 
 __all__ = ["SHOWS", "Played", "Viewer", "play"]
 
@@ -139,7 +139,7 @@ def _still(space: Space) -> Any:
 def _episodes(
     manager: IEnvManager,
     forward: Any,
-    reset: Callable[..., Any],
+    reset: Callable[..., object],
     n_episode: int,
     max_step: int | None,
 ) -> Played:
@@ -182,7 +182,7 @@ class Viewer:
     delay: float | None = None
     write: Callable[[str], Any] | None = None
 
-    def section(self, env: Any) -> Any:
+    def section(self, env: object) -> Any:
         """Returns an environment's section with rendering enabled."""
         if self.show == "none":
             return env
@@ -197,7 +197,7 @@ class Viewer:
             mode = "ansi"
         return _with_mode(pictures, mode)
 
-    def check(self, env: Any) -> None:
+    def check(self, env: Env) -> None:
         """Does nothing: the first frame shows whether the environment can render."""
 
     def around(self, env_id: int, make: Callable[[], Any]) -> Callable[[], Any]:
@@ -209,11 +209,11 @@ class Viewer:
         """
         return make if self.show == "none" else lambda: watched(make(), self)
 
-    def begin(self, env: Any) -> None:
+    def begin(self, env: object) -> None:
         """Shows the first frame of an episode."""
         self._frame(env)
 
-    def step(self, env: Any, reward: Any, *, over: bool) -> None:
+    def step(self, env: object, reward: Tree, *, over: bool) -> None:
         """Shows the frame after a step."""
         self._frame(env)
 
@@ -263,7 +263,7 @@ def as_text(frame: npt.NDArray[np.uint8], columns: int, lines: int, *, colour: b
     return "\n".join(made)
 
 
-def _picture(env: Any) -> str:
+def _picture(env: object) -> str:
     import shutil
 
     size = shutil.get_terminal_size((80, 24))
@@ -277,7 +277,7 @@ def _draw(text: str) -> None:
     sys.stdout.flush()
 
 
-def _with_mode(section: Any, mode: str) -> Any:
+def _with_mode(section: Any, mode: str) -> object:
     from dicore.config.paths import replace
 
     if "make_kwargs" in section:
@@ -286,7 +286,7 @@ def _with_mode(section: Any, mode: str) -> Any:
 
 
 @contextmanager
-def _named(env: Any) -> Iterator[None]:
+def _named(env: Env) -> Iterator[None]:
     """Turns an error of a window into one that says what to do instead."""
     try:
         yield

@@ -218,7 +218,7 @@ def _read_chosen(store: CheckpointStore, name: str) -> PolicyState:
             return changed(_policy_state(state, facts, name), name=name)
 
 
-def _policy_state(state: Any, facts: Mapping[str, Any], name: str) -> PolicyState:
+def _policy_state(state: Any, facts: Mapping[str, object], name: str) -> PolicyState:
     try:
         policy = state["learner"]["policy"]
     except (KeyError, TypeError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from dicore.errors import UsageError
 from dicore.interfaces.env import SupportsReplay
 from dicore.run.atomic import temporary
 from dicore.run.env_factory import BuildContext
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
+    from dicore.interfaces.env import Env
 
 __all__ = ["Recorder", "frame_of", "record_env", "watched"]
 
@@ -124,10 +128,10 @@ def _check_ffmpeg() -> None:
 class Watcher(Protocol):
     """Is told of the episodes of one environment."""
 
-    def begin(self, env: Any, /) -> None:
+    def begin(self, env: Env, /) -> None:
         """An episode began."""
 
-    def step(self, env: Any, reward: Any, /, *, over: bool) -> None:
+    def step(self, env: Env, reward: Tree, /, *, over: bool) -> None:
         """The environment was stepped; `over`: the episode ended."""
 
     def drop(self) -> None:
@@ -156,7 +160,7 @@ class VideoWriter:
         name = f"env_{self._env_id}_episode_{self._episode}.mp4"
         return temporary(self._folder / name).with_suffix(".mp4")
 
-    def begin(self, env: Any) -> None:
+    def begin(self, env: object) -> None:
         """Adds the first frame of an episode; completes the video of a truncated one."""
         if self._writer is not None:
             self._guarded(self._complete)
@@ -165,7 +169,7 @@ class VideoWriter:
             self._total = 0.0
             self._pending = frame_of(env)
 
-    def step(self, env: Any, reward: Any, *, over: bool) -> None:
+    def step(self, env: object, reward: Tree, *, over: bool) -> None:
         """Adds the frame after a step; completes the video at the end of the episode."""
         if self._failed or self._pending is None:
             return
@@ -197,7 +201,7 @@ class VideoWriter:
             writer.close()
             self._unfinished.unlink(missing_ok=True)
 
-    def _open(self, env: Any, frame: Any) -> Any:
+    def _open(self, env: Env, frame: Tree) -> Any:
         from imageio_ffmpeg import write_frames
 
         height, width = frame.shape[:2]
@@ -265,13 +269,13 @@ def watched(env: Any, watcher: Watcher) -> Any:
     reset, step, close = env.reset, env.step, getattr(env, "close", lambda: None)
 
     @wraps(reset)
-    def begin(*args: Any, **kwargs: Any) -> Any:
+    def begin(*args: Any, **kwargs: Any) -> object:
         result = reset(*args, **kwargs)
         watcher.begin(env)
         return result
 
     @wraps(step)
-    def go(action: Any) -> Any:
+    def go(action: Tree) -> Any:
         result = step(action)
         over = result[2] if len(result) == 4 else result[2] or result[3]
         watcher.step(env, result[1], over=bool(over))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import struct
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.errors import UsageError
 from dicore.run.atomic import write_file
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
 
 __all__ = ["draw", "frame_of_env", "png"]
 
@@ -110,7 +113,7 @@ def frame_of_env(component: str, steps: int = _STEPS) -> npt.NDArray[np.uint8]:
     return np.asarray(frame, np.uint8)
 
 
-def _action(env: Any, info: Any) -> Any:
+def _action(env: Env, info: Any) -> object:
     """Returns a random action that is allowed."""
     mask = info.get("action_mask") if isinstance(info, dict) else None
     if mask is not None and hasattr(env.action_space, "n"):

@@ -20,7 +20,6 @@ from dicore_registry import default
 if TYPE_CHECKING:
     from dicore.run.run import Run
 
-
 __all__ = ["Stage", "config_for", "stages_of"]
 
 _FIRST: Final = (
@@ -73,13 +72,13 @@ class _Looking:
     def __init__(self) -> None:
         self.stages: list[Stage] = []
 
-    def started(self, run: Run, *_: Any) -> None:
+    def started(self, run: Run, *_: object) -> None:
         run.at_first_step(self._look)
 
-    def ended(self, *_: Any) -> None:
+    def ended(self, *_: object) -> None:
         """Nothing is printed."""
 
-    def nothing_to_do(self, *_: Any) -> None:
+    def nothing_to_do(self, *_: object) -> None:
         """Nothing is printed."""
 
     def _look(self) -> None:

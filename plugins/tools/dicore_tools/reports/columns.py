@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +51,7 @@ def read_columns(path: Path) -> dict[str, Floats]:
 
 def _columns(path: Path) -> dict[str, Floats]:
     """Lines with the same members become one array, which is ten times as fast as one by one."""
-    alike: dict[tuple[str, ...], list[list[Any]]] = {}
+    alike: dict[tuple[str, ...], list[list[object]]] = {}
     for number, line in enumerate(_lines(path)):
         alike.setdefault(tuple(line), []).append([*line.values(), number])
     found: dict[str, list[Floats]] = {}
@@ -72,7 +72,7 @@ def _columns(path: Path) -> dict[str, Floats]:
     return columns
 
 
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
+def _lines(path: Path) -> Iterable[dict[str, object]]:
     """Returns the lines of a metrics file; all are parsed at once, unless one is damaged."""
     try:
         raw = read_regular(path)
@@ -80,7 +80,7 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     raw = raw[: raw.rfind(b"\n") + 1]
     with suppress(RecursionError, ValueError):
-        lines: list[dict[str, Any]] = json.loads(b"[" + raw[:-1].replace(b"\n", b",") + b"]")
+        lines: list[dict[str, object]] = json.loads(b"[" + raw[:-1].replace(b"\n", b",") + b"]")
         if len(lines) == raw.count(b"\n"):
             return lines
     return read_metrics(path)

@@ -329,13 +329,13 @@ def _summarized(file: Path) -> list[RunFolder]:
     return [run for run in runs if run.metadata.is_file()]
 
 
-def _value(tree: Any, path: str) -> Any:
+def _value(tree: Any, path: str) -> object:
     for key in path.split("."):
         tree = tree.get(key) if isinstance(tree, Mapping) else None
     return tree["type"] if isinstance(tree, Mapping) and "type" in tree else tree
 
 
-def _json(file: Path) -> dict[str, Any]:
+def _json(file: Path) -> dict[str, object]:
     try:
         content = read_json(file, loads)
     except (OSError, ValueError) as error:

@@ -191,7 +191,7 @@ def differing(runs: Sequence[RunData]) -> dict[str, list[str]]:
     return {path: values for path, values in found.items() if len(set(values)) > 1}
 
 
-def leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, object]]:
     """Yields the path and value of every leaf of nested dicts."""
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:

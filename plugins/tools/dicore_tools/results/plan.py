@@ -23,14 +23,14 @@ from dicore_registry import nearest
 
 __all__ = ["Plan", "Row", "read_plan"]
 
-_SHARED: Final[Mapping[str, Any]] = {
+_SHARED: Final[Mapping[str, object]] = {
     "seeds": tuple[int, ...],
     "n_episode": int,
     "max_env_step": int,
     "overrides": tuple[str, ...],
 }
 """Options of a row that the file may also set for all rows."""
-_ROW: Final[Mapping[str, Any]] = {
+_ROW: Final[Mapping[str, object]] = {
     **_SHARED,
     "name": str,
     "env": str,
@@ -218,7 +218,7 @@ def _default_name(values: Mapping[str, Any]) -> str:
 
 
 def _checked(
-    tree: Mapping[str, Any], declared: Mapping[str, Any], path: str, problems: list[str]
+    tree: Mapping[str, Any], declared: Mapping[str, object], path: str, problems: list[str]
 ) -> dict[str, Any]:
     """Returns the values that have the declared types, and adds the problems of the others."""
     found = {}

@@ -25,8 +25,8 @@ from dicore.testing.component import Component
 from dicore.testing.faulty_env import FAULTS, FaultyEnv
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore.interfaces.env_manager import IEnvManager
-
 
 __all__ = ["CASES", "run_case"]
 
@@ -50,7 +50,7 @@ def expect(holds: object, text: str) -> None:
         raise FailedCaseError(text)
 
 
-def run_case(component: Component, name: str) -> dict[str, Any]:
+def run_case(component: Component, name: str) -> dict[str, object]:
     """Runs one case.
 
     Returns:
@@ -151,7 +151,7 @@ def _play(manager: IEnvManager) -> list[str]:
     raise FailedCaseError(f"in {PLAY_S:g} s the environments made {good} good steps")
 
 
-def _check_row(env_id: int, obs: Any) -> None:
+def _check_row(env_id: int, obs: Tree) -> None:
     right = isinstance(obs, np.ndarray) and obs.shape == (3,) and np.isfinite(obs).all()
     expect(right and obs[0] == env_id, f"env {env_id}: observation {obs!r}")
 

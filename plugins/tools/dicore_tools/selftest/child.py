@@ -18,7 +18,7 @@ from dicore_tools.import_probe import MARK, kill_group, marked
 __all__ = ["run_cases"]
 
 
-def run_cases(manager: str, names: Sequence[str], limit_s: float) -> Iterator[dict[str, Any]]:
+def run_cases(manager: str, names: Sequence[str], limit_s: float) -> Iterator[dict[str, object]]:
     """Yields the result of each case of a manager; see `dicore_tools.selftest.cases`.
 
     Args:
@@ -89,7 +89,7 @@ class _Child:
             for line in stream:
                 self._said = [*self._said[-20:], line]
 
-    def next(self, limit_s: float) -> dict[str, Any] | None:
+    def next(self, limit_s: float) -> dict[str, object] | None:
         """Returns the next result; None: there is none within the limit, or the process ended."""
         try:
             line = self._lines.get(timeout=limit_s)

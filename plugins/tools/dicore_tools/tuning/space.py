@@ -43,7 +43,7 @@ class Dimension(NamedTuple):
             return f"{self.path}={'|'.join(map(json.dumps, self.values))}"
         return f"{self.path}={self.kind}({','.join(f'{each:g}' for each in self.bounds)})"
 
-    def suggest(self, trial: Any) -> Any:
+    def suggest(self, trial: Any) -> object:
         """Returns the value that a trial of Optuna is to take."""
         if self.kind == "choice":
             texts = [json.dumps(each) for each in self.values]
@@ -125,7 +125,7 @@ def space_problems(request: TrainRequest, space: Sequence[Dimension]) -> list[st
     return [*found]
 
 
-def combinations(space: Sequence[Dimension]) -> list[dict[str, Any]]:
+def combinations(space: Sequence[Dimension]) -> list[dict[str, object]]:
     """Returns all points of a grid, the last dimension changing fastest.
 
     Raises:
@@ -171,7 +171,7 @@ def _range(text: str, path: str, kind: str, ends: Sequence[str]) -> Dimension:
     return Dimension(path, kind, bounds)
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     """Returns a value as it is read on the command line: JSON, or the text itself."""
     text = text.strip()
     words = {"True": True, "False": False, "None": None}

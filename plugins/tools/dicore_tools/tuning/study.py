@@ -32,8 +32,8 @@ from dicore_tools.reports.run_data import leaves
 from dicore_tools.tuning.space import Dimension, combinations, space_problems
 
 if TYPE_CHECKING:
+    from dicore.config import Compiled
     from dicore.run.run import Run
-
 
 __all__ = ["OBJECTIVES", "PRUNERS", "SAMPLERS", "Plan", "load", "reading", "tune"]
 
@@ -252,7 +252,7 @@ def _config(plan: Plan) -> dict[str, str]:
     return {path: repr(value) for path, value in leaves(tree) if path not in free}
 
 
-def _as_params(plan: Plan, point: Mapping[str, Any]) -> dict[str, Any]:
+def _as_params(plan: Plan, point: Mapping[str, object]) -> dict[str, object]:
     choices = {each.path for each in plan.space if each.kind == "choice"}
     return {path: json.dumps(v) if path in choices else v for path, v in point.items()}
 
@@ -439,18 +439,18 @@ class _Watch:
             return values[-1]
         return sum(v * s for v, s in zip(values, spans, strict=True)) / sum(spans)
 
-    def started(self, run: Run, request: Any, compiled: Any, header: Sequence[str]) -> None:
+    def started(self, run: Run, request: Any, compiled: Compiled, header: Sequence[str]) -> None:
         """Listens to the metrics of the run."""
         self._run = run
         run.log.add(self)
 
-    def ended(self, run: Run, profile: Any) -> None:
+    def ended(self, run: Run, profile: object) -> None:
         """Does nothing."""
 
     def nothing_to_do(self, run: Run, reason: str) -> None:
         """Does nothing."""
 
-    def open(self, target: Any) -> None:
+    def open(self, target: object) -> None:
         """Does nothing: there is no file."""
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
