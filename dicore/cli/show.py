@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
@@ -18,6 +18,9 @@ from dicore.errors import DicoreError
 from dicore_registry import Entry, Kind, Registry, Removed, Renamed, explain
 from dicore_registry.public_names import public_name
 from dicore_registry.queries import aliases, look_up
+
+if TYPE_CHECKING:
+    from dicore.config.schema import Section
 
 _EPILOG = """\b
 Examples:
@@ -112,7 +115,7 @@ def _words(facts: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
 
 
 def options_of(
-    cls: Any,
+    cls: type[Section],
     registry: Registry,
     prefix: str = "",
     path: str = "",
@@ -189,7 +192,7 @@ def _prefix(section: str) -> str:
     return f"{section}[]." if "components" in facts else f"{section}."
 
 
-def _jsonable(value: Any) -> object:
+def _jsonable(value: object) -> object:
     """Converts a value to JSON types; other values become text."""
     if isinstance(value, Mapping):
         return {str(key): _jsonable(item) for key, item in value.items()}

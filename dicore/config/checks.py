@@ -113,7 +113,7 @@ def _fill(
     return replace(cfg, tuple(path.split(".")), converted)
 
 
-def _accepted(value: Any, field: Field, path: str, problems: Problems, by: str = "") -> object:
+def _accepted(value: object, field: Field, path: str, problems: Problems, by: str = "") -> object:
     """Returns a value as its option holds it, or REQUIRED if it was added to the problems."""
     try:
         converted = convert(value, field.hint, path)
@@ -126,7 +126,7 @@ def _accepted(value: Any, field: Field, path: str, problems: Problems, by: str =
     return converted
 
 
-def _shape(value: Any) -> object:
+def _shape(value: object) -> object:
     """Returns a shape of one dimension as its number, any other as a tuple."""
     if not isinstance(value, list | tuple):
         return value

@@ -58,7 +58,7 @@ def compile_config(  # noqa: PLR0913 - sources are many
     main: object = None,
     create: Mapping[str, object] | None = None,
     *parts: Any,
-    preset: str | Callable[[Any, Any], str | None] | None = None,
+    preset: str | Callable[[object, object], str | None] | None = None,
     overrides: Overrides | None = None,
     seed: int | None = None,
     registry: RegistryView | None = None,
@@ -68,7 +68,7 @@ def compile_config(  # noqa: PLR0913 - sources are many
     saved: bool = False,
     locked: bool = False,
     loaded: Callable[[dict[str, Any]], Any] | None = None,
-    **more: Any,
+    **more: object,
 ) -> Compiled:
     """Compiles a config.
 
@@ -137,7 +137,7 @@ def compile_config(  # noqa: PLR0913 - sources are many
 
 
 def compile_section(
-    cls: type[S], options: Mapping[str, Any], *, registry: RegistryView | None = None
+    cls: type[S], options: Mapping[str, object], *, registry: RegistryView | None = None
 ) -> S:
     """Compiles the options of one component, for a constructor that is called by hand.
 
@@ -162,7 +162,7 @@ def compile_section(
     return section
 
 
-def as_config(cfg: C | Mapping[str, Any] | None, config_class: type[C]) -> C:
+def as_config(cfg: C | Mapping[str, object] | None, config_class: type[C]) -> C:
     """Returns a section of any class unchanged, and compiles a dict of options into one."""
     return cfg if isinstance(cfg, ComponentConfig) else compile_section(config_class, cfg or {})
 
@@ -176,7 +176,7 @@ class Compiler:
     whole: bool = True
     origin: dict[str, str] = field(default_factory=dict)
     given_by: dict[str, Layer] = field(default_factory=dict)
-    components: dict[str, dict[str, Any]] = field(default_factory=dict)
+    components: dict[str, dict[str, object]] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     unknown: list[tuple[str, str, tuple[str, ...], tuple[str, str], Layer]] = field(
         default_factory=list
@@ -206,7 +206,7 @@ class Compiler:
         value = lookup(layer.tree, source, _ABSENT) if layer else _ABSENT
         return layer is not None and value is not _ABSENT and value == lookup(layer.tree, path)
 
-    def _mentioned(self, cfg: RunConfig) -> dict[str, dict[str, Any]]:
+    def _mentioned(self, cfg: RunConfig) -> dict[str, dict[str, object]]:
         """Returns the packages of the components that free-form options name, by path."""
         suppliers = {}
         for keys, section in sections(cfg):
@@ -254,7 +254,7 @@ class Compiler:
             implied.append(("as it was before the option existed", cls.formerly))
         nodes = [*(LayerValue(Layer(why), tree) for why, tree in implied), *nodes]
         displaced = self._displaced(cls, path, nodes)
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for name, declared in fields.items():
             at = join(path, name)
             if chosen is not None and name == "type":

@@ -51,7 +51,7 @@ def convert(value: object, hint: object, path: str = "") -> Any:
     return _converter(hint)(to_builtin(value), path)
 
 
-def to_builtin(value: Any) -> object:
+def to_builtin(value: object) -> object:
     """Returns the Python value of a numpy scalar, and anything else unchanged."""
     if isinstance(value, str):
         return str.__str__(value)  # numpy's own `item` loses trailing NULs
@@ -60,14 +60,14 @@ def to_builtin(value: Any) -> object:
     return value
 
 
-def describe_value(value: Any) -> str:
+def describe_value(value: object) -> str:
     """Describes a value for a message: `str 'apple'`, `None`."""
     if value is None:
         return "None"
     return f"{type(value).__name__} {shortened(value)}"
 
 
-def shortened(value: Any) -> str:
+def shortened(value: object) -> str:
     """Returns the `repr` of a value, cut to one line."""
     try:
         text = repr(value)
@@ -111,12 +111,12 @@ def is_leaf_type(hint: object) -> bool:
 _Converter = Callable[[Any, str], Any]
 
 
-def _mismatch(hint: object, value: Any, path: str) -> Mismatch:
+def _mismatch(hint: object, value: object, path: str) -> Mismatch:
     return Mismatch([(path, f"expected {type_name(hint)}, got {describe_value(value)}")])
 
 
 def _scalar(kind: type) -> _Converter:
-    def convert_scalar(value: Any, path: str) -> object:
+    def convert_scalar(value: object, path: str) -> object:
         if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
             return str.__str__(value) if kind is str else kind(value)
         raise _mismatch(kind, value, path)
@@ -124,12 +124,12 @@ def _scalar(kind: type) -> _Converter:
     return convert_scalar
 
 
-def _none(value: Any, path: str) -> None:
+def _none(value: object, path: str) -> None:
     if value is not None:
         raise _mismatch(None, value, path)
 
 
-def _float(value: Any, path: str) -> float:
+def _float(value: object, path: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(value)
@@ -152,7 +152,7 @@ def _any(value: Any, path: str) -> object:
 
 
 def _items(
-    hint: object, value: Sequence[Any], item_hints: Sequence[object], path: str
+    hint: object, value: Sequence[object], item_hints: Sequence[object], path: str
 ) -> list[object]:
     if len(value) != len(item_hints):
         message = f"expected {type_name(hint)}, got {len(value)} items: {describe_value(value)}"
@@ -177,7 +177,7 @@ def _each(
     return converted
 
 
-def _int(value: Any, path: str) -> int:
+def _int(value: object, path: str) -> int:
     if isinstance(value, str) and _COUNT_TEXT.fullmatch(value):
         return int(float(value))
     return int(_scalar(int)(value, path))
@@ -188,7 +188,7 @@ def _sequence(hint: object) -> _Converter:
     make = list if origin is list else tuple
     fixed = make is tuple and origin is tuple and args and args[-1] is not Ellipsis
 
-    def convert_sequence(value: Any, path: str) -> object:
+    def convert_sequence(value: object, path: str) -> object:
         if isinstance(value, str) and "," in value:  # 64,64 on the command line
             value = [parse_value(item.strip()) for item in value.split(",")]
         if not isinstance(value, _LISTS):
@@ -202,7 +202,7 @@ def _sequence(hint: object) -> _Converter:
 def _mapping(hint: object) -> _Converter:
     args = typing.get_args(hint) or (Any, Any)
 
-    def convert_mapping(value: Any, path: str) -> object:
+    def convert_mapping(value: object, path: str) -> object:
         if not isinstance(value, Mapping):
             raise _mismatch(hint, value, path)
 
@@ -218,7 +218,7 @@ def _mapping(hint: object) -> _Converter:
 def _literal(hint: object) -> _Converter:
     args = typing.get_args(hint)
 
-    def convert_literal(value: Any, path: str) -> object:
+    def convert_literal(value: object, path: str) -> object:
         for arg in args:
             if type(arg) is type(value) and arg == value:
                 return arg
@@ -230,7 +230,7 @@ def _literal(hint: object) -> _Converter:
 def _union(hint: object) -> _Converter:
     members = typing.get_args(hint)
 
-    def convert_union(value: Any, path: str) -> object:
+    def convert_union(value: object, path: str) -> object:
         if type(value) in members:
             return convert(value, type(value), path)
         containers = _LISTS if isinstance(value, _LISTS) else (dict,)
@@ -249,7 +249,7 @@ def _union(hint: object) -> _Converter:
 
 
 def _instance(hint: object) -> _Converter:
-    def convert_instance(value: Any, path: str) -> object:
+    def convert_instance(value: object, path: str) -> object:
         if isinstance(hint, type) and not isinstance(value, hint):
             raise _mismatch(hint, value, path)
         return value
@@ -326,7 +326,7 @@ def _from_node(node: Any) -> object:
     return node.value if node.style else parse_value(node.value)
 
 
-def resolve_value(value: Any, hint: object, path: str, references: dict[str, str]) -> object:
+def resolve_value(value: object, hint: object, path: str, references: dict[str, str]) -> object:
     """Looks up the references in a layer's value and converts it to the type `hint`."""
     if paths := list(redacted_paths(value, path)):
         text = f"was {REDACTED} when it was saved; give it again, best as ${{env:NAME}}"

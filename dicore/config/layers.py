@@ -238,7 +238,7 @@ def _pop(tree: dict[str, object], path: str) -> object:
     return node.pop(key, None) if isinstance(node, dict) else None
 
 
-def _put(tree: dict[str, object], keys: Sequence[str], value: Any) -> bool:
+def _put(tree: dict[str, object], keys: Sequence[str], value: object) -> bool:
     """Sets a value in place; a name on the way becomes a section. False if that is impossible."""
     *above, last = keys
     for name in above:
@@ -298,7 +298,7 @@ def _pairs(override: str | Mapping[str, object]) -> Iterable[tuple[str, object]]
     return json.loads(override).items() if override.startswith("{") else [parse_override(override)]
 
 
-def _override(tree: dict[str, Any], keys: Sequence[str], value: Any) -> None:
+def _override(tree: dict[str, Any], keys: Sequence[str], value: object) -> None:
     *above, last = keys
     for key in above:
         below = tree.get(key)

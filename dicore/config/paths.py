@@ -21,7 +21,7 @@ _ABSENT = object()
 
 def to_dict(cfg: Section) -> dict[str, Any]:
     """Returns a config as nested dicts that share no memory with it; compiling restores it."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name in fields_of(type(cfg)):
         value = getattr(cfg, name)
         if name == "type" and isinstance(cfg, ComponentConfig):
@@ -87,7 +87,7 @@ def lookup(cfg: object, path: str, default: object = None) -> object:
     return value
 
 
-def replace(cfg: S, keys: Keys, value: Any) -> S:
+def replace(cfg: S, keys: Keys, value: object) -> S:
     """Returns a copy of a frozen config with one value replaced."""
     name, *rest = keys
     assert isinstance(name, str), "the first key of a section is a name"
@@ -130,7 +130,7 @@ def merge(low: object, high: object) -> Any:
 
 
 def combine(
-    first: object, second: object, path: str, contradiction: Callable[[str, Any, Any], None]
+    first: object, second: object, path: str, contradiction: Callable[[str, object, object], None]
 ) -> object:
     """Joins two trees of equal rank, which must agree on every value that both give.
 
@@ -154,7 +154,7 @@ def combine(
     return first
 
 
-def _as_section(value: Any) -> object:
+def _as_section(value: object) -> object:
     if value is None:
         return {}
     return {"type": value} if isinstance(value, str | type) else value
@@ -175,7 +175,7 @@ def differences(one: Any, other: Any) -> dict[str, tuple[object, object]]:
 
 
 def tree_differences(
-    one: Mapping[str, Any], other: Mapping[str, Any]
+    one: Mapping[str, object], other: Mapping[str, object]
 ) -> dict[str, tuple[object, object]]:
     """Returns both values of every option that differs in two nested dicts, by path."""
     return dict(_differing(one, other, ""))
@@ -192,11 +192,11 @@ def _differing(one: Any, other: Any, path: str) -> Iterator[tuple[str, tuple[Any
         yield path, (one, other)
 
 
-def _has_sections(value: Any) -> bool:
+def _has_sections(value: object) -> bool:
     return isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_equal, one, other))
     if isinstance(one, Mapping) and isinstance(other, Mapping):

@@ -41,7 +41,7 @@ class ConfigFile:
     create: dict[str, Any]
     lines: Lines = field(default_factory=Lines)
     cpanel: dict[str, Any] | None = None
-    record: Mapping[str, Any] | None = None
+    record: Mapping[str, object] | None = None
     name: str = ""
     whole: bool = False
 
@@ -81,7 +81,7 @@ def read_config(
     return found.main, found.create
 
 
-def read_file(path: str | PathLike[str], cpanel: Mapping[str, Any] | None = None) -> ConfigFile:
+def read_file(path: str | PathLike[str], cpanel: Mapping[str, object] | None = None) -> ConfigFile:
     """Reads a config file with its lines; see `read_config`."""
     file = Path(path).expanduser()
     if (file / _RECORD).is_file():
@@ -209,7 +209,7 @@ def _each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def tree_config(
-    tree: Any, lines: dict[str, int], file: Path, cpanel: Mapping[str, Any] | None
+    tree: Any, lines: dict[str, int], file: Path, cpanel: Mapping[str, object] | None
 ) -> ConfigFile:
     """Reads a config from the tree of a file: main and create config, a record, a control panel."""
     tree = {} if tree is None else tree
@@ -241,7 +241,7 @@ def tree_config(
     return ConfigFile(main, create, Lines(both), panel)
 
 
-def _section(value: Any, name: str) -> dict[str, object]:
+def _section(value: object, name: str) -> dict[str, object]:
     if value is not None and not isinstance(value, Mapping):
         raise TextError(f"{name}: expected a section, got {type(value).__name__} {value!r}")
     return dict(value or {})

@@ -75,12 +75,12 @@ def redacted(value: Any, *, secret: bool = False) -> object:
     return REDACTED if secret and value and "${env:" not in value else redact_text(value)
 
 
-def redacted_paths(value: Any, path: str) -> Iterator[str]:
+def redacted_paths(value: object, path: str) -> Iterator[str]:
     """Returns the paths in a saved value whose secrets were left out."""
     return (at for at, text in texts_in(value, path) if REDACTED in text)
 
 
-def texts_in(value: Any, path: str) -> Iterator[tuple[str, str]]:
+def texts_in(value: object, path: str) -> Iterator[tuple[str, str]]:
     """Yields path and text of every text in nested dicts, lists and tuples."""
     if isinstance(value, str):
         yield path, value
@@ -92,7 +92,7 @@ def texts_in(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from texts_in(item, f"{path}[{index}]")
 
 
-def hide_secrets(value: Any, path: str, secret: bool | None = None) -> None:
+def hide_secrets(value: object, path: str, secret: bool | None = None) -> None:
     """Leaves the texts of a secret option, and under secret keys of a dict, out of errors.
 
     Args:
@@ -105,7 +105,7 @@ def hide_secrets(value: Any, path: str, secret: bool | None = None) -> None:
             hide(text)
 
 
-def words_in(value: Any) -> Iterator[str]:
+def words_in(value: object) -> Iterator[str]:
     """Yields every key and text of nested dicts, lists and tuples."""
     if isinstance(value, str):
         yield value
@@ -115,7 +115,7 @@ def words_in(value: Any) -> Iterator[str]:
             yield from words_in(item)
 
 
-def names_in(value: Any, pattern: re.Pattern[str] = ENV) -> bool:
+def names_in(value: object, pattern: re.Pattern[str] = ENV) -> bool:
     """Returns whether a text, or any item of a container, contains a reference."""
     return any("${" in text and pattern.search(text) for _, text in texts_in(value, ""))
 

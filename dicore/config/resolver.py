@@ -61,7 +61,7 @@ class ComponentResolver:
     registry: RegistryView
     problems: Problems
     names_only: bool | None = None
-    recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    recorded: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     tried: dict[str, str] = field(default_factory=dict)
 
     def only_names(self, layer: Layer) -> bool:
@@ -338,7 +338,7 @@ class ComponentResolver:
             else:
                 named.setdefault(name, []).append(replace(each, value=value))
 
-    def _holds_names(self, kind: str, value: Mapping[Any, Any]) -> bool:
+    def _holds_names(self, kind: str, value: Mapping[object, object]) -> bool:
         return all(
             isinstance(name, str)
             and name.isidentifier()
@@ -351,7 +351,7 @@ class ComponentResolver:
         )
 
     def _are_options(
-        self, kind: str, path: str, value: Mapping[str, Any], single: Sequence[LayerValue]
+        self, kind: str, path: str, value: Mapping[str, object], single: Sequence[LayerValue]
     ) -> bool:
         """Returns whether nested mappings are a section of one component, maybe misspelt."""
         chosen = replace(self, problems=Problems()).choose(kind, path, single)
@@ -422,5 +422,5 @@ def named_class(kind: str, names: tuple[str, ...]) -> type[NamedConfig]:
     return made
 
 
-def _rebuild(kind: str, values: tuple[tuple[str, Any], ...]) -> NamedConfig:
+def _rebuild(kind: str, values: tuple[tuple[str, object], ...]) -> NamedConfig:
     return named_class(kind, tuple(name for name, _ in values))(**dict(values))

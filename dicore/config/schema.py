@@ -125,7 +125,7 @@ def section(
 
 def component(
     kind: str,
-    default: str | Mapping[str, Any] | None = None,
+    default: str | Mapping[str, object] | None = None,
     help: str = "",  # noqa: A002 - as in `option`
     *,
     optional: bool = False,
@@ -154,7 +154,7 @@ def component(
     return attrs.field(default=None, metadata=metadata)
 
 
-def components(kind: str, default: Sequence[Any] = (), help: str = "") -> Any:  # noqa: A002
+def components(kind: str, default: Sequence[object] = (), help: str = "") -> Any:  # noqa: A002
     """Declares a slot for a list of components of `kind`; see `component`."""
     metadata = {"help": help, "components": kind, "component_default": tuple(default)}
     return attrs.field(factory=tuple, metadata=metadata)
@@ -179,7 +179,7 @@ _OVERRIDDEN: dict[tuple[object, str], type[Section]] = {}
 _Declared: Any = type(attrs.field())
 
 
-def _facts(value: Any) -> object:
+def _facts(value: object) -> object:
     """Returns what tells a default from others."""
     if isinstance(value, dict):
         return {name: _facts(below) for name, below in value.items()}
@@ -241,7 +241,7 @@ def range_problem(value: Any, metadata: Mapping[str, Any]) -> str | None:
     return check(value) if check is not None else None
 
 
-_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
+_HOLDS: dict[str, Callable[[float, float], bool]] = {
     "ge": lambda value, bound: value >= bound,
     "gt": lambda value, bound: value > bound,
     "le": lambda value, bound: value <= bound,
@@ -249,7 +249,7 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _in_range(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+def _in_range(_: object, attribute: attrs.Attribute[object], value: object) -> None:
     problem = range_problem(value, attribute.metadata)
     if problem:
         raise ValueError(f"'{attribute.name}' {problem}")
@@ -271,9 +271,9 @@ class Section:
     """
 
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    implies: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    requires: ClassVar[Mapping[str, tuple[Any, str] | None]] = {}
-    formerly: ClassVar[Mapping[str, Any]] = {}
+    implies: ClassVar[Mapping[str, Mapping[str, object]]] = {}
+    requires: ClassVar[Mapping[str, tuple[object, str] | None]] = {}
+    formerly: ClassVar[Mapping[str, object]] = {}
 
     def __getitem__(self, key: str) -> Any:
         if key.startswith("_") or not hasattr(self, key):
@@ -300,7 +300,7 @@ class ComponentConfig(Section):
 
     type: str = attrs.field(default="", metadata={"help": "registered name of the component"})
 
-    def __init_subclass__(cls, **more: Any) -> None:
+    def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)
         if "build" in vars(cls) and "_build" not in vars(cls):
             cls._build = vars(cls)["build"]  # type: ignore[attr-defined] # attrs repairs its super()
@@ -369,7 +369,7 @@ def fields_of(cls: type[Section]) -> Mapping[str, Field]:
 
 
 @cache
-def _read_fields(cls: Any) -> Mapping[str, Field]:
+def _read_fields(cls: type[Section]) -> Mapping[str, Field]:
     fields: dict[str, Field] = {}
     for attribute in attrs.fields(cls):
         owner: Any = _declaring_class(cls, attribute.name)
@@ -408,7 +408,7 @@ def _read_required(cls: Any) -> Mapping[str, tuple[object, str]]:
     }
 
 
-def _is_lifted(cls: Any, path: str, wanted: Any, at: int) -> bool:
+def _is_lifted(cls: type[Section], path: str, wanted: Any, at: int) -> bool:
     """Returns whether a class derived from the `at`-th, which requires, has another default."""
     field, owner = _field_at(cls, path), _declaring_class(cls, path.partition(".")[0])
     if field is None or path.rpartition(".")[2] != field.name:
@@ -436,7 +436,7 @@ def label_of(cls: type) -> str:
 
 
 @cache
-def _hint_of(owner: Any, name: str, is_structure: bool) -> object:
+def _hint_of(owner: type, name: str, is_structure: bool) -> object:
     """Resolves an annotation in the module of its class; cached for classes that inherit it."""
     written = inspect.get_annotations(owner).get(name, Any)
     module = sys.modules.get(owner.__module__)

@@ -200,9 +200,9 @@ class Compiled:
 
     cfg: RunConfig
     origin: Mapping[str, str] = field(default_factory=dict)
-    components: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    components: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     references: Mapping[str, str] = field(default_factory=dict)
-    cpanel: Mapping[str, Any] | None = None
+    cpanel: Mapping[str, object] | None = None
     saved: bool = False
 
     @property

@@ -78,7 +78,7 @@ class InheritedConfig(_MadeConfig):
         return target(self, **parts)
 
 
-def _rebuild(target: Any, inherited: bool, is_env: bool, values: dict[str, Any]) -> object:
+def _rebuild(target: object, inherited: bool, is_env: bool, values: dict[str, Any]) -> object:
     made = _inherited(target) if inherited else _from_signature(target, is_env)
     return made(**values)
 
@@ -122,7 +122,7 @@ def _inherited(target: Any) -> type[ComponentConfig]:
 
 
 @cache
-def _from_signature(target: Callable[..., Any], is_env: bool) -> type[ComponentConfig]:
+def _from_signature(target: Callable[..., object], is_env: bool) -> type[ComponentConfig]:
     base: type[Section] = EnvConfig if is_env else ComponentConfig
     name = getattr(target, "__name__", type(target).__name__)
     options = _options_of(target)
@@ -145,14 +145,14 @@ def _from_signature(target: Callable[..., Any], is_env: bool) -> type[ComponentC
     return frozen(kw_only=True)(made)
 
 
-def _options_of(target: Callable[..., Any]) -> dict[str, tuple[object, object]]:
+def _options_of(target: Callable[..., object]) -> dict[str, tuple[object, object]]:
     """Returns type and declaration of each parameter that a config can hold."""
     try:
         parameters = inspect.signature(target).parameters.values()
     except ValueError:
         return {}  # a builtin without a signature takes no options
     helps = _helps(target)
-    options: dict[str, tuple[Any, Any]] = {}
+    options: dict[str, tuple[object, Any]] = {}
     for parameter in parameters:
         if parameter.kind not in (_POSITIONAL_OR_KEYWORD, _KEYWORD_ONLY):
             continue
@@ -167,7 +167,7 @@ def _options_of(target: Callable[..., Any]) -> dict[str, tuple[object, object]]:
     return options
 
 
-def _hint(target: Any, parameter: inspect.Parameter) -> object:
+def _hint(target: object, parameter: inspect.Parameter) -> object:
     """Returns a parameter's type, also by its default; None if neither gives one."""
     written = parameter.annotation
     if written is inspect.Parameter.empty:
@@ -184,7 +184,7 @@ def _hint(target: Any, parameter: inspect.Parameter) -> object:
         return None  # an import for type checkers only, hence nothing that a config can hold
 
 
-def _helps(target: Any) -> dict[str, str]:
+def _helps(target: object) -> dict[str, str]:
     """Reads the help of each parameter from the `Args:` of the docstring."""
     doc = inspect.getdoc(target) or ""
     if isinstance(target, type) and "Args:" not in doc:
@@ -217,7 +217,7 @@ def default_config(cls: type[Section]) -> dict[str, Any]:
         follow another option. Compiling the dict gives the defaults again.
     """
     cls = cls if issubclass(cls, Section) else config_class(cls, "")
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, field in fields_of(cls).items():
         value = _default(field)
         if value is not REQUIRED and not (name == "type" and value == ""):

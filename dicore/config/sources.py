@@ -30,12 +30,12 @@ _DICTS = ("main_config", "create_config", "system_config")
 class Sources:
     """Everything that a config is compiled from; the arguments of `compile_config` say what."""
 
-    main: Any = None
-    create: Mapping[str, Any] | None = None
-    preset: str | Callable[[Any, Any], str | None] | None = None
+    main: object = None
+    create: Mapping[str, object] | None = None
+    preset: str | Callable[[object, object], str | None] | None = None
     overrides: Overrides | None = None
     seed: int | None = None
-    cpanel: Mapping[str, Any] | str | None = None
+    cpanel: Mapping[str, object] | str | None = None
     name: str = "config"
     saved: bool = False
 
@@ -126,7 +126,7 @@ def _layer(
     return layer
 
 
-def _trees(main: Any, name: str, problems: Problems) -> list[dict[str, object]]:
+def _trees(main: object, name: str, problems: Problems) -> list[dict[str, object]]:
     """Returns the main config of a source of any form, and those that stand beside it."""
     if main is None:
         return [{}]

@@ -86,7 +86,7 @@ def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
 
 
 def _saved(
-    value: Any, path: str, hide: bool, redact: bool, references: Mapping[str, str]
+    value: object, path: str, hide: bool, redact: bool, references: Mapping[str, str]
 ) -> object:
     if path in references:
         return redact_text(references[path]) if redact else references[path]
@@ -106,7 +106,7 @@ def _saved(
     return value
 
 
-def _put(tree: Any, keys: Keys, value: Any) -> None:
+def _put(tree: Any, keys: Keys, value: object) -> None:
     for key in keys[:-1]:
         tree = tree[key]
     tree[keys[-1]] = value
@@ -130,7 +130,7 @@ def recorded_components(record: Mapping[str, object] | None) -> dict[str, Mappin
 
 
 def component_differences(
-    recorded: Mapping[str, Mapping[str, object]], here: Mapping[str, Mapping[str, Any]]
+    recorded: Mapping[str, Mapping[str, object]], here: Mapping[str, Mapping[str, object]]
 ) -> dict[str, tuple[str, str]]:
     """Returns the descriptions of components that differ in two configs, by path.
 

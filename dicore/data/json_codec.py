@@ -10,12 +10,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dicore.data.tree import Tree, is_tensor, loaded_torch
 from dicore.errors import CheckpointCorruptError, CheckpointError, CheckpointWriteError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import numpy as np
 
 __all__ = ["Block", "decode", "decode_state", "dumps", "encode", "encode_state", "loads"]
 
@@ -110,7 +115,7 @@ def is_array(value: Tree) -> bool:
     return is_plain and value.ndim > 0 and (value.size > 0 or value.ndim == 1)
 
 
-def _is_exact(dtype: np.dtype[Any]) -> bool:
+def _is_exact(dtype: np.dtype[np.generic]) -> bool:
     return dtype.kind in "biuf" and dtype.itemsize <= 8
 
 
@@ -185,7 +190,7 @@ def _block_leaf(value: Tree, path: tuple[str, ...], blocks: dict[str, Block]) ->
     return {"$": tag, "at": name, "dtype": dtype, "shape": list(shape)}
 
 
-def _numpy_code(dtype: np.dtype[Any]) -> str:
+def _numpy_code(dtype: np.dtype[np.generic]) -> str:
     code = _CODES.get(dtype.name, "U8") if dtype.str[0] in "<|" else "U8"
     return code if dtype.kind in _BLOCK_KINDS else ""
 
@@ -231,7 +236,7 @@ def _text_value(tag: str, content: Any) -> object:
 def _block_value(tag: str, node: Mapping[str, Any], blocks: Blocks) -> Tree:
     name, (code, data) = str(node["dtype"]), blocks[node["at"]]
     shape = [int(length) for length in node["shape"]]
-    library: Any = (loaded_torch() if tag == "tensor" else None) or np
+    library: ModuleType = (loaded_torch() if tag == "tensor" else None) or np
     if tag == "tensor" and library is np and name.startswith(("bfloat", "float8")):
         raise CheckpointError(f"a tensor of {name} needs torch", hint="import torch first")
     dtype = np.dtype(name) if library is np else getattr(library, name)

@@ -87,7 +87,7 @@ class Plugins:
         """Returns the first result of a hook that is not None; None if there is none."""
         return next(iter(self.call(hook, **arguments)), None)
 
-    def run(self, work: Callable[[], Any], *, run: Run) -> Any:
+    def run(self, work: Callable[[], object], *, run: Run) -> Any:
         """Calls `work` inside the `dicore_run` wrappers of the plugins."""
         if self._manager is None:
             return work()

@@ -8,7 +8,7 @@ first; `hookimpl(tryfirst=True)` and `hookimpl(wrapper=True)` are pluggy's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
@@ -49,7 +49,7 @@ def dicore_add_commands(group: click.Group) -> None:
 
 
 @hookspec
-def dicore_config_loaded(cfg: Mapping[str, Any]) -> None:
+def dicore_config_loaded(cfg: Mapping[str, object]) -> None:
     """Receives the merged sources of a config before components are resolved; raises to reject it.
 
     `cfg` is a copy of preset, file and command line as one tree, without defaults. The hook is not
@@ -59,7 +59,7 @@ def dicore_config_loaded(cfg: Mapping[str, Any]) -> None:
 
 @hookspec
 def dicore_config_compiled(
-    cfg: RunConfig, provenance: Mapping[str, Mapping[str, Any]], compiled: Compiled
+    cfg: RunConfig, provenance: Mapping[str, Mapping[str, object]], compiled: Compiled
 ) -> None:
     """Receives the compiled and bound config before the run starts; raises to reject it.
 

@@ -104,7 +104,7 @@ class Written(NamedTuple):
     stamp: Stamp
 
 
-def write_synced(target: Path, parts: Iterable[bytes | memoryview[Any]]) -> Written:
+def write_synced(target: Path, parts: Iterable[bytes | memoryview]) -> Written:
     """Writes a new file piece by piece and syncs it; it must not exist, so no link is followed."""
     digest, size = sha256(), 0
     with ThreadPoolExecutor(1) as beside, target.open("xb", buffering=0) as file:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -45,6 +45,9 @@ from dicore.run.atomic import (
 )
 from dicore.run.memory import available_bytes
 from dicore_registry.explain import brief
+
+if TYPE_CHECKING:
+    from dicore.data.json_codec import Json
 
 __all__ = [
     "FORMAT_VERSION", "Copies", "Manifest", "Pieces", "encoded", "read_manifest", "read_state",
@@ -254,7 +257,7 @@ def _metadata(metadata: dict[str, Any]) -> dict[str, object]:
     return metadata
 
 
-def _sealed(skeleton: Any, metadata: Mapping[str, object], files: Mapping[str, object]) -> bytes:
+def _sealed(skeleton: Json, metadata: Mapping[str, object], files: Mapping[str, object]) -> bytes:
     torch = loaded_torch()
     body = {
         "format": "dicore-state",
@@ -275,9 +278,9 @@ def _sealed(skeleton: Any, metadata: Mapping[str, object], files: Mapping[str, o
     return text + (_SEAL % sha256(text).hexdigest()).encode("ascii")
 
 
-def _safetensors(blocks: Mapping[str, Block]) -> Iterator[bytes | memoryview[Any]]:
+def _safetensors(blocks: Mapping[str, Block]) -> Iterator[bytes | memoryview]:
     """Yields the pieces of a file in the format of https://github.com/huggingface/safetensors."""
-    header: dict[str, Any] = {}
+    header: dict[str, object] = {}
     end = 0
     widths = {n: b.data.nbytes // max(prod(b.shape), 1) for n, b in blocks.items()}
     ordered = sorted(blocks.items(), key=lambda item: -widths[item[0]])  # aligns all of them

@@ -24,13 +24,16 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from errno import EINVAL, ENOSPC
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
 from dicore.errors import UsageError
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms, SupportsProgress
 from dicore.run.atomic import read_regular
+
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict, Tree
 
 __all__ = ["RESERVED", "LogHub", "MetricsFile", "read_metrics"]
 
@@ -68,7 +71,7 @@ class LogHub:
         self._loggers.append(logger)
         self._call(logger, "open", self.target)
 
-    def log_scalars(self, scalars: Mapping[str, Any], *, env_step: int, train_iter: int) -> None:
+    def log_scalars(self, scalars: Mapping[str, object], *, env_step: int, train_iter: int) -> None:
         """Logs numbers by tag: numbers, numpy scalars, or arrays and tensors of one element.
 
         None is left out; other values are left out with one warning per tag.
@@ -81,7 +84,7 @@ class LogHub:
         for each in tuple(self._loggers):
             self._call(each, "log_scalars", numbers, env_step=env_step, train_iter=train_iter)
 
-    def log_histogram(self, tag: str, values: Any, *, env_step: int, train_iter: int) -> None:
+    def log_histogram(self, tag: str, values: Tree, *, env_step: int, train_iter: int) -> None:
         """Passes the values of one quantity to the loggers that support histograms."""
         able = [each for each in self._loggers if isinstance(each, SupportsHistograms)]
         if not able:
@@ -106,11 +109,11 @@ class LogHub:
         for each in tuple(self._loggers):
             self._call(each, "log_text", text, channel=channel)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the position in the metrics file."""
         return dict(self._metrics.position())
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Removes the numbers that were written after the state was saved."""
         if state:
             self._metrics.rewind(state)

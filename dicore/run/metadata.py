@@ -52,7 +52,7 @@ class RunMetadata:
         seed: int,
         argv: Sequence[str],
         components: Mapping[str, Mapping[str, object]] | None = None,
-        limits: Mapping[str, Any] | None = None,
+        limits: Mapping[str, object] | None = None,
     ) -> None:
         self._path = path
         self._started = _now()

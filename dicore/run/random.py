@@ -18,11 +18,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dicore.data.tree import loaded_torch
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from dicore.data import State, StateDict
 
 __all__ = [
     "Streams", "ambient_streams", "episode_seed", "hash_seed", "seed_everything", "seeded",
@@ -81,7 +86,7 @@ class Streams:
         np.random.seed(hash_seed(self.seed, "numpy_global") >> 32)  # noqa: NPY002 - other packages use it
         self._seed_torch()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Returns the state of every named stream and of the process's global generators."""
         self._seed_torch()
         with self._lock:
@@ -95,7 +100,7 @@ class Streams:
                 state.update(_torch_state(torch))
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned, also in streams that were returned before."""
         self.seed = state["seed"]
         for name, bits in state["numpy"].items():
@@ -118,7 +123,7 @@ class Streams:
         torch.manual_seed(hash_seed(self.seed, "torch"))
 
 
-def _torch_state(torch: Any) -> dict[str, object]:
+def _torch_state(torch: ModuleType) -> dict[str, object]:
     state: dict[str, Any] = {"torch": torch.get_rng_state()}
     if torch.cuda.is_initialized():
         state["torch_cuda"] = torch.cuda.get_rng_state_all()

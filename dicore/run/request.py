@@ -108,7 +108,7 @@ class TrainRequest:
     max_train_iter: int | None = None
     track: Sequence[str] = ()
     overrides: Sequence[str | Mapping[str, Any]] = ()
-    cpanel: Mapping[str, Any] | str | None = None
+    cpanel: Mapping[str, object] | str | None = None
     locked: bool = False
     exist: Exist = "new"
     resume: str | PathLike[str] | None = None

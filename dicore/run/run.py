@@ -13,7 +13,7 @@ from functools import partial
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from dicore.errors import (
     CheckpointCorruptError,
@@ -31,6 +31,9 @@ from dicore.run.random import Streams
 from dicore.run.signals import StopFlag
 from dicore_registry.explain import brief
 
+if TYPE_CHECKING:
+    from dicore.data import State, StateDict
+
 __all__ = ["COUNTERS", "Limits", "Run", "Stateful", "StopWatch"]
 
 _log = logging.getLogger(__name__)
@@ -45,7 +48,7 @@ COUNTERS: Final = ("train_iter", "env_step")
 class Stateful(Protocol):
     """A part of a run that checkpoints save and restore."""
 
-    def state_dict(self) -> Mapping[str, Any]:
+    def state_dict(self) -> Mapping[str, object]:
         """Returns the state: nested dicts of arrays, tensors and plain values."""
 
     def load_state_dict(self, state: Mapping[str, object], /) -> Any:
@@ -143,14 +146,14 @@ class _Parts:
     def count(self, counter: str) -> int:
         return int(self._counters[counter]()) if counter in self._counters else 0
 
-    def state_dict(self, *, bulky: bool = True) -> dict[str, Any]:
+    def state_dict(self, *, bulky: bool = True) -> StateDict:
         return {
             name: dict(part.state_dict())
             for name, part in self.by_name.items()
             if bulky or name not in self._bulky
         }
 
-    def load_state_dict(self, state: Mapping[str, Any], *, ignore_missing: bool = False) -> None:
+    def load_state_dict(self, state: State, *, ignore_missing: bool = False) -> None:
         missing = sorted(set(self.by_name) - set(state))
         if missing and not ignore_missing:
             raise CheckpointCorruptError(
@@ -360,7 +363,7 @@ class Run:
         """The registered parts, by name."""
         return dict(self._parts.by_name)
 
-    def state_dict(self, *, bulky: bool = True) -> dict[str, Any]:
+    def state_dict(self, *, bulky: bool = True) -> StateDict:
         """Returns the state of every registered part; without the bulky ones if not `bulky`."""
         return self._parts.state_dict(bulky=bulky)
 
@@ -394,7 +397,7 @@ class Run:
         self.load_state_dict(state)
         return self.resumed_from
 
-    def save_checkpoint(self, name: str, state: Mapping[str, Any] | None = None) -> Path | None:
+    def save_checkpoint(self, name: str, state: State | None = None) -> Path | None:
         """Writes a checkpoint; raises at the third failing write in a row, or if `final` fails.
 
         A large one of all parts is copied and written beside the training, except `final`. The
@@ -477,7 +480,7 @@ class _Progress:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         run = self._run
         return {
             "wall_s": run.clock.seconds,
@@ -486,7 +489,7 @@ class _Progress:
             "log": run.log.state_dict(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         run = self._run
         run.clock.earlier = float(state["wall_s"])
         run.cpu.earlier = float(state.get("wall_s_cpu", 0.0))

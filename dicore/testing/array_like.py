@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.data.tree import Array, Index
 
 __all__ = ["ArrayLike"]
 
@@ -24,11 +25,11 @@ class ArrayLike:
         self._array = array
         self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self._array, dtype)
 
     def __len__(self) -> int:
         return len(self._array)
 
-    def __getitem__(self, index: Any) -> object:
+    def __getitem__(self, index: Index) -> object:
         return self._array[index]

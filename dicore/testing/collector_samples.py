@@ -21,6 +21,7 @@ from dicore.testing.suite import Suite, expect, refuses, skip
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.interfaces.collector import ISerialCollector
 
 __all__ = ["SampleChecks", "place"]
 
@@ -37,7 +38,7 @@ class SampleChecks(Suite):
         """Returns a collector (`ISerialCollector`) of that manager and collect mode."""
         return self.registered.build(env_manager=env_manager, policy=collect_mode)
 
-    def unit_of(self, collector: Any) -> str:
+    def unit_of(self, collector: ISerialCollector) -> str:
         """Returns the unit in which a collector counts."""
         if self.unit:
             return self.unit
@@ -273,7 +274,7 @@ class Rich(FakeManager):
     """Nested observations with images; rewards of two parts."""
 
     @property
-    def ready_obs(self) -> EnvBatch[Any]:
+    def ready_obs(self) -> EnvBatch[Tree]:
         self._check_open()
         return EnvBatch(np.arange(self.env_num), self._obs(range(self.env_num)))
 
@@ -289,7 +290,7 @@ class Rich(FakeManager):
         return answer
 
     @staticmethod
-    def act(obs: Tree, **_: Any) -> Any:
+    def act(obs: Tree, **_: Any) -> Tree:
         """Acts in nested observations."""
         return {int(env_id): {"action": np.int64(0)} for env_id in obs}
 

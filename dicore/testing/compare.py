@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.data.tree import Array
 
 __all__ = ["array", "copied", "difference"]
 
@@ -20,7 +21,7 @@ def array(value: object) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-def copied(value: object) -> Any:
+def copied(value: object) -> Tree:
     """Returns a deep copy of nested data."""
     if isinstance(value, Mapping):
         return {key: copied(item) for key, item in value.items()}
@@ -53,9 +54,7 @@ def _differences(left: Any, right: object, path: str) -> Iterator[str]:
         yield f"{here}: {left!r} and {right!r}"
 
 
-def _array_difference(
-    left: np.ndarray[Any, Any], right: np.ndarray[Tree, Tree], here: str
-) -> Iterator[str]:
+def _array_difference(left: Array, right: Array, here: str) -> Iterator[str]:
     if left.dtype != right.dtype or left.shape != right.shape:
         yield f"{here}: {left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}"
     elif not np.array_equal(left, right, equal_nan=left.dtype.kind in "fc"):

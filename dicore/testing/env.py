@@ -26,6 +26,7 @@ from dicore.testing.suite import Suite, expect, skip
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.interfaces.env import Env
 
 __all__ = [
     "CHECKS",
@@ -189,7 +190,7 @@ def check_finite(make: Make) -> None:
 def check_memory(make: Make) -> None:
     """Later steps do not overwrite an observation, and observations share no memory."""
     with closing(make()) as env:
-        kept: list[tuple[Any, Any]] = []
+        kept: list[tuple[Tree, Tree]] = []
         for number, (obs, _) in enumerate(_play(env, 50)):
             for before, was in kept[-3:]:
                 wrong = difference(before, was)
@@ -291,7 +292,7 @@ class EnvContract(Suite):
     steps: int = _STEPS
     """Steps of random play in a check; lower it for a slow environment."""
 
-    options: Mapping[str, Any] = {}
+    options: Mapping[str, object] = {}
     """Options of the component, which a subclass gives."""
 
     def make(self) -> Any:
@@ -367,7 +368,7 @@ def _leaves(tree: object, path: str) -> Iterator[tuple[str, Tree]]:
         yield path, tree
 
 
-def _expect_inside(env: Any, obs: Tree, name: str) -> None:
+def _expect_inside(env: Env, obs: Tree, name: str) -> None:
     space = env.observation_space
     if space.contains(obs):
         return
@@ -380,7 +381,7 @@ def _expect_inside(env: Any, obs: Tree, name: str) -> None:
     expect(False, f"{name} is {_told(obs)}, its space says {space}")
 
 
-def _shared(one: Any, other: Any) -> str:
+def _shared(one: Tree, other: Tree) -> str:
     """Returns the path of the first array that two observations share, or ""."""
     for (path, left), (_, right) in zip(_leaves(one, "it"), _leaves(other, "it"), strict=False):
         arrays = isinstance(left, np.ndarray) and isinstance(right, np.ndarray)

@@ -186,11 +186,11 @@ class EnvWrapperContract(EnvContract):
         return skip(f"no environment of this suite fits; override wrap: {'; '.join(refused)}")
 
 
-def _action(env: Any) -> Any:
+def _action(env: Env) -> Tree:
     return env.action_space.sample()
 
 
-def _episode(env: Any, seed: int) -> list[object]:
+def _episode(env: Env, seed: int) -> list[object]:
     """Plays one episode, or the first steps of a long one."""
     trail: list[Any] = [(_kept(env.reset(seed=seed)[0]), 0.0)]
     for _ in range(_STEPS):
@@ -201,9 +201,9 @@ def _episode(env: Any, seed: int) -> list[object]:
     return trail
 
 
-def _trails(envs: list[Any], seeds: list[int]) -> list[list[Any]]:
+def _trails(envs: list[Any], seeds: list[int]) -> list[list[Tree]]:
     """Steps environments alternately, each with its own random actions."""
-    trails: list[list[Any]] = []
+    trails: list[list[Tree]] = []
     for env, seed in zip(envs, seeds, strict=True):
         env.action_space.seed(seed)
         trails.append([env.reset(seed=seed)[0], 0.0])
@@ -218,6 +218,6 @@ def _trails(envs: list[Any], seeds: list[int]) -> list[list[Any]]:
     return trails
 
 
-def _kept(obs: Tree) -> Any:
+def _kept(obs: Tree) -> Tree:
     copy: Callable[[Any], Any] = np.copy
     return {key: copy(each) for key, each in obs.items()} if isinstance(obs, dict) else copy(obs)

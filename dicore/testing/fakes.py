@@ -20,7 +20,7 @@ from dicore.interfaces.policy import LearnMode, Tail
 from dicore.testing.suite import expect
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import Columns, State, StateDict, Tree
 
 __all__ = [
     "DelayedEnvManager", "FakeCollectMode", "FakeEvalMode", "FakeLearnMode", "FakeManager",
@@ -53,7 +53,7 @@ class FakeLearnMode:
         batch_size: int = 4,
     ) -> None:
         self.calls: list[tuple[Tree, dict[str, Tree]]] = []
-        self.results: list[dict[str, Any]] = []
+        self.results: list[Columns] = []
         self.weight = 0
         self.batch_size = batch_size
         self._updates = iter(updates)
@@ -69,7 +69,7 @@ class FakeLearnMode:
             load_state_dict=self._load_state_dict,
         )
 
-    def _forward(self, data: Any, **kwargs: object) -> dict[str, Any] | list[dict[str, Any]]:
+    def _forward(self, data: Batch, **kwargs: object) -> dict[str, Any] | list[dict[str, Any]]:
         self.calls.append((data, kwargs))
         made = []
         for _ in range(next(self._updates, 1)):
@@ -85,7 +85,7 @@ class FakeLearnMode:
             return self.batch_size
         raise AttributeError(name)
 
-    def _load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def _load_state_dict(self, state: State) -> None:
         self.weight = int(state["weight"])
 
 
@@ -147,7 +147,7 @@ class FakeManager:
         self.events.append("launch")
         self._begin(range(self.env_num))
 
-    def seed(self, seed: Any, dynamic_seed: bool | None = None) -> None:
+    def seed(self, seed: int, dynamic_seed: bool | None = None) -> None:
         self.events.append(f"seed {seed}")
 
     def reset(self, reset_param: Mapping[int, object] | None = None) -> None:
@@ -175,7 +175,7 @@ class FakeManager:
         count = len(ids)
         rewards: list[npt.NDArray[np.float64]] = []
         terminated, truncated, abnormal = (np.zeros(count, np.bool_) for _ in range(3))
-        info: list[dict[str, Any]] = [{} for _ in ids]
+        info: list[Columns] = [{} for _ in ids]
         for row, env_id in enumerate(ids):
             episode, step = self.episodes[env_id], self._step[env_id]
             self.actions[env_id].append(actions[row])
@@ -213,10 +213,10 @@ class FakeManager:
         if self.closed:
             raise EnvStateError("used before launch or after close")
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"episodes": list(self.episodes)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.episodes = [int(each) for each in state["episodes"]]
 
     def close(self) -> None:
@@ -258,7 +258,7 @@ class DelayedEnvManager:
         return frozenset(self.manager.capabilities) - {"lockstep"}
 
     @property
-    def ready_obs(self) -> EnvBatch[Any]:
+    def ready_obs(self) -> EnvBatch[Tree]:
         """Observations of the environments that wait for an action."""
         return self._without_pending(self.manager.ready_obs)
 
@@ -270,7 +270,7 @@ class DelayedEnvManager:
         rows = [row for row, each in enumerate(batch.env_id.tolist()) if each not in self.pending]
         return EnvBatch(batch.env_id[rows], tree_row(batch.value, rows))
 
-    def step(self, action: Mapping[int, object]) -> EnvBatch[Any]:
+    def step(self, action: Mapping[int, object]) -> EnvBatch[Tree]:
         """Sends actions; returns at least one timestep of those pending."""
         ready = set(self.ready_obs)
         for env_id in action:
@@ -358,7 +358,7 @@ class FakeCollectMode:
             lambda state: None,
         )
 
-    def _forward(self, obs: Mapping[int, Tree], **kwargs: Any) -> dict[int, dict[str, Any]]:
+    def _forward(self, obs: Mapping[int, Tree], **kwargs: object) -> dict[int, dict[str, Any]]:
         self.kwargs.append(kwargs)
         for env_id, each in obs.items():
             expect(int(each[0]) == env_id, f"environment {env_id} has an observation of {each[0]}")

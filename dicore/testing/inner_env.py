@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Tuple
 
 from dicore.testing.compare import copied, difference
+
+if TYPE_CHECKING:
+    from dicore.data import Info, Tree
+    from dicore.interfaces.env import Space
 
 __all__ = ["FORMS", "Form", "InnerEnv"]
 
@@ -49,7 +53,7 @@ class InnerEnv(gymnasium.Env[Any, Any]):
             self.observation_space = Box(0, 255, (12, 10, 3), np.uint8)
         else:
             self.observation_space = Box(-100.0, 100.0, (4,), np.float32)
-        self.action_space: Any = Discrete(3)
+        self.action_space: Space = Discrete(3)
         if form == "continuous":
             self.action_space = Box(-2.0, 2.0, (2,), np.float32)
         elif form == "hybrid":
@@ -73,7 +77,7 @@ class InnerEnv(gymnasium.Env[Any, Any]):
         self._place = self.np_random.uniform(-1, 1, 4).astype(np.float32)
         return self._show(), {"inner": "reset", "lives": 2}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Tree, float, bool, bool, Info]:
         if not self.action_space.contains(action):
             raise ValueError(f"{action!r} is not in {self.action_space}")
         self.stepped_after_end += bool(self.over)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import chdir
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import HookError
 from dicore.interfaces.hook import POSITIONS, LearnerHook
 from dicore.interfaces.learner import ILearner
 from dicore.testing.fakes import FakeLearnMode
 from dicore.testing.suite import Suite, expect, expect_members, folder, refuses, skip
+
+if TYPE_CHECKING:
+    from dicore.data import Batch, Tree
 
 __all__ = ["LearnerContract", "RecordingHook"]
 
@@ -76,7 +79,7 @@ class LearnerContract(Suite):
 
     def test_hooks_run_around_each_iteration(self) -> None:
         """`before_iter` hooks run before counting the update, `after_iter` hooks after it."""
-        log: list[Any] = []
+        log: list[Tree] = []
         learner = self.make(FakeLearnMode(updates=[2, 1]).mode)
         for position in POSITIONS:
             learner.register_hook(RecordingHook(log, position, position))
@@ -87,7 +90,7 @@ class LearnerContract(Suite):
 
     def test_hooks_run_by_priority(self) -> None:
         """Hooks run by priority, lower first; equal ones in order of registration."""
-        log: list[Any] = []
+        log: list[Tree] = []
         learner = self.make(FakeLearnMode().mode)
         for name, priority in (("c", 50), ("a", 0), ("d", 50), ("z", 200)):
             learner.register_hook(RecordingHook(log, name, "after_iter", priority))
@@ -100,7 +103,7 @@ class LearnerContract(Suite):
 
     def test_call_hook_runs_one_position(self) -> None:
         """`call_hook` runs all hooks of a position, and no other."""
-        log: list[Any] = []
+        log: list[Tree] = []
         learner = self.make(FakeLearnMode().mode)
         for position in POSITIONS:
             learner.register_hook(RecordingHook(log, position, position))
@@ -121,7 +124,7 @@ class LearnerContract(Suite):
     def test_training_errors_propagate(self) -> None:
         """Exceptions of the learn mode propagate, and the update is not counted."""
 
-        def broken(data: Any, **kwargs: object) -> Any:
+        def broken(data: Batch, **kwargs: object) -> Any:
             raise ZeroDivisionError("planted")
 
         learner = self.make(FakeLearnMode().mode._replace(forward=broken))
@@ -148,7 +151,7 @@ class LearnerContract(Suite):
 
     def test_start_trains_from_the_data_source(self) -> None:
         """`start` trains from the data source until `train_iterations`, with run hooks."""
-        log: list[Any] = []
+        log: list[Tree] = []
         fake = FakeLearnMode()
         learner = self.make(fake.mode, {"train_iterations": 10})
         if not hasattr(learner, "get_data"):

@@ -14,7 +14,7 @@ from dicore.testing.suite import Suite, expect
 __all__ = ["MiddlewareContract", "watched"]
 
 
-def watched(base: type[Context]) -> type[Any]:
+def watched(base: type[Context]) -> type:
     """Returns a subclass of a context class that records which fields are read and set.
 
     They are in the class attributes `read` and `written`, sets of names.

@@ -5,7 +5,7 @@ Shapes: B rows, A actions.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.policy.play import leaves_of
 from dicore.testing.suite import Suite, expect, expect_members, skip
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 __all__ = ["ModelContract"]
 
@@ -154,7 +157,7 @@ def _named(output: object) -> object:
     return output if isinstance(output, dict) else {"logit": output}
 
 
-def _rows(count: int, width: int) -> Any:
+def _rows(count: int, width: int) -> Tree:
     rng = np.random.default_rng(0)
     return to_tensor(rng.standard_normal((count, width)).astype(np.float32))
 

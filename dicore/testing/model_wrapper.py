@@ -13,7 +13,7 @@ from dicore.testing.compare import copied, difference
 from dicore.testing.suite import Suite, expect, expect_members, refuses
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import State, StateDict, Tree
 
 __all__ = ["FakeModel", "ModelWrapperContract"]
 
@@ -36,10 +36,10 @@ class FakeModel:
     def parameters(self) -> Iterator[Any]:
         yield self.weight
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         return {"weight": self.weight}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: State) -> None:
         self.weight[...] = state_dict["weight"]
 
 
@@ -105,7 +105,7 @@ class ModelWrapperContract(Suite):
 
     def test_does_not_change_the_model_output(self) -> None:
         """It does not change the model's output in place."""
-        returned: list[Any] = []
+        returned: list[Tree] = []
         model = _Watched(self.model(), returned)
         self._forward(self.make(model), _obs(model))
         for output, before in returned:
@@ -148,7 +148,7 @@ class _Watched:
         self._watched = model
         self._returned = returned
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: object) -> Any:
         output = self._watched(*args, **kwargs)
         self._returned.append((output, copied(dict(output))))
         return output

@@ -5,10 +5,9 @@ Shapes: B rows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from dicore.data import Batch, tree_map
@@ -19,6 +18,9 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.suite import Suite, expect, expect_members, skip
+
+if TYPE_CHECKING:
+    from dicore.data.tree import Array
 
 __all__ = ["RewardModelContract"]
 
@@ -201,5 +203,5 @@ class RewardModelContract(Suite):
             model.train()
 
 
-def _rewards(model: Any, data: Batch) -> npt.NDArray[Any]:
+def _rewards(model: Any, data: Batch) -> Array:
     return array(model.estimate(data)["reward"]).copy()

@@ -31,7 +31,7 @@ class RoleContract(Suite):
         kind = "" if self.component is None else self.component.entry.kind
         return {"params": _parameters()} if kind == "optimizer" else {}
 
-    def contract(self) -> type[Any]:
+    def contract(self) -> type:
         """Returns the Protocol of its kind."""
         kind = self.registered.registry.kinds()[self.registered.entry.kind]
         module, _, name = kind.contract.partition(":")

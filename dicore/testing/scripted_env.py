@@ -18,6 +18,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 if TYPE_CHECKING:
+    from dicore.data import Info, Tree
     from dicore.interfaces.env import Space
 
 __all__ = ["ScriptedEnv", "SpacedEnv"]
@@ -84,7 +85,7 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         self._drawn = float(self.np_random.random())
         return self._obs(), {}
 
-    def step(self, action: Any) -> tuple[npt.NDArray[np.float32], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[npt.NDArray[np.float32], Any, bool, bool, dict[str, Any]]:
         self._step += 1
         fault = self.fault if self._episode == 0 and self._step == 3 else ""
         if fault == "step":
@@ -149,7 +150,7 @@ class SpacedEnv(gymnasium.Env[Any, Any]):
         self._step, self._hash = 0, int(self.np_random.integers(2**31))
         return self._obs(), {}
 
-    def step(self, action: object) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[Tree, float, bool, bool, Info]:
         if not self.action_space.contains(action):
             raise ValueError(f"{action!r} is not in {self.action_space}")
         self._step += 1

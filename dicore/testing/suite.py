@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 from unittest import SkipTest
 
 from dicore.errors import ContractError, UsageError
@@ -93,7 +93,7 @@ def expect(holds: object, message: str) -> None:
         raise ContractError(message)
 
 
-def expect_members(made: object, contract: type[Any], *names: str) -> None:
+def expect_members(made: object, contract: type, *names: str) -> None:
     """Asserts that an object, or its class, has the members of a Protocol; names those it lacks.
 
     Args:
@@ -109,7 +109,7 @@ def expect_members(made: object, contract: type[Any], *names: str) -> None:
     expect(not lacks, f"{label} lacks {', '.join(lacks)} of {contract.__name__}")
 
 
-def members_of(contract: type[Any]) -> list[str]:
+def members_of(contract: type) -> list[str]:
     """Returns the public members of a Protocol and its bases, and the special ones it needs."""
     found: dict[str, None] = {}
     for base in contract.__mro__:
@@ -119,7 +119,7 @@ def members_of(contract: type[Any]) -> list[str]:
     return [name for name in found if name[0] != "_" or name in special]
 
 
-def _has(made: object, name: str, contract: type[Any]) -> bool:
+def _has(made: object, name: str, contract: type) -> bool:
     try:
         value = getattr(made, name, _ABSENT)
     except Exception:  # a property that cannot be read yet

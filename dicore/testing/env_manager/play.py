@@ -10,12 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.errors import EnvError, EnvStateError, NonFiniteError
 from dicore.testing.compare import copied
 from dicore.testing.scripted_env import ScriptedEnv
 from dicore.testing.suite import Suite, skip
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
+    from dicore.interfaces.env_manager import IEnvManager
 
 __all__ = ["ManagerChecks", "action_of", "count_of", "envs", "failure", "lines", "wait_for_all"]
 
@@ -49,7 +53,7 @@ class ManagerChecks(Suite):
             skip(f"it does not declare '{capabilities[0]}'")
         return declared
 
-    def launched(self, env_fn: Sequence[Callable[[], Any]]) -> closing[Any]:
+    def launched(self, env_fn: Sequence[Callable[[], Env]]) -> closing[Any]:
         """Returns a launched manager that raises the errors of its environments."""
         manager = self.make(env_fn)
         if {"workers", "deadlines"} & set(getattr(manager, "capabilities", ())):
@@ -59,7 +63,7 @@ class ManagerChecks(Suite):
         wait_for_all(manager)
         return closing(manager)
 
-    def play(self, manager: Any, count: int, *, launch: bool = True) -> Steps:
+    def play(self, manager: IEnvManager, count: int, *, launch: bool = True) -> Steps:
         """Steps every environment `count` times with fixed actions; returns the steps."""
         if launch and manager.closed:
             manager.launch()
@@ -86,7 +90,7 @@ class ManagerChecks(Suite):
         return {env_id: steps[:count] for env_id, steps in found.items()}
 
 
-def envs(count: int, **options: Any) -> list[Callable[[], Any]]:
+def envs(count: int, **options: Any) -> list[Callable[[], Env]]:
     """Returns factories of scripted environments, tagged by index."""
     return [partial(ScriptedEnv, tag, **options) for tag in range(count)]
 
@@ -96,7 +100,7 @@ def action_of(env_id: int, number: int) -> int:
     return (env_id + number) % 3
 
 
-def wait_for_all(manager: Any) -> set[int]:
+def wait_for_all(manager: IEnvManager) -> set[int]:
     """Returns the ready ids; waits for the pending timesteps of asynchronous managers."""
     while len(ready := set(manager.ready_obs)) < manager.env_num:
         if "lockstep" in manager.capabilities:
@@ -108,7 +112,7 @@ def wait_for_all(manager: Any) -> set[int]:
     return ready
 
 
-def failure(manager: Any) -> Any:
+def failure(manager: IEnvManager) -> Any:
     """Steps until an exception is raised and returns it; None: all answered six times."""
     answered = dict.fromkeys(range(manager.env_num), 0)
     until = time.monotonic() + FAILS_S

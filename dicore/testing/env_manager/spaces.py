@@ -18,6 +18,7 @@ from dicore.testing.scripted_env import SpacedEnv
 from dicore.testing.suite import expect
 
 if TYPE_CHECKING:
+    from dicore.data import Tree
     from dicore.interfaces.env import Space
 
 VECTOR = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -51,7 +52,7 @@ class SpaceChecks(ManagerChecks):
         for name, space in ACTIONS.items():
             self._compare(name, VECTOR, space)
 
-    def _compare(self, name: str, observation: Any, action: Any) -> None:
+    def _compare(self, name: str, observation: Any, action: Tree) -> None:
         make = partial(SpacedEnv, observation, action)
         alone = {env_id: copy.deepcopy(make()) for env_id in range(3)}
         obs = {env_id: env.reset(seed=env_id + 7)[0] for env_id, env in alone.items()}

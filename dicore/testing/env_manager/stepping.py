@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from dicore.testing.env_manager.play import (
     wait_for_all,
 )
 from dicore.testing.suite import expect, expect_members, folder, refuses
+
+if TYPE_CHECKING:
+    from dicore.data import Tree
 
 
 class SteppingChecks(ManagerChecks):
@@ -188,7 +191,7 @@ class SteppingChecks(ManagerChecks):
 
     def test_returned_data_is_not_overwritten(self) -> None:
         """Later steps do not change observations and timesteps."""
-        kept: list[tuple[Any, Any]] = []
+        kept: list[tuple[Tree, Tree]] = []
         with self.launched(envs(3, length=4)) as manager:
             for number in range(10):
                 obs = manager.ready_obs

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -15,6 +15,9 @@ from dicore.errors import EnvStepError
 from dicore.testing.env_manager.play import ManagerChecks, envs, wait_for_all
 from dicore.testing.scripted_env import WAKE, Fault, ScriptedEnv
 from dicore.testing.suite import expect, refuses
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env_manager import IEnvManager
 
 CLOSE_S = 6.0
 LATE_S = 2.0
@@ -85,7 +88,7 @@ class WorkerChecks(ManagerChecks):
             left = workers and manager.worker_pids()
             expect(not left, f"after close, worker_pids() is {left}")
 
-    def _open(self, makes: Any, **options: Any) -> Any:
+    def _open(self, makes: Any, **options: object) -> Any:
         manager = self.make(makes, options)
         try:
             manager.launch()
@@ -95,7 +98,7 @@ class WorkerChecks(ManagerChecks):
             raise
         return manager
 
-    def _until_abnormal(self, manager: Any, env_id: int) -> None:
+    def _until_abnormal(self, manager: IEnvManager, env_id: int) -> None:
         """Steps until a step of the environment is abnormal."""
         for _ in range(40):
             answer = manager.step(dict.fromkeys(manager.ready_obs, 0))

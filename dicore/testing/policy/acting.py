@@ -20,6 +20,7 @@ from dicore.testing.suite import expect, skip
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.interfaces.policy import IPolicy
 
 
 class ActingChecks(PolicyChecks):
@@ -71,7 +72,7 @@ class ActingChecks(PolicyChecks):
                 wrong = _far(one, other)
                 expect(not wrong, f"environment {env}, step {t}, acting with other ones: {wrong}")
 
-    def _acts(self, policy: Any, turns: Sequence[list[int]]) -> list[list[Tree]]:
+    def _acts(self, policy: IPolicy, turns: Sequence[list[int]]) -> list[list[Tree]]:
         """Evaluates environments by turns, each with its own observations; outputs by env."""
         policy.eval_mode.reset()
         found: list[list[Any]] = [[], [], []]
@@ -230,7 +231,7 @@ class ActingChecks(PolicyChecks):
             wrong = difference(tree_map(array, tree_row(samples["next_obs"], row)), wanted)
             expect(not wrong, f"next_obs of step {t} of {steps} of environment {env}: {wrong}")
 
-    def _as_column(self, policy: Any, obs: Tree) -> object:
+    def _as_column(self, policy: IPolicy, obs: Tree) -> object:
         """Returns observations as `process_transition` stores them."""
         column = self.transition(policy, tree_len(obs), obs)["obs"]
         return tree_map(lambda leaf: np.asarray(stack([array(leaf)]))[0], column)

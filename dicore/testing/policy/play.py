@@ -29,7 +29,8 @@ from dicore.testing.policy.spaces import draw, pairs
 from dicore.testing.suite import Suite, expect, folder, skip
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import Columns, Tree
+    from dicore.interfaces.policy import IPolicy
 
 __all__ = [
     "MODES",
@@ -138,7 +139,7 @@ class PolicyChecks(Suite):
         obs = draw(self.spaces()[0], count, np.random.default_rng(count))
         return EnvBatch(np.arange(count) if ids is None else np.array(ids, np.int64), obs)
 
-    def act(self, policy: Any, name: str, obs: EnvBatch[Tree]) -> Any:
+    def act(self, policy: IPolicy, name: str, obs: EnvBatch[Tree]) -> Tree:
         mode = getattr(policy, f"{name}_mode")
         return mode.forward(obs, **(self.collect_kwargs if name == "collect" else {}))
 
@@ -199,11 +200,11 @@ class PolicyChecks(Suite):
         last = {(t, env): tree_row(finals[t], env) for t, env in ended}
         return Played(Batch(columns, steps), states, last, starts)
 
-    def block(self, policy: Any, num_envs: int = 4) -> tuple[Batch, Tail]:
+    def block(self, policy: IPolicy, num_envs: int = 4) -> tuple[Batch, Tail]:
         """The block of `played`, and its tail."""
         return self.played(policy, num_envs).part()
 
-    def samples(self, policy: Any) -> Batch:
+    def samples(self, policy: IPolicy) -> Batch:
         """The samples of `block`."""
         samples: Batch = policy.collect_mode.get_train_sample(*self.block(policy))
         return samples
@@ -245,7 +246,7 @@ class Played:
         return Batch(block, rows), tail
 
 
-def modes_of(policy: Any) -> dict[str, Any]:
+def modes_of(policy: IPolicy) -> dict[str, Any]:
     """Returns the modes of a policy with default `enable_field`."""
     found = {}
     for name in MODES:
@@ -256,12 +257,12 @@ def modes_of(policy: Any) -> dict[str, Any]:
     return found
 
 
-def results_of(output: Any) -> list[dict[str, Any]]:
+def results_of(output: Tree) -> list[Columns]:
     """Returns a list of the results of each update."""
     return output if isinstance(output, list) else [output]
 
 
-def leaves_of(tree: object, path: str) -> list[tuple[str, Any]]:
+def leaves_of(tree: object, path: str) -> list[tuple[str, Tree]]:
     """Returns every leaf of nested data with its path."""
     if isinstance(tree, Mapping):
         return [each for key, value in tree.items() for each in leaves_of(value, f"{path}.{key}")]
@@ -270,7 +271,7 @@ def leaves_of(tree: object, path: str) -> list[tuple[str, Any]]:
     return [(path.lstrip("."), tree)]
 
 
-def restored(state: Any) -> Any:
+def restored(state: Any) -> Tree:
     """Returns a copy of a state, as loaded from a checkpoint."""
     with folder() as place:
         write_state(place / "state", state)
