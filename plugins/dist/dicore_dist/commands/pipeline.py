@@ -37,6 +37,7 @@ from dicore_registry import code_paths, default
 if TYPE_CHECKING:
     from dicore.run import Run
     from dicore_dist.commands.config import DistSystemConfig
+    from dicore_dist.links.blocks import BlockMeta
 
 __all__ = ["DistPipeline"]
 
@@ -233,7 +234,7 @@ def _replicas(system: DistSystemConfig) -> Iterator[OperatorServer | None]:
             operator.delete_replicas(collectors=system.collector_num, learners=1)
 
 
-def flow_of(cfg: Any, store: Store, blocks: Sequence[Mapping[str, object]] = ()) -> Flow:
+def flow_of(cfg: Any, store: Store, blocks: Sequence[BlockMeta] = ()) -> Flow:
     """Returns what is between collectors and learner, with the blocks of an earlier coordinator."""
     policy, system = cfg.policy, cfg.pipeline.system
     if policy.on_policy:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
     from dicore.interfaces.policy import CollectMode
     from dicore.run import LogHub
+    from dicore_dist.workers.roles import Collected
 
 __all__ = ["CollectorGroup"]
 
@@ -185,7 +186,7 @@ class CollectorGroup:
 
     def _next(
         self, amount: dict[str, Any], should_stop: Callable[[], bool] | None
-    ) -> list[tuple[Worker, Mapping[str, Any], Columns]]:
+    ) -> list[tuple[Worker, Collected, Columns]]:
         """Returns the next samples of one process; each has `queue` collects to do meanwhile."""
         wait = Wait(self.crew, should_stop, self.system.stall_timeout)
         while wait.goes_on():
@@ -215,7 +216,7 @@ class CollectorGroup:
         turn = self._turn % len(self.crew.workers)
         return [*self.crew.workers[turn:], *self.crew.workers[:turn]]
 
-    def _delivered(self, asked: list[Worker]) -> tuple[Worker, Any, Any] | None:
+    def _delivered(self, asked: list[Worker]) -> tuple[Worker, Collected, Columns] | None:
         """Returns the first samples that one of the processes has delivered; None: none yet."""
         if not asked:
             time.sleep(LOOK)
@@ -226,7 +227,7 @@ class CollectorGroup:
                 return self._taken(worker)
         return None
 
-    def _taken(self, worker: Worker) -> tuple[Worker, object, object] | None:
+    def _taken(self, worker: Worker) -> tuple[Worker, Collected, Columns] | None:
         """Takes the oldest samples of a process that has delivered them."""
         call = worker.calls.popleft()
         try:
@@ -248,14 +249,14 @@ class CollectorGroup:
         count: int | None,
         amount: Mapping[str, object],
         should_stop: Callable[[], bool] | None,
-    ) -> list[tuple[Worker, Mapping[str, Any], Columns]]:
+    ) -> list[tuple[Worker, Collected, Columns]]:
         """Returns the samples of all processes, which share the number to collect."""
         if count is None:
             count = self._cfg.policy.collect.n_sample or 1
         number = len(self.crew.workers)
         unit_size = self._cfg.env.collector_env_num if unit == "n_sample" else 1
         parts = _shares(count, number, unit_size)
-        found: dict[int, tuple[Worker, Any, Any]] = {}
+        found: dict[int, tuple[Worker, Collected, Columns]] = {}
         wait = Wait(self.crew, should_stop, self.system.stall_timeout)
         for worker in self.crew.workers:
             worker.calls.clear()
@@ -272,7 +273,7 @@ class CollectorGroup:
                 return [found[index] for index in sorted(found)]
         return []
 
-    def _used(self, found: Iterable[tuple[Worker, Any, Any]], train_iter: int) -> Batch:
+    def _used(self, found: Iterable[tuple[Worker, Collected, Columns]], train_iter: int) -> Batch:
         """Counts the samples, logs the statistics and returns the samples of all processes."""
         batches, ends, rows = [], [], 0
         for worker, facts, columns in found:
@@ -293,7 +294,7 @@ class CollectorGroup:
             return batches[0].map(_copied) if self._copies else batches[0]
         return joined_blocks(batches)
 
-    def _count(self, worker: Worker, facts: Mapping[str, Any]) -> None:
+    def _count(self, worker: Worker, facts: Collected) -> None:
         self.envstep += facts["env_step"]
         self.total_episode_count += facts["episode_count"]
         self.total_train_sample_count += facts["count"]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dicore_dist.commands.config import DistSystemConfig
     from dicore_dist.coordinator.rounds import Flow
     from dicore_dist.interface import ICommander
+    from dicore_dist.links.blocks import BlockMeta
 
 _LOG = logging.getLogger("dicore.comm")
 _POLL_S: Final = 0.05
@@ -44,7 +45,7 @@ class Observer:
     def evaluated(self, result: Mapping[str, Any]) -> None:
         """An evaluation has ended."""
 
-    def collected(self, meta: Mapping[str, object]) -> None:
+    def collected(self, meta: BlockMeta) -> None:
         """A block of samples has come; `meta` describes it."""
 
     def learned(self, info: Mapping[str, Any]) -> None:
@@ -318,7 +319,7 @@ class Coordinator:
     def _learn_once(self, learner: Connection, task_id: str) -> bool:
         """Gives the data of one demand; returns whether the task goes on."""
         demand: Mapping[str, Any] = {}
-        metas: list[dict[str, Any]] = []
+        metas: list[BlockMeta] = []
         while not metas:  # the buffer may refuse to draw
             with self.doing.waiting(_LEARNER, "samples"):
                 if not self.flow.wait_to_learn(self._ended.is_set):
@@ -376,7 +377,7 @@ class Coordinator:
             if self._commander.finish_collector_task(str(task["task_id"]), finished):
                 self._ended.set()
 
-    def _collected(self, name: str, collector: Connection) -> Mapping[str, Any] | None:
+    def _collected(self, name: str, collector: Connection) -> BlockMeta | None:
         """Takes one block; None if none is wanted."""
         with self.doing.waiting(name, "the learner"):
             share = None if self._stops_collecting() else self.flow.claim(self._stops_collecting)
@@ -390,7 +391,7 @@ class Coordinator:
         self.doing.note(name, "collects")
         wanted = {**self._info(), "amount": share.amount, "policy_iter": share.policy_iter, **left}
         try:
-            meta = collector.process("collector_data_task", wanted, self._timeout)
+            meta: BlockMeta = collector.process("collector_data_task", wanted, self._timeout)
         except BaseException:
             self.budget.made(name, 0)
             self.flow.give_back(share)
@@ -438,7 +439,7 @@ class Coordinator:
         random = self.flow.is_random
         return {"envstep": self.env_step, "learner_step": self.train_iter, "random": random}
 
-    def _evaluated(self, meta: Mapping[str, object]) -> Mapping[str, object]:
+    def _evaluated(self, meta: Mapping[str, Any]) -> Mapping[str, object]:
         """Notes the result of an evaluation; returns it with whether training may stop."""
         with self._lock:
             self._evaluations += 1

@@ -23,6 +23,7 @@ from dicore_plugins.middleware.learn import warn_of_refusal
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
+    from dicore_dist.links.blocks import BlockMeta
 
 __all__ = ["BlockBuffer", "Ratio", "Replay", "Worth"]
 
@@ -49,7 +50,7 @@ class BlockBuffer:
         self._told = False
         self._lock = threading.Lock()
 
-    def push(self, meta: Mapping[str, Any]) -> None:
+    def push(self, meta: BlockMeta) -> None:
         """Stores the metadata of a block."""
         count = int(meta["count"])
         with self._lock:
@@ -65,7 +66,7 @@ class BlockBuffer:
         """Number of samples."""
         return int(self._buffer.count())
 
-    def sample(self, size: int, train_iter: int) -> list[dict[str, Any]]:
+    def sample(self, size: int, train_iter: int) -> list[BlockMeta]:
         """Draws B samples, batch by batch; returns their metadata by block.
 
         Returns:
@@ -96,12 +97,12 @@ class BlockBuffer:
             with self._lock:
                 self._buffer.update(info)
 
-    def _by_block(self, columns: Columns) -> list[dict[str, object]]:
+    def _by_block(self, columns: Columns) -> list[BlockMeta]:
         blocks, rows = columns.pop("block"), columns.pop("row")
         order = np.argsort(blocks, kind="stable")
         numbers, starts = np.unique(blocks[order], return_index=True)
         pieces = np.split(order, starts[1:])
-        metas: list[dict[str, Any]] = [
+        metas: list[BlockMeta] = [
             {"file_path": self._names[int(number)], "row": rows[piece], "at": piece}
             for number, piece in zip(numbers, pieces, strict=True)
         ]
@@ -173,7 +174,7 @@ class Replay:
     def give_back(self, share: Share) -> None:
         """Does nothing: any block is as good as another one."""
 
-    def put(self, share: Share, meta: Mapping[str, Any]) -> None:
+    def put(self, share: Share, meta: BlockMeta) -> None:
         """Stores the metadata of a block."""
         self._buffer.push(meta)
         self.ratio.collected(int(meta["count"]), self._worth.of(meta))
@@ -182,7 +183,7 @@ class Replay:
         """Waits until updates may be made; returns False if stopped."""
         return self.ratio.wait_to_learn(stopped)
 
-    def draw(self, size: int, train_iter: int) -> list[dict[str, object]]:
+    def draw(self, size: int, train_iter: int) -> list[BlockMeta]:
         """Draws samples, see `BlockBuffer.sample`, at most for the updates that are owed."""
         owed = max(1, math.ceil(self.ratio.earned - self.ratio.updates))
         wanted = min(size, self._batch_size * owed)
@@ -298,7 +299,7 @@ class Worth:
             return float(self._per_block)
         return float(self._block * self._per_step)
 
-    def of(self, meta: Mapping[str, Any]) -> float:
+    def of(self, meta: BlockMeta) -> float:
         """Returns the updates of the next block."""
         self._samples += int(meta["count"])
         self._left -= int(meta["env_step"])

@@ -52,7 +52,7 @@ class Journal:
         self.job_id, self.epoch = secrets.token_hex(8), 1
         self.env_step = self.train_iter = 0
         self.tasks = {"collector": 0, "learner": 0}
-        self.blocks: list[dict[str, Any]] = []
+        self.blocks: list[Any] = []
         self._held = FileLock(f"{path}.lock", is_singleton=False, thread_local=False, mode=0o600)
         try:
             private_folder(path.parent)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dicore.data import State, StateDict
     from dicore.interfaces.model import IModel
     from dicore.run import Run
+    from dicore_dist.links.blocks import BlockMeta
 
 __all__ = ["POLICY", "Observed"]
 
@@ -97,7 +98,7 @@ class Observed(Observer):
             self._store.remove(str(result["policy_path"]))
             self._stopped = self._stopped or bool(result["stop"])
 
-    def collected(self, meta: Mapping[str, Any]) -> None:
+    def collected(self, meta: BlockMeta) -> None:
         with self._lock:
             episodes, train_iter = self._episodes, self._updates()
             for value, length in zip(meta["returns"], meta["lengths"], strict=True):

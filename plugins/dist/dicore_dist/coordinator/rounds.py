@@ -7,10 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dicore.errors import DicoreError
 from dicore_dist.links.exchange import Store
+
+if TYPE_CHECKING:
+    from dicore_dist.links.blocks import BlockMeta
 
 __all__ = ["Flow", "Rounds", "Share"]
 
@@ -62,13 +65,13 @@ class Flow(Protocol):
     def give_back(self, share: Share) -> None:
         """Takes back a share that was not delivered."""
 
-    def put(self, share: Share, meta: Mapping[str, object]) -> None:
+    def put(self, share: Share, meta: BlockMeta) -> None:
         """Stores the metadata of a block."""
 
     def wait_to_learn(self, stopped: Callable[[], bool]) -> bool:
         """Waits until updates may be made; returns False if stopped."""
 
-    def draw(self, size: int, train_iter: int) -> list[dict[str, object]]:
+    def draw(self, size: int, train_iter: int) -> list[BlockMeta]:
         """Returns the metadata of samples for updates."""
 
     def learned(self, info: Mapping[str, Any]) -> None:
@@ -96,7 +99,7 @@ class Rounds:
         self._round, self._version, self._ends = 0, -1, False
         self._made: set[tuple[int, int]] = set()
         self._free: list[int] = []
-        self._found: dict[int, Mapping[str, object]] = {}
+        self._found: dict[int, BlockMeta] = {}
         self._changed = threading.Condition()
 
     is_random: bool = False
@@ -155,7 +158,7 @@ class Rounds:
                 self._free.append(share.number[1])
                 self._changed.notify_all()
 
-    def put(self, share: Share, meta: Mapping[str, object]) -> None:
+    def put(self, share: Share, meta: BlockMeta) -> None:
         """Stores the metadata of a share."""
         with self._changed:
             self._made.discard(share.number)
@@ -173,7 +176,7 @@ class Rounds:
         """Waits for all shares of the round; returns False if stopped."""
         return self._wait(self._is_complete, stopped, "the learner waits for samples")
 
-    def draw(self, size: int, train_iter: int) -> list[dict[str, object]]:
+    def draw(self, size: int, train_iter: int) -> list[BlockMeta]:
         """Returns the metadata of all samples of the round."""
         with self._changed:
             return [{"file_path": self._found[part]["file_path"]} for part in sorted(self._found)]
@@ -182,7 +185,7 @@ class Rounds:
         """Opens the next round."""
         self.begin(int(info["learner_step"]))
 
-    def _remove(self, meta: Mapping[str, object]) -> None:
+    def _remove(self, meta: BlockMeta) -> None:
         self._store.remove(str(meta["file_path"]))
 
     def _wait(self, holds: Callable[[], bool], stopped: Callable[[], bool], what: str) -> bool:

@@ -6,8 +6,8 @@ Metadata of samples: `{"file_path", "row"}`; the rows of a block are read by num
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -15,7 +15,29 @@ from dicore.data import Batch, tree_map
 from dicore.errors import UsageError
 from dicore_dist.links.exchange import Store
 
+if TYPE_CHECKING:
+    from dicore.data import Columns
+    from dicore.data.tree import Array
+
 __all__ = ["BlockCache"]
+
+
+class BlockMeta(TypedDict, total=False):
+    """What a collector tells of a block of samples; `row`, `at`: see `BlockCache.gather`."""
+
+    data_id: str
+    file_path: str
+    task_id: str
+    buffer_id: str
+    count: int
+    env_step: int
+    policy_iter: int
+    collector_done: bool
+    returns: list[float]
+    lengths: list[int]
+    row: Array
+    at: Array
+    columns: Columns
 
 
 class BlockCache:
@@ -36,7 +58,7 @@ class BlockCache:
         self._blocks.clear()
         self._used = 0
 
-    def gather(self, metas: Sequence[Mapping[str, Any]]) -> Batch:
+    def gather(self, metas: Sequence[BlockMeta]) -> Batch:
         """Returns the samples of metadata as one batch.
 
         Args:

@@ -254,7 +254,7 @@ class Connection:
 
     def process(
         self, name: str, data: Mapping[str, Any] | None = None, timeout: float | None = None
-    ) -> Mapping[str, Any]:
+    ) -> Any:
         """Sends a task and waits for its result.
 
         Raises:
@@ -278,8 +278,7 @@ class Connection:
             error = box["error"]
             error.add_note(f"in task '{name}' of {self.address}")
             raise error
-        result: Mapping[str, Any] = box["result"]
-        return result
+        return box["result"]
 
     def _watch(self, thread: threading.Thread, name: str) -> None:
         """Waits for a request; asks for signs of life meanwhile."""

@@ -20,7 +20,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import attrs
 import numpy as np
@@ -36,10 +36,13 @@ from dicore_dist.workers.worker_config import WorkerConfig
 from dicore_plugins.collectors.block import joined_blocks
 
 if TYPE_CHECKING:
-    from dicore.data import State, Tree
+    from dicore.data import State
     from dicore.interfaces.learner import ILearner
+    from dicore_dist.links.blocks import BlockMeta
 
 __all__ = ["BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave", "TaskLearner"]
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger("dicore.comm")
 _POLL_S: Final = 0.1
@@ -87,7 +90,7 @@ class BaseCommLearner(abc.ABC):
         """Stops, also while it waits for data; later calls do nothing."""
 
     @abc.abstractmethod
-    def get_data(self, batch_size: int) -> Sequence[Mapping[str, Any]]:
+    def get_data(self, batch_size: int) -> Sequence[BlockMeta]:
         """Blocks until `batch_size` samples exist and returns their metadata."""
 
     @abc.abstractmethod
@@ -136,7 +139,7 @@ class _Hook:
     """Calls a function of the comm learner once in `freq` updates; 0: after each batch."""
 
     def __init__(
-        self, name: str, position: str, call: Callable[[Any], None], freq: int = 0
+        self, name: str, position: str, call: Callable[[ILearner], None], freq: int = 0
     ) -> None:
         self.name, self.position, self.priority = name, position, 100
         self._call, self._freq, self._called_at = call, freq, 0
@@ -175,7 +178,7 @@ class TaskLearner(Resident, BaseCommLearner):
         self._policy_freq, self._info_freq = send_policy_freq, send_learn_info_freq
         self._blocks = BlockCache(link.data, cache << 20)
         self._data_demand_queue: queue.Queue[Mapping[str, Any]] = queue.Queue(1)
-        self._data_result_queue: queue.Queue[Sequence[Any]] = queue.Queue(1)
+        self._data_result_queue: queue.Queue[Sequence[BlockMeta]] = queue.Queue(1)
         self._learn_info_queue: queue.Queue[Mapping[str, Any]] = queue.Queue(1)
         self._task_info: Mapping[str, Any] = {}
         self._thread: threading.Thread | None = None
@@ -209,7 +212,7 @@ class TaskLearner(Resident, BaseCommLearner):
 
     # ---- called by the learner
 
-    def get_data(self, batch_size: int) -> Sequence[Mapping[str, Any]]:
+    def get_data(self, batch_size: int) -> Sequence[BlockMeta]:
         """Asks for samples and waits for their metadata.
 
         Raises:
@@ -217,7 +220,7 @@ class TaskLearner(Resident, BaseCommLearner):
         """
         demand = {"batch_size": batch_size, "cur_learner_iter": self._learner.last_iter}
         self._put(self._data_demand_queue, demand)
-        metas: Sequence[Any] = self._take(self._data_result_queue)
+        metas: Sequence[BlockMeta] = self._take(self._data_result_queue)
         return metas
 
     def send_policy(self, state_dict: State) -> None:
@@ -240,7 +243,7 @@ class TaskLearner(Resident, BaseCommLearner):
                 self._owes_info = True
             return self._pending.pop(0)
 
-    def _batches(self, metas: Sequence[Any], batch_size: int) -> list[Batch]:
+    def _batches(self, metas: Sequence[BlockMeta], batch_size: int) -> list[Batch]:
         """Reads the samples of a demand; on-policy, they are one batch."""
         if self._on_policy:
             batch = joined_blocks([self._blocks.read(str(meta["file_path"])) for meta in metas])
@@ -405,14 +408,14 @@ class TaskLearner(Resident, BaseCommLearner):
 
         return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
-    def _put(self, into: queue.Queue[Any], item: Any) -> None:
+    def _put(self, into: queue.Queue[T], item: T) -> None:
         while True:
             self._check()
             with contextlib.suppress(queue.Full):
                 into.put(item, timeout=_POLL_S)
                 return
 
-    def _take(self, source: queue.Queue[Tree]) -> Any:
+    def _take(self, source: queue.Queue[T]) -> T:
         while True:
             is_over = self._thread is not None and not self._thread.is_alive()
             with contextlib.suppress(queue.Empty):

@@ -93,7 +93,7 @@ class LearnerRole:
         """Joins the other learners."""
         join_group(address, self._rank, self._count, timeout=timeout)
 
-    def load(self, state: Any) -> None:
+    def load(self, state: State) -> None:
         """Continues from the state of learner 0."""
         self._learner.load_state_dict(as_tensors(state))
 
@@ -185,7 +185,7 @@ class LearnerGroup:
             share = batch[at * size : (at + 1) * size] if size else batch
             calls.append(process.call("train", share.columns, len(share), envstep, policy_kwargs))
         own = batch[:size] if size else batch
-        results: list[dict[str, Any]] = self._learner.train(own, envstep, policy_kwargs)
+        results: list[Columns] = self._learner.train(own, envstep, policy_kwargs)
         rest = [self._result(*each) for each in zip(self.others, calls, strict=True)]
         first = results[-1].get("priority") if results else None
         if first is not None:

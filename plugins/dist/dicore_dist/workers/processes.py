@@ -63,7 +63,7 @@ class _Host:
 
     def progress(self) -> dict[str, int]:
         """Returns a sign of life."""
-        found: dict[str, Any] = self._role.progress()
+        found: dict[str, int] = self._role.progress()
         return found
 
     def stop(self) -> None:
@@ -144,7 +144,7 @@ class RoleProcess:
         self.started = self.seen = time.monotonic()
         self.pid = 0
         self._local: psutil.Process | None = None
-        self.latest: dict[str, Any] = {}
+        self.latest: dict[str, int] = {}
 
     def call(self, method: str, *args: object) -> Any:
         """Calls a method of the role; returns the address of (failure, result)."""

@@ -6,7 +6,6 @@ import abc
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from dicore.errors import ClosedError
 from dicore_dist.links.master import Slave
@@ -26,7 +25,7 @@ class Resident(abc.ABC):
 
     def __init__(self, slave: Slave) -> None:
         self._slave = slave
-        self.on_task: Callable[[Mapping[str, Any]], None] = lambda info: None
+        self.on_task: Callable[[Mapping[str, object]], None] = lambda info: None
         self._ended, self._closed = threading.Event(), threading.Event()
         self._closing, self._closer = threading.Lock(), threading.Thread()
         self._ended.set()

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import attrs
 import torch
@@ -24,7 +24,27 @@ from dicore_plugins.pipelines.training import Parts
 from dicore_plugins.policies.base import mode_attribute
 from dicore_registry import code_paths
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from dicore.data import State
+    from dicore.interfaces.model import IModel
+
 __all__ = ["CollectorRole", "EvaluatorRole", "RoleSpec"]
+
+
+class Collected(TypedDict, total=False):
+    """What a collector tells of its samples; empty if it was stopped."""
+
+    count: int
+    version: int
+    env_step: int
+    episode_count: int
+    returns: list[float]
+    lengths: list[int]
+    ends: npt.NDArray[np.int64]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -43,7 +63,7 @@ class RoleSpec:
     cfg: Any
     index: int = 0
     epoch: int = 0
-    model: Any = None
+    model: IModel | None = None
     state: Any = None
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -84,8 +104,8 @@ class CollectorRole:
         self._priority = mode_attribute(policy, "initial_priority", None) if wanted else None
 
     def collect(
-        self, state: Any, version: int, amount: Mapping[str, object]
-    ) -> tuple[dict[str, Any], Tree]:
+        self, state: State, version: int, amount: Mapping[str, object]
+    ) -> tuple[Collected, Tree]:
         """Collects by a version of the parameters.
 
         Args:
@@ -116,7 +136,7 @@ class CollectorRole:
             columns["priority"] = self._priority(data)
         if data:
             columns["env_id"] = columns["env_id"] + self._first_env
-        facts = {
+        facts: Collected = {
             "count": len(data),
             "version": version,
             "env_step": collector.envstep - before[0],
@@ -174,7 +194,7 @@ class EvaluatorRole:
         self._stopped = threading.Event()
 
     def evaluate(
-        self, state: Any, version: int, env_step: int, kwargs: Mapping[str, Any]
+        self, state: State, version: int, env_step: int, kwargs: Mapping[str, Any]
     ) -> dict[str, Any] | None:
         """Evaluates a version of the parameters.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = ["Shown"]
 
 _END = "_iter"
@@ -15,7 +13,7 @@ class Shown:
     def __init__(self) -> None:
         self._found: dict[int, dict[str, float]] = {}
 
-    def add_scalar(self, name: str, value: Any, step: int) -> None:
+    def add_scalar(self, name: str, value: float, step: int) -> None:
         """Keeps a number that is logged by updates; those by env steps are the same ones."""
         if name.endswith(_END):
             self._found.setdefault(int(step), {})[name.removesuffix(_END)] = float(value)

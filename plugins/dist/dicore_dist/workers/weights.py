@@ -7,7 +7,7 @@ that nobody reads half of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from dicore.data import Tree, tree_map
 from dicore.data.tree import is_tensor
 
 if TYPE_CHECKING:
-    from dicore.data import Columns
+    from dicore.data import Columns, State
     from dicore.interfaces.policy import CollectMode, EvalMode
 
 __all__ = ["Publisher", "Versioned", "as_arrays", "as_tensors"]
@@ -127,7 +127,7 @@ class Versioned:
         self._mode = mode
         self.version = -1
 
-    def adopt(self, version: int, state: Any) -> None:
+    def adopt(self, version: int, state: State) -> None:
         """Acts by a version; does nothing if it already does."""
         if version != self.version:
             self._mode.load_state_dict(as_tensors(state))
