@@ -156,11 +156,12 @@ class AgentBase(Policy):
         """Becomes one of several agents, with a name and with their memory."""
         self.name, self._store = name, store
 
-    def _create_model(self) -> object:
+    def _create_model(self) -> nn.Module | None:
         if self._cfg.model is None:
             return None
         with torch_stream("model"):
-            return self._cfg.model.build(BuildContext())
+            model: nn.Module = self._cfg.model.build(BuildContext())
+            return model
 
     def _init_learn(self) -> None:
         if not isinstance(self._model, nn.Module):

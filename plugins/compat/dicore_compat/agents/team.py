@@ -35,7 +35,7 @@ class Team(AgentBase):
         for name, member in self._members.items():
             member.join(name, self._store)
 
-    def _create_model(self) -> object:
+    def _create_model(self) -> nn.Module:
         for name, section in self._cfg.by_name().items():
             context = BuildContext(device=self._device)
             self._members[name] = section.build(context, enable_field=self._enabled)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch, tree_map, tree_row
+from dicore.data import Batch, Row, tree_map, tree_row
 from dicore.errors import SchemaError
 from dicore.interfaces.policy import Tail
 from dicore.task import OnlineRLContext, middleware
@@ -213,7 +213,7 @@ def _abs_reward(data: Any) -> npt.NDArray[np.float32]:
     return sums
 
 
-def _in_order(data: object, ends: Sequence[int]) -> tuple[Batch, npt.NDArray[np.bool_]]:
+def _in_order(data: Batch | list[Row], ends: Sequence[int]) -> tuple[Batch, npt.NDArray[np.bool_]]:
     """Returns trajectories piece by piece, and where pieces end: bool [T, 1]."""
     pieces = [
         each if isinstance(each, Batch) else Batch.from_rows(each) for each in pieces_of(data, ends)
@@ -223,7 +223,7 @@ def _in_order(data: object, ends: Sequence[int]) -> tuple[Batch, npt.NDArray[np.
     return Batch.concat(pieces), end
 
 
-def _block_of(data: object, ends: Sequence[int]) -> tuple[Batch, Tail]:
+def _block_of(data: Batch | list[Row], ends: Sequence[int]) -> tuple[Batch, Tail]:
     """Returns trajectories as a block [T, 1, ...] for `get_train_sample`."""
     rows, end = _in_order(data, ends)
     if "next_obs" not in rows:

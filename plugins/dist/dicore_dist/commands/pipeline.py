@@ -35,6 +35,7 @@ from dicore_plugins.private import private_folder
 from dicore_registry import code_paths, default
 
 if TYPE_CHECKING:
+    from dicore.config import PolicyConfig
     from dicore.run import Run
     from dicore_dist.commands.config import DistSystemConfig
     from dicore_dist.links.blocks import BlockMeta
@@ -47,7 +48,7 @@ _LOG = logging.getLogger("dicore.comm")
 class DistPipeline(TrainingPipeline):
     """Trains by tasks for a learner and collectors, see `Coordinator`; implements `IPipeline`."""
 
-    def trains(self, policy: object) -> bool:
+    def trains(self, policy: PolicyConfig) -> bool:
         """Returns whether a policy learns from samples that are collected while it learns."""
         return school_of(policy) in ("off_policy", "on_policy")
 

@@ -27,8 +27,9 @@ from dicore_plugins.collectors.block import from_plain, joined_blocks
 from dicore_plugins.collectors.budget import env_steps_of
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from dicore.data import Columns, Tree
-    from dicore.interfaces.model import IModel
     from dicore.interfaces.policy import CollectMode
     from dicore.run import LogHub
     from dicore_dist.workers.roles import Collected
@@ -63,7 +64,7 @@ class CollectorGroup:
         runtime: RayRuntime,
         mode: CollectMode,
         *,
-        model: IModel | None = None,
+        model: nn.Module | None = None,
         log: LogHub | None = None,
         folder: Path,
         copies: bool = True,

@@ -16,7 +16,8 @@ from dicore_dist.workers.processes import RoleProcess, end_processes
 from dicore_dist.workers.roles import CollectorRole, RoleSpec
 
 if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel
+    from torch import nn
+
 
 __all__ = ["Call", "Crew", "StalledError", "Wait", "Worker"]
 
@@ -110,7 +111,7 @@ class Crew:
         cfg: Any,
         runtime: RayRuntime,
         *,
-        model: IModel | None,
+        model: nn.Module | None,
         say: Callable[[str], object],
         folder: Path,
     ) -> None:

@@ -13,9 +13,10 @@ from dicore_dist.links.exchange import Store
 from dicore_plugins.collectors.base import EpisodeStatistics
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from dicore.config import RunConfig
     from dicore.data import State, StateDict
-    from dicore.interfaces.model import IModel
     from dicore.run import Run
     from dicore_dist.links.blocks import BlockMeta
 
@@ -44,7 +45,7 @@ class Observed(Observer):
         store: Store,
         saved: Store,
         job_id: str,
-        model: IModel | None,
+        model: nn.Module | None,
     ) -> None:
         self._run, self._store, self._job_id = run, store, job_id
         self._saved = saved

@@ -16,6 +16,7 @@ from dicore.task import OnlineRLContext, middleware
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.learner import ILearner
+    from dicore.task.middleware import Middleware
     from dicore_dist.coordinator.crew import Worker
 
 __all__ = ["StatusFile", "read_wishes", "status_writer", "write_status"]
@@ -149,7 +150,7 @@ def read_wishes(folder: Path) -> dict[str, int]:
     return {"collector_num": count} if valid and count is not None else {}
 
 
-def status_writer(status: StatusFile) -> object:
+def status_writer(status: StatusFile) -> Middleware:
     """Writes the status at the end of a step, once a second.
 
     Args:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from dicore.run.launch import TrainRequest, launch
 
 if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel
+    from torch import nn
+
 
 __all__ = ["parallel_pipeline"]
 
@@ -17,7 +18,7 @@ __all__ = ["parallel_pipeline"]
 def parallel_pipeline(
     input_cfg: str | Path | Mapping[str, object] | Sequence[Mapping[str, object]],
     seed: int | None = None,
-    model: IModel | None = None,
+    model: nn.Module | None = None,
     max_train_iter: int | None = None,
     max_env_step: int | None = None,
     exp_name: str | None = None,

@@ -33,8 +33,9 @@ from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, evaluates, school_of
 
 if TYPE_CHECKING:
-    from dicore.config import RunConfig
+    from dicore.config import PolicyConfig, RunConfig
     from dicore.interfaces.env import Space
+    from dicore.task.middleware import Middleware
 
 __all__ = ["ParallelParts", "ParallelPipeline"]
 
@@ -170,7 +171,7 @@ class ParallelPipeline(TrainingPipeline):
     config_class = ParallelConfig
     parts: ClassVar[type[Parts]] = ParallelParts
 
-    def trains(self, policy: object) -> bool:
+    def trains(self, policy: PolicyConfig) -> bool:
         """Returns whether a policy learns from samples that are collected while it learns."""
         return school_of(policy) in ("off_policy", "on_policy")
 
@@ -202,7 +203,7 @@ class ParallelPipeline(TrainingPipeline):
         on_policy = school_of(cfg.policy) == "on_policy"
         return (OnPolicyPipeline if on_policy else SerialPipeline)(self._cfg)
 
-    def stages(self, parts: Parts) -> list[object]:
+    def stages(self, parts: Parts) -> list[Middleware]:
         """Takes samples from the collectors, and updates the policy as a serial run does."""
         assert isinstance(parts, ParallelParts)
         return [*self._stages_of(parts.cfg).stages(parts), status_writer(parts.status)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import attrs
 import torch
+from torch import nn
 
 from dicore.data import Tree
 from dicore.run.random import hash_seed, seed_everything
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from dicore.config import RunConfig
     from dicore.data import State
-    from dicore.interfaces.model import IModel
 
 __all__ = ["CollectorRole", "EvaluatorRole", "RoleSpec"]
 
@@ -63,18 +64,21 @@ class RoleSpec:
     cfg: Any
     index: int = 0
     epoch: int = 0
-    model: IModel | None = None
+    model: nn.Module | None = None
     state: Any = None
 
     def __reduce__(self) -> tuple[object, ...]:
         given = self.cfg, self.index, self.epoch, self.model, self.state
         return _elsewhere, (code_paths.state(), given)
 
-    def seeded(self, role: str) -> object:
+    def seeded(self, role: str) -> RunConfig:
         """Returns the config with a seed of this process, on the CPU, and seeds the process."""
         seed = hash_seed(self.cfg.seed, role, self.index, self.epoch) >> 1
         seed_everything(seed)
-        return attrs.evolve(self.cfg, seed=seed, policy=attrs.evolve(self.cfg.policy, cuda=False))
+        seeded: RunConfig = attrs.evolve(
+            self.cfg, seed=seed, policy=attrs.evolve(self.cfg.policy, cuda=False)
+        )
+        return seeded
 
 
 def _elsewhere(may_import: Any, given: tuple[Any, ...]) -> RoleSpec:
