@@ -1,4 +1,4 @@
-"""Start-up times with 50 third-party packages of 4 components each on the path (P13, P14).
+"""Start-up times with 50 third-party packages of 4 components each on the path (P13, P14, P31).
 
 One JSON line per figure: the median wall time of whole processes in milliseconds, including the
 start of the interpreter; `bare_interpreter` is that start alone.
@@ -9,18 +9,19 @@ start of the interpreter; `bare_interpreter` is that start alone.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.measure import at_most, emit
+
 PACKAGES = 50
 COMPONENTS = 4
+LIMITS = {"p13_list_piped": 100, "p13_help": 100, "p14_import_dicore": 60}
+"""Most milliseconds, of the targets."""
 KINDS = ("policy", "buffer", "env", "learner_hook")
 SCAN = """
 import time
@@ -84,7 +85,7 @@ def wall(command: list[str], environ: dict[str, str]) -> float:
     return float(done.stdout) if SCAN in command else took
 
 
-def measure(runs: int) -> list[dict[str, object]]:
+def measure(runs: int) -> dict[str, list[float]]:
     """Measures all figures; the processes take turns, so that other load affects all of them."""
     python = sys.executable
     commands = {
@@ -107,26 +108,21 @@ def measure(runs: int) -> list[dict[str, object]]:
         for _ in range(runs):
             for name, command in commands.items():
                 times[name].append(wall(command, environ))
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    return [
-        {
-            "name": name,
-            "value": round(statistics.median(taken), 1),
-            "unit": "ms",
-            "runs": runs,
-            "min": round(min(taken), 1),
-            "max": round(max(taken), 1),
-            "machine": machine,
-        }
-        for name, taken in times.items()
-    ]
+    return times
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=15)
-    for figure in measure(parser.parse_args().runs):
-        print(json.dumps(figure))
+    times = measure(parser.parse_args().runs)
+    for name, taken in times.items():
+        if name in LIMITS:
+            at_most(name, taken, "ms", LIMITS[name])
+        else:
+            emit(name, taken, "ms")
+    bare = times["bare_interpreter"]
+    slower = [a / b for a, b in zip(times["p13_list_json"], bare, strict=True)]
+    at_most("p31_list_json / bare_interpreter", slower, "x", 5)
 
 
 if __name__ == "__main__":
