@@ -10,8 +10,8 @@ from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
     from dicore.run.env_factory import BuildContext
-
 
 __all__ = ["GymConfig"]
 
@@ -23,7 +23,7 @@ class GymConfig(EnvConfig):
     env_id: str = option(REQUIRED, "environment id of gym, e.g. CartPole-v1 or module:Id")
     make_kwargs: dict[str, Any] = option({}, "keyword arguments of gym.make")
 
-    def from_spec(self) -> dict[str, Any]:
+    def from_spec(self) -> dict[str, object]:
         """Returns the registered reward threshold as `stop_value`.
 
         Raises:
@@ -39,7 +39,7 @@ class GymConfig(EnvConfig):
         """Returns this config with rendering enabled, for videos."""
         return attrs.evolve(self, make_kwargs={**self.make_kwargs, "render_mode": "rgb_array"})
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Makes one environment.
 
         Raises:
@@ -48,4 +48,5 @@ class GymConfig(EnvConfig):
         """
         from dicore_plugins.env_managers.adapt import from_gym
 
-        return from_gym(self.env_id, **self.make_kwargs)
+        env: Env = from_gym(self.env_id, **self.make_kwargs)
+        return env

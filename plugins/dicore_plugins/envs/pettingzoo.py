@@ -10,8 +10,8 @@ from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 
 if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
     from dicore.run.env_factory import BuildContext
-
 
 __all__ = ["PettingZooConfig"]
 
@@ -33,7 +33,7 @@ class PettingZooConfig(EnvConfig):
         """Returns this config with rendering enabled, for videos."""
         return attrs.evolve(self, make_kwargs={**self.make_kwargs, "render_mode": "rgb_array"})
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Makes one environment.
 
         Raises:

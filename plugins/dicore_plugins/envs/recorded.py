@@ -9,13 +9,13 @@ import numpy as np
 
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
-from dicore.data.tree import tree_row
+from dicore.data.tree import Tree, tree_row
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import Info
+    from dicore.interfaces.env import Env
     from dicore.run.env_factory import BuildContext
-
 
 __all__ = ["RecordedConfig", "RecordedEnv"]
 
@@ -38,11 +38,11 @@ class RecordedConfig(EnvConfig):
         {}, "names in the file, as pipeline.dataset.columns", follows="pipeline.dataset.columns"
     )
 
-    def from_spec(self) -> dict[str, Any]:
+    def from_spec(self) -> dict[str, object]:
         """Returns values that mean nothing, as policies are not evaluated."""
         return {"stop_value": float("inf"), "n_evaluator_episode": self.evaluator_env_num}
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Any:
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
         """Opens the dataset."""
         from dicore.config.compiler import compile_section
         from dicore.config.signature import config_class
@@ -53,7 +53,7 @@ class RecordedConfig(EnvConfig):
         return RecordedEnv(compile_section(config_class(target, "dataset"), options).build(None))
 
 
-class RecordedEnv(gymnasium.Env[Any, Any]):
+class RecordedEnv(gymnasium.Env[Tree, Tree]):
     """Replays recorded episodes; a reset chooses one at random.
 
     Args:
@@ -70,9 +70,7 @@ class RecordedEnv(gymnasium.Env[Any, Any]):
         self._row = self._last = -1
         self.observation_space, self.action_space = recorded_spaces(dataset)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Tree, Info]:
         """Begins one of the episodes."""
         super().reset(seed=seed)
         episode = int(self.np_random.integers(len(self._ends)))
@@ -80,10 +78,10 @@ class RecordedEnv(gymnasium.Env[Any, Any]):
         self._row = int(self._ends[episode - 1]) + 1 if episode else 0
         return self._step()["obs"], {}
 
-    def _step(self) -> Any:
+    def _step(self) -> Tree:
         return tree_row(self._dataset.take([self._row]).columns, 0)
 
-    def step(self, action: Tree) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Tree) -> tuple[Tree, float, bool, bool, Info]:
         """Returns what came next in the recording; the action is not used.
 
         Raises:
