@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import timeit
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -85,6 +86,9 @@ def test_neighbouring_episode_seeds_share_no_pattern() -> None:
 
 
 def test_an_episode_seed_is_cheap() -> None:
-    """About 0.4 us on the reference machine; the bound leaves room for a busy one."""
-    best = min(timeit.repeat(lambda: episode_seed(0, "collector", 3, 5), number=20_000, repeat=5))
-    assert best / 20_000 < 5e-6
+    """As fast as ten plain calls on the reference machine; both are slower on a busy one."""
+
+    def fastest(call: Callable[[], object]) -> float:
+        return min(timeit.repeat(call, number=5_000, repeat=20))
+
+    assert fastest(lambda: episode_seed(0, "collector", 3, 5)) < 60 * fastest(lambda: int("3"))
