@@ -81,4 +81,6 @@ def test_a_worker_finds_one_name_in_time(crowded: World) -> None:
     modules = set(crowded.python(code, **cached(crowded)).stdout.split())
     assert "dicore_registry" in modules
     assert not modules & {"importlib.metadata", "inspect", "dataclasses", "pathlib", "dicore"}
-    assert least(lambda: crowded.python(code, **cached(crowded))) < GATE / 3
+    bare = "import sys; sys.modules"  # three times as much on an idle machine
+    least_bare = least(lambda: crowded.python(bare, **cached(crowded)))
+    assert least(lambda: crowded.python(code, **cached(crowded))) < 8 * least_bare

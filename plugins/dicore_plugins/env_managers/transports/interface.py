@@ -12,6 +12,7 @@ from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.data.tree import Array
     from dicore.interfaces.env import Space
 
 __all__ = ["KIND", "EnvLayout", "IEnvTransport", "Rows"]
@@ -86,7 +87,7 @@ class IEnvTransport(Contract, Protocol):
     def write_reset(self, env_id: int, obs: Tree) -> bool:
         """Stores the first observation of an episode, in a worker; False as for `write`."""
 
-    def columns(self, rows: Rows, buffer: int) -> tuple[object, object] | None:
+    def columns(self, rows: Rows, buffer: int) -> tuple[Tree, Array] | None:
         """Returns the stored observations and rewards of environments.
 
         Returns:

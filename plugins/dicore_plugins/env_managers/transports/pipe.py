@@ -10,6 +10,7 @@ from dicore_plugins.env_managers.transports.interface import EnvLayout, Rows
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.data.tree import Array
     from dicore.run.env_factory import BuildContext
 
 __all__ = ["Pipe", "PipeConfig"]
@@ -41,7 +42,7 @@ class Pipe:
         """Stores nothing."""
         return False
 
-    def columns(self, rows: Rows, buffer: int) -> tuple[object, object] | None:
+    def columns(self, rows: Rows, buffer: int) -> tuple[Tree, Array] | None:
         """Returns None."""
         return None
 

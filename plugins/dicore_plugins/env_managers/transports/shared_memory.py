@@ -144,7 +144,7 @@ class SharedMemory:
         storage.write(block, env_id, obs)
         return True
 
-    def columns(self, rows: Rows, buffer: int) -> tuple[object, object] | None:
+    def columns(self, rows: Rows, buffer: int) -> tuple[Tree, Array] | None:
         """Returns the memory itself, or copies of some rows."""
         block, rewards = self._obs[buffer], self._rewards[buffer]
         return tree_map(lambda each: each[rows], block), np.array(rewards[rows])

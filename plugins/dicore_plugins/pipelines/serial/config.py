@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dicore.config.schema import component, components, frozen, option
+from dicore.config.schema import ComponentConfig, component, components, frozen, option
 from dicore.config.sections import PipelineConfig
 
 if TYPE_CHECKING:
-    from dicore.config.schema import ComponentConfig
     from dicore.interfaces.pipeline import IPipeline
     from dicore.run.env_factory import BuildContext
 
