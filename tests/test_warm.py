@@ -70,3 +70,15 @@ def test_it_begins_sooner() -> None:
     with warm.cold():
         subprocess.run(code, check=True)
     assert forked < time.perf_counter() - began
+
+
+def test_a_server_that_was_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = [sys.executable, "-c", "print(5)"]
+    subprocess.run(code, check=True)
+    for number in warm.pids():
+        os.kill(number, signal.SIGKILL)
+    for _ in range(2):
+        assert subprocess.run(code, check=True, capture_output=True).stdout == b"5\n"
+    monkeypatch.setenv("PYTHONWARNINGS", "error")  # which a new process reads as it begins
+    warns = [sys.executable, "-c", "import warnings; warnings.warn('x')"]
+    assert subprocess.run(warns, check=False, capture_output=True).returncode == 1

@@ -39,7 +39,8 @@ _PLAIN = {
 """What is passed for what nobody asked for."""
 INTERPRETERS = {sys.executable}
 """Interpreters whose programs are forked; each has a process of its own to fork from."""
-_servers: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
+_servers: dict[str, tuple[subprocess.Popen[bytes], socket.socket, dict[str, str]]] = {}
+"""The server of each interpreter, the connection to it, and the variables that it began with."""
 _lock = threading.Lock()
 _Popen = subprocess.Popen
 
@@ -57,8 +58,15 @@ class Popen(_Popen):
         files = [end if end != -1 else number for number, end in enumerate(ends)]
         try:
             self.pid = _forked(at, files)
+        except (OSError, EOFError):  # its server was ended: the next process has a new one
+            server = _servers.pop(str(at["args"][0]), None)
+            if server:
+                server[1].close()
+                server[0].kill()
+                server[0].wait()
+            start(*given)
+        else:
             self._child_created = True
-        finally:
             names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
             self._close_pipe_fds(*(at[name] for name in names))
 
@@ -71,7 +79,7 @@ def warmed() -> Iterator[None]:
         yield
     finally:
         subprocess.Popen = _Popen
-        for process, connection in _servers.values():
+        for process, connection, _ in _servers.values():
             connection.close()  # which ends it
             process.wait()
         _servers.clear()
@@ -95,7 +103,7 @@ def forks() -> bool:
 
 def pids() -> set[int]:
     """Returns the processes that others are forked from."""
-    return {process.pid for process, _ in _servers.values()}
+    return {process.pid for process, *_ in _servers.values()}
 
 
 def _may_be_forked(at: dict[str, Any]) -> bool:
@@ -115,7 +123,9 @@ def _may_be_forked(at: dict[str, Any]) -> bool:
     paths = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
     begins = ("sitecustomize.py", "usercustomize.py")
     folders = [Path(os.fsdecode(at["cwd"] or "."), path) for path in paths]
-    return _of_python(env) == _of_python(os.environ) and not any(
+    server = _servers.get(str(words[0]))
+    began = server[2] if server else _of_python(os.environ)
+    return _of_python(env) == began and not any(
         (folder / name).exists() for folder in folders for name in begins
     )
 
@@ -139,7 +149,9 @@ def _asked(at: dict[str, Any], files: list[int]) -> int:
         with theirs:
             words = [python, "-P", __file__, str(theirs.fileno())]
             env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-            _servers[python] = _Popen(words, pass_fds=(theirs.fileno(),), env=env), ours
+            process = _Popen(words, pass_fds=(theirs.fileno(),), env=env)
+            ours.settimeout(60)
+            _servers[python] = process, ours, _of_python(env)
     connection = _servers[python][1]
     env = os.environ if at["env"] is None else at["env"]
     request = {

@@ -6,6 +6,7 @@ import logging
 import math
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _LOG = logging.getLogger("dicore.tensorboard")
+_IMPORTS = threading.Lock()
 
 
 class TensorBoardLogger:
@@ -52,7 +54,7 @@ class TensorBoardLogger:
 
     def open(self, target: LogTarget) -> None:
         """Stores the target; the first metric creates the event files."""
-        with _comet_later():
+        with _IMPORTS, _comet_later():
             import tensorboardX.proto.event_pb2  # noqa: F401 - slow: not between two steps
 
         self._target = target
@@ -209,10 +211,13 @@ def _comet_later() -> Iterator[None]:
         yield
         return
     later = ModuleType("comet_ml")
+    later.__spec__ = find_spec("comet_ml")
 
     def attribute(wanted: str) -> object:
-        if sys.modules.get("comet_ml") is later:  # looked at with all modules, as `inspect` does
+        if wanted.startswith("__"):  # looked at with all modules, as `inspect` does
             raise AttributeError("comet_ml is not imported yet")
+        if sys.modules.get("comet_ml") is later:  # by another thread
+            del sys.modules["comet_ml"]
         return getattr(import_module("comet_ml"), wanted)
 
     later.__dict__["__getattr__"] = attribute
@@ -220,4 +225,5 @@ def _comet_later() -> Iterator[None]:
     try:
         yield
     finally:
-        del sys.modules["comet_ml"]
+        if sys.modules.get("comet_ml") is later:
+            del sys.modules["comet_ml"]
