@@ -26,6 +26,7 @@ PROJECTS = (
     ROOT / "plugins/dist",
     ROOT / "plugins/tools",
     ROOT / "plugins/compat",
+    ROOT / "plugins/agents",
     ROOT / "contrib_envs",
 )
 EXTRAS = {"dicore_contrib_envs": "[classic-control]"}

@@ -48,6 +48,10 @@ class EnvSpec:
         reward: Space of the reward of a step; None: one number.
         state: Space of the global state that several agents share; None: there is none.
         agents: Ids of the agents; empty: a single agent.
+
+    An environment of several agents has the attribute `agent_ids`, and may have `state_space`. Its
+    observations are a Dict: `obs` [A, ...], and where they exist `alive` [A] (the agents that act
+    next), `action_mask` [A, n] and `state` [...]; actions are [A, ...], rewards [] or [A].
     """
 
     observation: Space
@@ -67,6 +71,7 @@ class EnvSpec:
             source.action_space,
             getattr(below, "reward_space", None),
             getattr(below, "state_space", None),
+            tuple(getattr(below, "agent_ids", ())),
         )
 
     @classmethod

@@ -28,6 +28,7 @@ _PACKAGES = {
     "components": ("dicore_plugins", "What own components derive from and are made of."),
     "dist": ("dicore_dist", "Training in several processes."),
     "compat": ("dicore_compat", "What receives programs of DI-engine and Digideep."),
+    "agents": ("dicore_agents", "Several agents: environments, networks, algorithms, leagues."),
     "plugins": ("dicore.hookspecs", "Plugin hooks (pluggy)."),
     "envs": ("dicore_contrib_envs", "Presets as dicts."),
     "cli": ("dicore.cli", "The command line as a function."),

@@ -23,6 +23,7 @@ _FOLDERS = {
     "dicore_plugins": "plugins/",
     "dicore_tools": "plugins/tools/",
     "dicore_compat": "plugins/compat/",
+    "dicore_agents": "plugins/agents/",
     "dicore_dist": "plugins/dist/",
     "dicore_contrib_envs": "contrib_envs/",
 }

@@ -18,6 +18,7 @@ OWN = (
     "dicore-dist",
     "dicore-tools",
     "dicore-compat",
+    "dicore-agents",
     "dicore-contrib-envs",
 )
 """The distributions whose components have a page here."""

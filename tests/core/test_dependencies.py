@@ -23,6 +23,7 @@ PACKAGES = {
     "dicore_tools": ROOT / "plugins" / "tools" / "dicore_tools",
     "dicore_dist": ROOT / "plugins" / "dist" / "dicore_dist",
     "dicore_compat": ROOT / "plugins" / "compat" / "dicore_compat",
+    "dicore_agents": ROOT / "plugins" / "agents" / "dicore_agents",
     "dicore_contrib_envs": ROOT / "contrib_envs" / "dicore_contrib_envs",
 }
 PLAIN_WORDS = {"gymnasium", "sequence", "episode"}
@@ -36,6 +37,7 @@ ALLOWED = {
     "dicore_compat": {
         *("dicore", "dicore_registry", "dicore_plugins", "dicore_dist", "dicore_tools", "torch"),
     },
+    "dicore_agents": {"dicore", "dicore_registry", "dicore_plugins", "torch"},
     "dicore_contrib_envs": {"dicore", "dicore_registry"},
 }
 WATCHED = {*PACKAGES, "torch", "tensorboardX"}

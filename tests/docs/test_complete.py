@@ -104,6 +104,7 @@ def test_the_architecture_names_every_folder() -> None:
         "plugins/tools/*",
         "plugins/dist/*",
         "plugins/compat/*",
+        "plugins/agents/*",
         "contrib_envs/*",
     ]
     inside = [path.parent for name in packages for path in ROOT.glob(f"{name}/__init__.py")]

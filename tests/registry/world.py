@@ -22,6 +22,7 @@ SOURCES = (
     "plugins/dist",
     "plugins/tools",
     "plugins/compat",
+    "plugins/agents",
     "contrib_envs",
 )
 PROJECTS = tuple(

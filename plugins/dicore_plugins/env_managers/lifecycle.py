@@ -131,7 +131,13 @@ class ManagedEnvs:
     @property
     def spec(self) -> EnvSpec:
         """What is known of one environment."""
-        return EnvSpec(self.observation_space, self.action_space, self.reward_space)
+        agents, state = (), None
+        with contextlib.suppress(AttributeError):
+            agents = tuple(self._pool.attribute(0, "agent_ids"))
+        with contextlib.suppress(EnvSpaceError):
+            state = self._pool.space("state_space", "state_space")
+        spaces = self.observation_space, self.action_space, self.reward_space
+        return EnvSpec(*spaces, state, agents)
 
     @property
     def reward_space(self) -> Space | None:

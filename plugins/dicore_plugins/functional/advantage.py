@@ -66,11 +66,11 @@ def gae(
     """Computes the advantages A of each step; A + V are the TD(lambda) returns to learn V from.
 
     Args:
-        reward: float32 [T, N] or [T], arrays or tensors.
-        value: float32 [T, N]; V(s).
-        next_value: float32 [T, N]; V(s'), see `rows_after`.
-        done: bool (or 0/1) [T, N]; s' is terminal.
-        end: bool [T, N]; the episode's last step, terminated or truncated (`traj_flag` of
+        reward: float32 [T, N] or [T], or [T, N, ...] with a number per agent; arrays or tensors.
+        value: float32 [T, N, ...]; V(s).
+        next_value: float32 [T, N, ...]; V(s'), see `rows_after`.
+        done: bool (or 0/1) [T, N], or [T, N, ...]; s' is terminal.
+        end: bool as `done`; the episode's last step, terminated or truncated (`traj_flag` of
             DI-engine); None: episodes end only where `done`.
         gamma: Discount factor.
         gae_lambda: 0: one-step advantages (less variance); 1: returns minus V (no bias).
@@ -79,13 +79,17 @@ def gae(
             are equal.
 
     Returns:
-        [T, N], dtype of the rewards, in new memory.
+        The shape and dtype of the rewards, in new memory.
 
     Raises:
         SchemaError: the shapes differ.
         UsageError: numba is asked for and not installed.
     """
     end = done if end is None else end
+    if getattr(reward, "ndim", 1) > 2:
+        flat = _per_agent(reward, value, next_value, done, end)
+        each = gae(*flat, gamma=gamma, gae_lambda=gae_lambda, kernels=kernels)
+        return each.reshape(reward.shape)
     if _gae is not None and kernels in ("auto", "numba"):
         try:
             return _gae(reward, value, next_value, done, end, gamma, gae_lambda)
@@ -155,17 +159,17 @@ def nstep_return(
     """Computes the n-step return G of each step.
 
     Args:
-        reward: float32 [T, N] or [T], arrays or tensors.
-        next_value: float32 [T, N]; V(s'), see `rows_after`.
-        done: bool (or 0/1) [T, N]; s' is terminal.
-        end: bool [T, N]; the episode's last step, terminated or truncated; None: episodes end only
-            where `done`.
+        reward: float32 [T, N] or [T], or [T, N, ...] with a number per agent; arrays or tensors.
+        next_value: float32 [T, N, ...]; V(s'), see `rows_after`.
+        done: bool (or 0/1) [T, N], or [T, N, ...]; s' is terminal.
+        end: bool as `done`; the episode's last step, terminated or truncated; None: episodes end
+            only where `done`.
         nstep: n >= 1.
         gamma: Discount factor.
         kernels: See `gae`.
 
     Returns:
-        [T, N], dtype of the rewards, in new memory.
+        The shape and dtype of the rewards, in new memory.
 
     Raises:
         SchemaError: the shapes differ.
@@ -174,6 +178,10 @@ def nstep_return(
     end, nstep = done if end is None else end, index(nstep)
     if nstep < 1:
         raise UsageError(f"nstep must be >= 1, got {nstep}")
+    if getattr(reward, "ndim", 1) > 2:
+        flat = _per_agent(reward, next_value, done, end)
+        each = nstep_return(*flat, nstep=nstep, gamma=gamma, kernels=kernels)
+        return each.reshape(reward.shape)
     if _nstep is not None and kernels in ("auto", "numba"):
         try:
             return _nstep(reward, next_value, done, end, nstep, gamma)
@@ -215,6 +223,24 @@ def _tensor_nstep(
         following = torch.where(stop, one[:-1], reward[:-1] + gamma * found[1:])
         found = torch.cat([following, one[-1:]])
     return found.to(kind)
+
+
+def _per_agent(*columns: Array) -> list[Array]:
+    """Returns columns [T, N, ...] as [T, N * ...]; the last two, flags, may lack the other axes."""
+    shape = tuple(columns[0].shape)
+    flags = {id(each) for each in columns[-2:] if tuple(np.shape(each)) == shape[:2]}
+    if wrong := [
+        np.shape(each) for each in columns if id(each) not in flags and np.shape(each) != shape
+    ]:
+        raise SchemaError(f"columns must all be {list(shape)}; got {list(wrong[0])}")
+    found = []
+    for each in columns:
+        whole = each
+        if id(each) in flags:
+            whole = each.reshape(*shape[:2], *(1,) * (len(shape) - 2))
+            whole = whole.expand(shape) if is_tensor(each) else np.broadcast_to(whole, shape)
+        found.append(whole.reshape(shape[0], -1))
+    return found
 
 
 def _check_shapes(**columns: Tree) -> None:

@@ -279,3 +279,25 @@ def test_without_a_last_value() -> None:
     assert len(found) == 4
     assert found[-1]["adv"] == pytest.approx(9 - 0.8)
     assert get_gae([], 0.0, 0.9, 0.9) == get_gae_with_default_last_value([], False, 0.9, 0.9) == []
+
+
+def test_agents_are_computed_as_if_each_was_alone() -> None:
+    rng = np.random.default_rng(3)
+    reward, value, after = rng.normal(size=(3, 7, 3, 2)).astype(np.float32)
+    done = rng.random((7, 3)) < 0.2
+    died = done[..., None] | (rng.random((7, 3, 2)) < 0.3)
+    end = done | (rng.random((7, 3)) < 0.2)
+    for over in (done, died):
+        both = gae(reward, value, after, over, end)
+        summed = nstep_return(reward, after, over, end, nstep=3)
+        for agent in range(2):
+            own = over if over.ndim == 2 else over[..., agent]
+            one = reward[..., agent], value[..., agent], after[..., agent], own, end
+            np.testing.assert_array_equal(both[..., agent], gae(*one))
+            np.testing.assert_array_equal(
+                summed[..., agent], nstep_return(one[0], *one[2:], nstep=3)
+            )
+        tensors = map(torch.as_tensor, (reward, value, after, over, end))
+        torch.testing.assert_close(gae(*tensors), torch.as_tensor(both), atol=1e-5, rtol=1e-5)
+    with pytest.raises(SchemaError, match=r"must all be \[7, 3, 2\]; got \[7, 3\]"):
+        gae(reward, value[..., 0], after, done, end)
