@@ -1,0 +1,64 @@
+"""What networks of teams read of observations: rows of agents, masks, and the state of all.
+
+Shapes: B rows, A agents, D numbers of an observation, S of the state, n actions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["agent_rows", "agent_rows_by_numpy", "alive_of", "team_state"]
+
+
+def agent_rows(obs: Mapping[str, Tensor], ids: Tensor | None) -> Tensor:
+    """Returns what each agent sees.
+
+    Args:
+        obs: Observations of the team: `obs` [B, A, ...].
+        ids: float32 [A, A]; one-hot numbers of the agents to append; None: none.
+
+    Returns:
+        float32 [B, A, D], or [B, A, D + A].
+    """
+    rows = obs["obs"].flatten(2) if obs["obs"].dim() > 2 else obs["obs"].unsqueeze(2)
+    rows = rows if rows.dtype is torch.float32 else rows.float()
+    if ids is None:
+        return rows
+    return torch.cat([rows, ids.expand(len(rows), -1, -1)], 2)
+
+
+def agent_rows_by_numpy(
+    obs: Mapping[str, npt.NDArray[np.float32]], ids: npt.NDArray[np.float32] | None
+) -> npt.NDArray[np.float32]:
+    """Returns what each agent sees, of arrays; see `agent_rows`."""
+    rows = np.asarray(obs["obs"], np.float32)
+    rows = rows.reshape(*rows.shape[:2], -1)
+    if ids is None:
+        return rows
+    return np.concatenate([rows, np.broadcast_to(ids, (len(rows), *ids.shape))], 2)
+
+
+def team_state(obs: Mapping[str, Tensor]) -> Tensor:
+    """Returns the state of all agents, or their observations where the environment gives none.
+
+    Args:
+        obs: Observations of the team: `state` [B, ...], or `obs` [B, A, ...].
+
+    Returns:
+        float32 [B, S].
+    """
+    found = obs["state"] if "state" in obs else obs["obs"]
+    return found.flatten(1).float()
+
+
+def alive_of(obs: Mapping[str, Tensor]) -> Tensor | None:
+    """Returns which agents act, float32 [B, A]; None if all always do."""
+    return obs["alive"].float() if "alive" in obs else None
