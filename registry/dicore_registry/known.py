@@ -110,6 +110,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "print_line truncate_datalists wrap_ff wrap_rn"
         ),
     },
+    "dicore-agents": {
+        "model": "agent_q qmix qplex qtran vdn wqmix",
+        "policy": "independent_q qmix qplex qtran vdn wqmix",
+    },
     "dicore-contrib-envs": {
         "env": (
             "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "

@@ -79,10 +79,9 @@ class AgentMLP(nn.Module):
             found: Tensor = self.shared.forward(x)
             return found
         x = x.transpose(0, 1)
+        rows = slice(None) if self._own else list(self.networks)
         for weight, bias, name in zip(self.weights, self.biases, self._activations, strict=True):
-            if not self._own:
-                weight, bias = weight[list(self.networks)], bias[list(self.networks)]
-            x = torch.baddbmm(bias, x, weight)
+            x = torch.baddbmm(bias[rows], x, weight[rows])
             if name:
                 x = _TORCH[name](x)
         return x.transpose(0, 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -64,8 +63,8 @@ class AgentQ(nn.Module):
         networks = networks_of(share, groups or (0,) * agents)
         named = agent_ids and agents > 1 and len({*networks}) < agents
         self.register_buffer("ids", torch.eye(agents) if named else None, persistent=False)
-        sizes = (obs_shape + agents * named, *hidden_size_list, action_shape)
-        self.values = AgentMLP(sizes, networks, activation)
+        self.inputs = obs_shape + agents * named
+        self.values = AgentMLP((self.inputs, *hidden_size_list, action_shape), networks, activation)
 
     def forward(self, obs: Mapping[str, Tensor]) -> Columns:
         """Computes the values of each agent's actions.

@@ -1,10 +1,13 @@
 """How the values of agents become the value of the team.
 
-    VDN    Q(s, u) = sum_a Q_a(o_a, u_a)                              (Sunehag et al. 2018)
-    QMIX   Q(s, u) = w2(s)' elu(W1(s)' [Q_1 .. Q_A] + b1(s)) + b2(s), W1, w2 >= 0 (Rashid et al. 2018)
-    WQMIX  QMIX, and Q*(s, u) = f(s, Q*_1 .. Q*_A) without limits      (Rashid et al. 2020)
-    QPLEX  Q(s, u) = sum_a V_a(s) + sum_a lambda_a(s, u) A_a(s, u_a),  lambda_a > 0 (Wang et al. 2021)
-    QTRAN  Q(s, u) and V(s), of networks of their own                  (Son et al. 2019)
+    VDN    Q(s, u) = sum_a Q_a(o_a, u_a)                      (Sunehag et al. 2018)
+    QMIX   Q(s, u) = w2(s)' elu(W1(s)' [Q_1 .. Q_A] + b1(s)) + b2(s), W1, w2 >= 0
+                                                              (Rashid et al. 2018)
+    WQMIX  QMIX, and Q*(s, u) = f(s, Q*_1 .. Q*_A) without limits
+                                                              (Rashid et al. 2020)
+    QPLEX  Q(s, u) = sum_a V_a(s) + sum_a lambda_a(s, u) A_a(s, u_a), lambda_a > 0
+                                                              (Wang et al. 2021)
+    QTRAN  Q(s, u) and V(s), of networks of their own         (Son et al. 2019)
 
 Agents that do not act count as values of 0.
 
@@ -149,7 +152,8 @@ class QPLEXMixer(nn.Module):
             scale * (chosen - best).detach()
         )  # learned through lambda alone, as by the authors
         value = (scale * chosen + shift).sum(-1)
-        return value + ((weight - 1) * advantage).sum(-1)
+        found: Tensor = value + ((weight - 1) * advantage).sum(-1)
+        return found
 
 
 class WeightedTeamQ(TeamQ):
@@ -186,16 +190,10 @@ class QTRANNet(AgentQ):
         super().__init__(**agents)
         count, self.actions = agents["agents"], agents["action_shape"]
         state, units = mixing["state_shape"], mixing["mixing_size"]
-        width = self.values_input + self.actions
+        width = self.inputs + self.actions
         self.encoder = AgentMLP((width, units), (0,) * count, activate_output=True)
         self.joint = MLP((state + units, units, units, 1))
         self.value = MLP((state, units, units, 1))
-
-    @property
-    def values_input(self) -> int:
-        """Numbers that the network of an agent reads."""
-        first = next(self.values.parameters())
-        return int(first.shape[1])
 
     def joint_q(self, action: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
         """Computes Q(s, u): float32 [B], of actions [B, A]."""

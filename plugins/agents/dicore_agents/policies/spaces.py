@@ -1,0 +1,87 @@
+"""What policies of several agents read of an environment.
+
+Importing this needs neither torch nor numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from dicore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import EnvSpec, Space
+
+__all__ = ["discrete_options", "team_options"]
+
+
+def team_options(spec: EnvSpec, algorithm: str, *, state: bool) -> dict[str, object]:
+    """Returns the options of a model that describe the observations of a team.
+
+    Args:
+        spec: What is known of the environment.
+        algorithm: Name of the policy, for the error.
+        state: The model has `state_shape`: the numbers in the state of the team, or in all
+            observations where the environment gives no state.
+
+    Returns:
+        `model.agents`, `model.obs_shape` (numbers that one agent sees), `model.state_shape`.
+
+    Raises:
+        ConfigError: the environment has one agent, or observations that do not fit.
+    """
+    if not spec.agents:
+        raise ConfigError(
+            f"policy.type: '{algorithm}' trains several agents; this env has one",
+            hint="choose a policy for one agent, or set env.env_wrapper=one_as_agents",
+        )
+    parts: dict[str, Any] = dict(getattr(spec.observation, "spaces", None) or {})
+    rows, count = parts.get("obs"), len(spec.agents)
+    shape = tuple(getattr(rows, "shape", None) or ())
+    if type(rows).__name__ not in ("Box", "MultiBinary") or shape[:1] != (count,):
+        raise ConfigError(
+            f"policy.type: '{algorithm}' needs observations Dict(obs: Box({count}, ...)), a row for"
+            f" each agent; this env has {' '.join(str(spec.observation).split())}",
+            hint="agents with unequal observations: pad them in the environment",
+        )
+    found: dict[str, object] = {
+        "model.agents": count,
+        "model.obs_shape": math.prod(shape[1:]),
+    }
+    if state:
+        whole = parts["state"].shape if "state" in parts else shape
+        found["model.state_shape"] = math.prod(whole)
+    return found
+
+
+def discrete_options(spec: EnvSpec, algorithm: str) -> dict[str, object]:
+    """Returns the options of a model for one discrete action of each agent: `model.action_shape`.
+
+    Raises:
+        ConfigError: the actions are others, or agents have different numbers of them.
+    """
+    count, space = len(spec.agents), spec.action
+    sizes = _sizes(space)
+    if sizes is None or len(sizes) != count:
+        raise ConfigError(
+            f"policy.type: '{algorithm}' needs one discrete action of each of {count} agents,"
+            f" MultiDiscrete with {count} numbers from 0 on; this env has"
+            f" {' '.join(str(space).split())}",
+        )
+    if len({*sizes}) > 1:
+        raise ConfigError(
+            f"policy.type: '{algorithm}' needs agents with equal numbers of actions; this env has"
+            f" {sizes}",
+            hint="give all agents the largest number, and an action_mask that forbids the others",
+        )
+    return {"model.action_shape": sizes[0]}
+
+
+def _sizes(space: Space) -> list[int] | None:
+    """Returns the numbers of actions of the agents; None if the space is another."""
+    found: Any = getattr(space, "nvec", None)
+    start: Any = getattr(space, "start", None)
+    if found is None or found.ndim != 1 or (start is not None and start.any()):
+        return None
+    return [int(each) for each in found]

@@ -1,0 +1,152 @@
+"""What algorithms share that learn the value of each agent's actions.
+
+Agents act epsilon-greedily by their own values. The reward of a team is the sum over its agents
+where the environment gives each its own.
+
+Shapes: B rows, A agents, n actions, K ready environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dicore.config.sections import PolicyConfig
+from dicore.data import Batch, Columns, EnvBatch, Tree
+from dicore.errors import UsageError
+from dicore.interfaces.policy import Tail
+from dicore.run.random import stream
+from dicore_agents.models.agent_q import AgentQ
+from dicore_agents.models.observations import alive_of
+from dicore_agents.policies.value.config import TeamQConfig
+from dicore_plugins.functional import (
+    allowed,
+    eps_greedy,
+    greedy,
+    legal,
+    nstep_samples,
+    transitions,
+    uniform,
+)
+from dicore_plugins.policies import DQNPolicy
+
+__all__ = ["AgentQPolicy"]
+
+
+class AgentQPolicy(DQNPolicy):
+    """Base class: acting, samples with an axis of agents, and their targets.
+
+    A subclass computes `_loss`. The network is an `AgentQ`.
+    """
+
+    config_class: ClassVar[type[PolicyConfig]] = TeamQConfig
+    _cfg: TeamQConfig
+
+    def _check_values(self, model: nn.Module) -> None:
+        if not isinstance(model, AgentQ):
+            raise UsageError(
+                f"model: expected an AgentQ, got {type(model).__name__}",
+                hint="derive it from dicore_agents.models.AgentQ",
+            )
+
+    # ---- acting
+
+    def _init_collect(self) -> None:
+        self._actor = self._make_actor()
+        self._rng = stream("policy/collect")
+
+    def _init_eval(self) -> None:
+        self._actor = getattr(self, "_actor", None) or self._make_actor()
+
+    def _forward_collect(
+        self, obs: Mapping[int, Tree], eps: Any = None, **unknown: object
+    ) -> EnvBatch[Columns]:
+        """Selects epsilon-greedy actions, int64 [K, A]; each agent draws for itself.
+
+        Args:
+            obs: `{env_id: obs}` of K environments.
+            eps: Probability of a random action: one number, one per observation, or a dict by
+                env id; None: the final value of the schedule.
+            **unknown: Raises UsageError; catches a misspelt `eps`.
+
+        Raises:
+            UsageError: another keyword argument is passed.
+        """
+        if unknown:
+            raise UsageError(
+                f"unknown argument '{min(unknown)}' of the collect mode of {self}; expected 'eps'",
+                hint="pass policy_kwargs={'eps': 0.1}",
+            )
+        batch = EnvBatch.of(obs)
+        eps = self._cfg.other.eps.end if eps is None else eps
+        if isinstance(eps, Mapping):
+            eps = [eps[env_id] for env_id in batch.env_id.tolist()]
+        logit, mask = self._rows(batch.value)
+        chance = np.broadcast_to(np.asarray(eps, np.float64).reshape(-1, 1), logit.shape[:2])
+        coin, noise = uniform(self._rng, (2, logit.shape[0] * logit.shape[1]), logit)
+        rows = logit.reshape(-1, logit.shape[-1])
+        action = eps_greedy(rows, chance.reshape(-1), coin, noise, mask)
+        return batch.with_value({"logit": logit, "action": action.reshape(logit.shape[:2])})
+
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
+        batch = EnvBatch.of(obs)
+        logit, mask = self._rows(batch.value)
+        action = greedy(logit.reshape(-1, logit.shape[-1]), mask)
+        return batch.with_value({"logit": logit, "action": action.reshape(logit.shape[:2])})
+
+    def _rows(self, obs: Tree) -> tuple[Any, Any]:
+        """Returns values [K, A, n], and which are allowed, bool [K * A, n] (None: all)."""
+        logit = self._actor.forward(obs)["logit"]
+        mask = obs.get("action_mask")
+        if mask is None:
+            return logit, None
+        return logit, allowed(mask.reshape(-1, logit.shape[-1]), logit.reshape(-1, logit.shape[-1]))
+
+    # ---- samples
+
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
+        """Converts a block to single steps, or to n-step samples; rewards [B] or [B, A]."""
+        if self._cfg.nstep == 1:
+            return transitions(block, tail)
+        return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
+
+    def _returns(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | float]:
+        """Returns rewards [B] or [B, A], where to go on [B], and gamma^k ([B], or a number)."""
+        cfg, done = self._cfg, batch["done"]
+        going = torch.ones_like(done) if cfg.learn.ignore_done else 1 - done
+        gamma: Tensor | float = batch.get("value_gamma", cfg.discount_factor)
+        return batch["reward"], going, gamma
+
+    def _team_target(self, batch: Batch, value: Tensor) -> Tensor:
+        """Computes y of the team from the values [B] of the next states: float32 [B]."""
+        reward, going, gamma = self._returns(batch)
+        reward = reward if reward.dim() == 1 else reward.sum(1)
+        return reward + gamma * going * value
+
+    def _values(self, model: Any, obs: Tree) -> Tensor:
+        """Computes values [B, A, n], least where actions are forbidden."""
+        found: Tensor = legal(model.q(obs), obs)
+        return found
+
+    def _best_next(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Returns the next values of the target network [B, A, n], and best actions [B, A].
+
+        With double Q-learning, the network that learns selects the actions.
+        """
+        later = self._values(self._target_model, batch["next_obs"])
+        chooser = self._values(self._model, batch["next_obs"]) if self._cfg.learn.double else later
+        return later, chooser.argmax(-1)
+
+    def _agent_weight(self, batch: Batch, weight: Tensor | None) -> Tensor | None:
+        """Returns the factors [B, A] of losses of agents, whose mean is over those that act."""
+        alive = alive_of(batch["obs"])
+        if alive is None:
+            if weight is None:
+                return None
+            return weight.unsqueeze(1).expand(-1, batch["action"].shape[1])
+        factor = alive * (alive.numel() / alive.sum().clamp(min=1))
+        return factor if weight is None else factor * weight.unsqueeze(1)

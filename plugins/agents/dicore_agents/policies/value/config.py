@@ -1,0 +1,116 @@
+"""Options of the algorithms that learn values of several agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
+from dicore.interfaces.env import EnvSpec
+from dicore_agents.policies.spaces import discrete_options, team_options
+from dicore_plugins.policies import DQNConfig, DQNLearnConfig, builds
+
+__all__ = ["IndependentQConfig", "QMIXConfig", "QPLEXConfig", "QTRANConfig", "TeamQConfig",
+           "VDNConfig", "WQMIXConfig"]  # fmt: skip
+
+_HOME = "dicore_agents.policies.value"
+
+
+@frozen(kw_only=True)
+class TeamQConfig(DQNConfig):
+    """Options that the algorithms share."""
+
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
+        *DQNConfig.fixed_by_spaces,
+        *("model.agents", "model.state_shape"),
+    )
+    reduces: ClassVar[bool] = False
+    model: ComponentConfig = component("model", default="agent_q", help="Q network of the agents")
+
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: the environment has one agent, or spaces that do not fit.
+        """
+        name, has_state = self.type or self._name, "state_shape" in (self.model or ())
+        found = team_options(spec, name, state=has_state)
+        return {**found, **discrete_options(spec, name)}
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from self.common_problems()
+
+
+@frozen(kw_only=True)
+class IndependentQConfig(TeamQConfig):
+    """Independent Q-learning: each agent learns from its own reward (Tan 1993)."""
+
+    build = builds(f"{_HOME}.independent:IndependentQPolicy")
+
+
+@frozen(kw_only=True)
+class VDNConfig(TeamQConfig):
+    """VDN: the value of a team is the sum of its agents' values (Sunehag et al. 2018)."""
+
+    model: ComponentConfig = component("model", default="vdn", help="Q networks, added up")
+
+    build = builds(f"{_HOME}.mixed:MixedQPolicy")
+
+
+@frozen(kw_only=True)
+class QMIXConfig(TeamQConfig):
+    """QMIX: the value of a team grows with each agent's value (Rashid et al. 2018)."""
+
+    model: ComponentConfig = component("model", default="qmix", help="Q networks and their mixer")
+
+    build = builds(f"{_HOME}.mixed:MixedQPolicy")
+
+
+@frozen(kw_only=True)
+class QPLEXConfig(TeamQConfig):
+    """QPLEX: duplex dueling values of a team (Wang et al. 2021)."""
+
+    model: ComponentConfig = component("model", default="qplex", help="Q networks and their mixer")
+
+    build = builds(f"{_HOME}.mixed:MixedQPolicy")
+
+
+@frozen(kw_only=True)
+class WQMIXLearnConfig(DQNLearnConfig):
+    """Options of learning."""
+
+    weighting: Literal["central", "optimistic"] = option(
+        "central",
+        "errors that count in full: central (CW): of actions that seem better than the best one;"
+        " optimistic (OW): of values that are too low",
+    )
+    alpha: float = option(0.5, "weight of the other errors", ge=0, le=1)
+
+
+@frozen(kw_only=True)
+class WQMIXConfig(TeamQConfig):
+    """Weighted QMIX: errors count by how good the actions are (Rashid et al. 2020)."""
+
+    model: ComponentConfig = component("model", default="wqmix", help="Q networks and both mixers")
+    learn: WQMIXLearnConfig = section(WQMIXLearnConfig)
+
+    build = builds(f"{_HOME}.wqmix:WQMIXPolicy")
+
+
+@frozen(kw_only=True)
+class QTRANLearnConfig(DQNLearnConfig):
+    """Options of learning."""
+
+    opt_weight: float = option(1.0, "weight of the loss of the best actions", ge=0)
+    nopt_weight: float = option(1.0, "weight of the loss of the other actions", ge=0)
+
+
+@frozen(kw_only=True)
+class QTRANConfig(TeamQConfig):
+    """QTRAN: agents agree with a value of the team about the best actions (Son et al. 2019)."""
+
+    model: ComponentConfig = component("model", default="qtran", help="Q networks and team values")
+    learn: QTRANLearnConfig = section(QTRANLearnConfig)
+
+    build = builds(f"{_HOME}.qtran:QTRANPolicy")

@@ -1,0 +1,54 @@
+"""Independent Q-learning (Tan 1993; Tampuu et al. 2017, arXiv:1511.08779).
+
+Each agent takes the others for a part of the environment:
+
+    y_a = r_a + gamma (1 - done_a) Q'_a(o'_a, argmax_u Q_a(o'_a, u))
+
+An agent that does not act in the next step has ended, unless the episode was cut off there.
+
+Shapes: B rows, A agents.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from dicore.config.sections import PolicyConfig
+from dicore.data import Batch
+from dicore_agents.models.mixers import chosen_of
+from dicore_agents.models.observations import alive_of
+from dicore_agents.policies.value.base import AgentQPolicy
+from dicore_agents.policies.value.config import IndependentQConfig
+from dicore_plugins.functional import td_loss
+
+__all__ = ["IndependentQPolicy"]
+
+
+class IndependentQPolicy(AgentQPolicy):
+    """DQN for each agent; all of them are one update."""
+
+    config_class: ClassVar[type[PolicyConfig]] = IndependentQConfig
+    _cfg: IndependentQConfig
+
+    def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        learn, obs = self._cfg.learn, batch["obs"]
+        with torch.no_grad():
+            later, best = self._best_next(batch)
+            following = chosen_of(later, best, alive_of(batch["next_obs"]))
+            reward, going, gamma = self._returns(batch)
+            reward = reward.unsqueeze(1) if reward.dim() == 1 else reward
+            factor = gamma * going
+            target = reward + (factor.unsqueeze(1) if factor.dim() else factor) * following
+        alive = alive_of(obs)
+        chosen = chosen_of(self._model.q(obs), batch["action"].long(), alive)
+        target = target.expand_as(chosen)
+        each = self._agent_weight(batch, weight)
+        flat = None if each is None else each.reshape(-1)
+        loss, error = td_loss(
+            chosen.reshape(-1), target.reshape(-1), flat, learn.criterion, learn.huber_delta
+        )
+        error = error.view_as(chosen)
+        return loss, error.mean(1) if alive is None else (error * alive).mean(1), target.mean(1)
