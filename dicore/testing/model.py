@@ -5,10 +5,11 @@ Shapes: B rows, A actions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dicore.data import tree_map, tree_row
 from dicore.data.tree import to_tensor
 from dicore.errors import ConfigError
 from dicore.interfaces.model import IModel
@@ -16,9 +17,6 @@ from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.policy.play import leaves_of
 from dicore.testing.suite import Suite, expect, expect_members, skip
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
 
 __all__ = ["ModelContract"]
 
@@ -38,12 +36,31 @@ class ModelContract(Suite):
         try:
             self.registered.build(options)  # whoever imports torch first also seeds it first
         except ConfigError:
-            if not hasattr(self.registered.config_class, "args_shape"):
+            more = self._more(obs_shape)
+            if not more:
                 raise
-            options["args_shape"] = 2  # a network for hybrid actions alone
+            options |= more
             self.registered.build(options)
         seed_everything(seed)
         return self.registered.build(options)
+
+    def _more(self, obs_shape: Shape) -> dict[str, Any]:
+        """Returns the shapes that a network needs for hybrid actions, or for three agents."""
+        needed, names = {}, self.registered.config_class
+        if hasattr(names, "args_shape"):
+            needed["args_shape"] = 2
+        if hasattr(names, "agents") and isinstance(obs_shape, int):
+            needed["agents"] = 3
+            if hasattr(names, "state_shape"):
+                needed["state_shape"] = 3 * obs_shape
+        return needed
+
+    def rows(self, count: int, width: int) -> Any:
+        """Returns observations, tensors [B, width]; of teams `obs` [B, 3, width]."""
+        rng, team = np.random.default_rng(0), hasattr(self.registered.config_class, "agents")
+        shape = (count, 3, width) if team else (count, width)
+        drawn = to_tensor(rng.standard_normal(shape).astype(np.float32))
+        return {"obs": drawn} if team else drawn
 
     def test_has_the_methods(self) -> None:
         """It satisfies `IModel` and has parameters."""
@@ -53,7 +70,7 @@ class ModelContract(Suite):
 
     def test_returns_named_outputs(self) -> None:
         """`forward` returns a dict of finite outputs, one output per observation of the batch."""
-        output = self.make(4, 3)(_rows(6, 4))
+        output = self.make(4, 3)(self.rows(6, 4))
         expect(isinstance(output, dict) and output, f"forward returns {type(output).__name__}")
         _expect_rows(output, 6)
 
@@ -65,7 +82,7 @@ class ModelContract(Suite):
 
     def test_has_several_heads(self) -> None:
         """A list of action counts gives a list of logits with these widths."""
-        logit = self._made_for(4, (3, 5))(_rows(6, 4)).get("logit")
+        logit = self._made_for(4, (3, 5))(self.rows(6, 4)).get("logit")
         if logit is None:
             skip("it has no logits")
         shapes = [tuple(array(each).shape) for each in logit]
@@ -76,26 +93,27 @@ class ModelContract(Suite):
         model = self.make(4, 3)
         if hasattr(model, "eval"):
             model.eval()
-        rows = _rows(6, 4)
+        rows = self.rows(6, 4)
         together = leaves_of(model(rows), "")
-        alone = leaves_of(model(rows[2:3]), "")
+        alone = leaves_of(model(tree_row(rows, slice(2, 3))), "")
         for (path, one), (_, other) in zip(together, alone, strict=True):
             close = np.allclose(array(one)[2:3], array(other), atol=1e-5)
             expect(close, f"'{path}' of one observation depends on the others")
 
     def test_does_not_change_its_input(self) -> None:
         """`forward` does not change its input."""
-        model, rows = self.make(4, 3), _rows(6, 4)  # the model imports torch
-        before = copied(rows)
+        model, rows = self.make(4, 3), self.rows(6, 4)  # the model imports torch
+        before = tree_map(copied, rows)
         model(rows)
-        expect(not difference(array(rows), before), "forward changed its input")
+        same = not difference(tree_map(array, rows), before)
+        expect(same, "forward changed its input")
 
     def test_gradients_reach_every_parameter(self) -> None:
         """Every parameter gets a gradient from some output."""
         model = self.make(4, 3)
-        output = model(_rows(6, 4))
+        output = model(self.rows(6, 4))
         if "hidden" in output:  # from its first state, a recurrent model has no recurrence
-            output = model(_rows(6, 4), output["hidden"])
+            output = model(self.rows(6, 4), output["hidden"])
         leaves = [leaf for _, leaf in leaves_of(output, "")]
         total = sum((leaf * leaf).sum() for leaf in leaves if leaf.requires_grad)
         total.backward()
@@ -116,7 +134,7 @@ class ModelContract(Suite):
         """A model with a loaded state returns identical outputs, in evaluation mode."""
         model, twin = self.make(4, 3, 0), self.make(4, 3, 1)
         twin.load_state_dict({key: value.clone() for key, value in model.state_dict().items()})
-        rows = _rows(6, 4)
+        rows = self.rows(6, 4)
         wrong = difference(model.eval()(rows), twin.eval()(rows))
         expect(not wrong, f"outputs differ after loading the state: {wrong}")
 
@@ -128,10 +146,10 @@ class ModelContract(Suite):
         act = model.act_numpy()
         if act is None:
             skip("its act_numpy returns None at this size")
-        obs = array(_rows(6, 4))
+        obs = tree_map(array, self.rows(6, 4))
         model.eval()
         for _ in range(2):
-            acted, output = dict(leaves_of(_named(act(obs)), "")), model(to_tensor(obs))
+            acted, output = dict(leaves_of(_named(act(obs)), "")), model(tree_map(to_tensor, obs))
             wanted = dict(leaves_of(_named(output), ""))
             unknown = [path for path in acted if path not in wanted]
             expect(not unknown, f"act_numpy returns {', '.join(unknown)}, which forward does not")
@@ -143,7 +161,7 @@ class ModelContract(Suite):
                 parameter.data += 0.02
         kept = _named(act(obs))
         before = copied(kept)
-        act(obs + 1)
+        act(tree_map(lambda leaf: leaf + 1, obs))
         expect(not difference(kept, before), "a later call changed earlier outputs")
 
     def _made_for(self, obs_shape: Shape, action_shape: Shape) -> Any:
@@ -155,11 +173,6 @@ class ModelContract(Suite):
 
 def _named(output: object) -> object:
     return output if isinstance(output, dict) else {"logit": output}
-
-
-def _rows(count: int, width: int) -> Tree:
-    rng = np.random.default_rng(0)
-    return to_tensor(rng.standard_normal((count, width)).astype(np.float32))
 
 
 def _expect_rows(output: object, count: int) -> None:

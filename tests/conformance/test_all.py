@@ -437,6 +437,10 @@ EXPECTED = {
     "model/bco:gradients_reach_every_parameter": "`inverse` has outputs that `forward` lacks",
     "model/dt:gradients_reach_every_parameter": "a first step has no action before it",
     "model/ppg:gradients_reach_every_parameter": "`auxiliary` has an output that `forward` lacks",
+    **{
+        f"model/{name}:gradients_reach_every_parameter": "the team's value is another method"
+        for name in ("qmix", "qplex", "qtran", "wqmix")
+    },
     "reward_model/drex:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/her:training_changes_the_estimates": "it has no parameters",
     "reward_model/pwil:training_changes_the_estimates": "it has no parameters",

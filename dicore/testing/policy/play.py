@@ -25,7 +25,7 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import ambient_streams, seed_everything
 from dicore.testing.compare import array
 from dicore.testing.component import Component
-from dicore.testing.policy.spaces import draw, pairs
+from dicore.testing.policy.spaces import draw, pairs, teams
 from dicore.testing.suite import Suite, expect, folder, skip
 
 if TYPE_CHECKING:
@@ -47,9 +47,22 @@ MODES: dict[str, Any] = {"learn": LearnMode, "collect": CollectMode, "eval": Eva
 
 
 @cache  # every check of a component asks; the config is compiled for each pair
-def _accepted(component: Component) -> list[tuple[object, object]]:
-    config, found, problem = component.config(), [], None
-    for pair in pairs():
+def _accepted(component: Component) -> list[tuple[Any, ...]]:
+    found, problem = _fitting(component, pairs())
+    if not found:
+        found, _ = _fitting(component, teams())
+    if not found:
+        raise problem or ConfigError("no space")
+    return found
+
+
+def _fitting(
+    component: Component, offered: Iterator[tuple[Any, ...]]
+) -> tuple[list[tuple[Any, ...]], ConfigError | None]:
+    """Returns the spaces that fit a policy, and the last error of those that do not."""
+    config, problem = component.config(), None
+    found: list[tuple[Any, ...]] = []
+    for pair in offered:
         try:
             component.config(_bound(component, pair))
         except ConfigError as error:
@@ -63,12 +76,10 @@ def _accepted(component: Component) -> list[tuple[object, object]]:
             found.append(pair)
             if type(config).bind is PolicyConfig.bind:  # type: ignore[attr-defined]
                 break
-    if not found:
-        raise problem or ConfigError("no space")
-    return found
+    return found, problem
 
 
-def _bound(component: Component, pair: tuple[Any, Any]) -> dict[str, object]:
+def _bound(component: Component, pair: tuple[Any, ...]) -> dict[str, object]:
     options: dict[str, Any] = {}
     policy = cast(PolicyConfig, component.config())
     for path, value in derived_options(policy, EnvSpec(*pair)).items():
@@ -86,11 +97,13 @@ class PolicyChecks(Suite):
     collect_kwargs: Mapping[str, object] = {}
     """Keyword arguments of `collect_mode.forward`."""
 
-    pair: tuple[object, object] | None = None
-    """The spaces to try; None: the first of `space_pairs`."""
+    pair: tuple[Any, ...] | None = None
+    """The arguments of `EnvSpec` to try; None: the first of `space_pairs`."""
 
-    def space_pairs(self) -> list[tuple[object, object]]:
-        """Returns the pairs of spaces that the policy accepts, of those it is tried with.
+    def space_pairs(self) -> list[tuple[Any, ...]]:
+        """Returns the arguments of `EnvSpec` that the policy accepts, of those it is tried with.
+
+        They are an observation and an action space; of teams, all arguments.
 
         A policy whose config has no `bind` of its own is tried with one pair.
 
@@ -103,7 +116,13 @@ class PolicyChecks(Suite):
         """Returns an observation and an action space that fit the policy."""
         if self.pair is None:  # finding them compiles the config for each
             self.pair = self.space_pairs()[0]
-        return self.pair
+        return self.pair[0], self.pair[1]
+
+    def spec(self) -> EnvSpec:
+        """Returns the spaces that fit the policy, and what a team has besides."""
+        spaces = self.spaces()  # maybe overridden
+        found = EnvSpec(*spaces if self.pair is None else self.pair)
+        return found if found.observation is spaces[0] else EnvSpec(*spaces)
 
     def others(self) -> Iterator[tuple[str, Self]]:
         """Yields a suite for each further pair of spaces, and what the pair is."""
@@ -113,19 +132,20 @@ class PolicyChecks(Suite):
             each.pair = pair
             yield f"{pair[0]} and {pair[1]}", each
 
-    def bound(self, pair: tuple[object, object]) -> dict[str, object]:
+    def bound(self, pair: tuple[Any, ...]) -> dict[str, object]:
         """Returns the options that the config derives from spaces, nested."""
         return _bound(self.registered, pair)
 
     def make(self, enable_field: Sequence[str] | None = None) -> Any:
         """Returns a policy (`IPolicy`) for `spaces`, always with the same parameters."""
-        spaces = self.spaces()
-        options = self.bound(spaces)
+        spec = self.spec()
+        given = (spec.observation, spec.action, spec.reward, spec.state, spec.agents)
+        options = self.bound(given)
         parts = {} if enable_field is None else {"enable_field": enable_field}
         if loaded_torch() is None:  # whoever imports torch first also seeds it first
-            self.registered.build(options, ctx=BuildContext(EnvSpec(*spaces)), **parts)
+            self.registered.build(options, ctx=BuildContext(spec), **parts)
         seed_everything(0)
-        return self.registered.build(options, ctx=BuildContext(EnvSpec(*spaces)), **parts)
+        return self.registered.build(options, ctx=BuildContext(spec), **parts)
 
     def learner(self) -> Any:
         policy = self.make()
@@ -161,6 +181,8 @@ class PolicyChecks(Suite):
         for env in (0, 1) if ends is None else ends:
             (truncated if env else terminated)[env : env + 1] = True
         reward = np.linspace(-1, 1, count, dtype=np.float32)
+        reward = reward.reshape(-1, *(1,) * len(shape := self.spec().reward_shape))
+        reward = np.broadcast_to(reward, (count, *shape)).copy()
         later = self.obs(count).value if after is None else after
         step = TimestepBatch(later, reward, terminated, truncated, [{} for _ in range(count)])
         columns: dict[str, object] = policy.collect_mode.process_transition(

@@ -17,7 +17,7 @@ from dicore.testing.suite import expect
 if TYPE_CHECKING:
     from dicore.interfaces.env import Space
 
-__all__ = ["draw", "expect_legal", "pairs"]
+__all__ = ["draw", "expect_legal", "pairs", "teams"]
 
 
 def pairs() -> Iterator[tuple[object, object]]:
@@ -45,13 +45,31 @@ def pairs() -> Iterator[tuple[object, object]]:
         yield from ((observation, action) for action in actions)
 
 
+def teams() -> Iterator[tuple[object, ...]]:
+    """Yields the arguments of `EnvSpec` of teams of three agents; discrete actions first."""
+    from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
+
+    rows, state = Box(-1.0, 1.0, (3, 4), np.float32), Box(-1.0, 1.0, (5,), np.float32)
+    names, rewards = ("left", "middle", "right"), Box(-np.inf, np.inf, (3,), np.float32)
+    for action in (MultiDiscrete([2, 2, 2]), Box(-2.0, 2.0, (3, 2), np.float32)):
+        masked = {"action_mask": MultiBinary([3, 2])} if isinstance(action, MultiDiscrete) else {}
+        seen = Dict({"obs": rows, "alive": MultiBinary(3), "state": state, **masked})
+        yield seen, action, None, state, names
+        yield Dict(obs=rows), action, rewards, None, names
+
+
 def draw(space: Any, count: int, rng: np.random.Generator) -> Tree:
     """Draws observations [K, ...] from a space."""
     parts = getattr(space, "spaces", None)
     if isinstance(parts, tuple):
         return tuple(draw(each, count, rng) for each in parts)
     if parts is not None:
-        return {name: draw(each, count, rng) for name, each in parts.items()}
+        drawn = {name: draw(each, count, rng) for name, each in parts.items()}
+        if "action_mask" in drawn and type(space["action_mask"]).__name__ == "MultiBinary":
+            drawn["action_mask"][..., 0] = 1  # else nothing would be allowed
+        return drawn
+    if type(space).__name__ == "MultiBinary":
+        return rng.integers(0, 2, (count, *space.shape), space.dtype)
     if hasattr(space, "n"):
         return space.start + rng.integers(0, space.n, count)
     if hasattr(space, "nvec"):

@@ -26,10 +26,12 @@ def agent_rows(obs: Mapping[str, Tensor], ids: Tensor | None) -> Tensor:
         ids: float32 [A, A]; one-hot numbers of the agents to append; None: none.
 
     Returns:
-        float32 [B, A, D], or [B, A, D + A].
+        float32 [B, A, D], or [B, A, D + A]; zeros of agents that do not act.
     """
     rows = obs["obs"].flatten(2) if obs["obs"].dim() > 2 else obs["obs"].unsqueeze(2)
     rows = rows if rows.dtype is torch.float32 else rows.float()
+    if "alive" in obs:  # what an agent sees that does not act has no meaning, and may be NaN
+        rows = torch.where(obs["alive"].unsqueeze(2) > 0, rows, 0.0)
     if ids is None:
         return rows
     return torch.cat([rows, ids.expand(len(rows), -1, -1)], 2)
@@ -41,6 +43,8 @@ def agent_rows_by_numpy(
     """Returns what each agent sees, of arrays; see `agent_rows`."""
     rows = np.asarray(obs["obs"], np.float32)
     rows = rows.reshape(*rows.shape[:2], -1)
+    if "alive" in obs:
+        rows = np.where(obs["alive"][..., None] > 0, rows, np.float32(0))
     if ids is None:
         return rows
     return np.concatenate([rows, np.broadcast_to(ids, (len(rows), *ids.shape))], 2)
@@ -55,7 +59,7 @@ def team_state(obs: Mapping[str, Tensor]) -> Tensor:
     Returns:
         float32 [B, S].
     """
-    found = obs["state"] if "state" in obs else obs["obs"]
+    found = obs["state"] if "state" in obs else agent_rows(obs, None)
     return found.flatten(1).float()
 
 
