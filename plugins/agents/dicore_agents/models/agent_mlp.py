@@ -57,7 +57,7 @@ class AgentMLP(nn.Module):
         activate_output: bool = False,
     ) -> None:
         super().__init__()
-        self.networks = tuple(networks)
+        self.networks, self.activation = tuple(networks), activation
         count = max(self.networks) + 1
         made = [MLP(sizes, activation, activate_output=activate_output) for _ in range(count)]
         self.shared = made[0] if count == 1 else None

@@ -131,7 +131,8 @@ class WQMIXModelConfig(QMIXModelConfig):
 class QPLEXModelConfig(MixedConfig):
     """Q networks in duplex dueling form (Wang et al. 2021)."""
 
-    heads: int = option(4, "heads of the attention that weighs the advantages", ge=1)
+    mixing_size: int = option(64, "units of the networks that mix the values", ge=1)
+    heads: int = option(10, "heads of the attention that weighs the advantages", ge=1)
 
     def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""

@@ -127,7 +127,7 @@ class QPLEXMixer(nn.Module):
     """
 
     def __init__(
-        self, agents: int, state_shape: int, actions: int, mixing_size: int = 32, heads: int = 4
+        self, agents: int, state_shape: int, actions: int, mixing_size: int = 64, heads: int = 10
     ) -> None:
         super().__init__()
         self.agents, self.actions, self.heads = agents, actions, heads
@@ -148,9 +148,8 @@ class QPLEXMixer(nn.Module):
         agent = torch.sigmoid(self.agent_weights(state)).view(shape)
         joint = torch.sigmoid(self.action_weights(torch.cat([state, taken], 1))).view(shape)
         weight = (key * agent * joint).sum(1)
-        advantage = (
-            scale * (chosen - best).detach()
-        )  # learned through lambda alone, as by the authors
+        # Own values learn through V alone, as by the authors; else they stay with a local optimum.
+        advantage = scale * (chosen - best).detach()
         value = (scale * chosen + shift).sum(-1)
         found: Tensor = value + ((weight - 1) * advantage).sum(-1)
         return found
