@@ -65,14 +65,11 @@ class EnvSpec:
         """Returns the spec of an environment or of an env manager."""
         if isinstance(own := getattr(source, "spec", None), cls):
             return own
-        below = getattr(source, "unwrapped", source)
-        return cls(
-            source.observation_space,
-            source.action_space,
-            getattr(below, "reward_space", None),
-            getattr(below, "state_space", None),
-            tuple(getattr(below, "agent_ids", ())),
+        reward, state, agents = (
+            _declared(source, name) for name in ("reward_space", "state_space", "agent_ids")
         )
+        spaces = source.observation_space, source.action_space
+        return cls(*spaces, reward, state, tuple(agents or ()))
 
     @classmethod
     def given(cls, spec: Any, action_space: Any, what: str) -> EnvSpec:
@@ -95,6 +92,15 @@ class EnvSpec:
     def reward_shape(self) -> tuple[int, ...]:
         """Shape of the reward of a step; () for one number."""
         return () if self.reward is None else tuple(self.reward.shape or ())
+
+
+def _declared(source: object, name: str) -> Any:
+    """Returns an attribute of the outermost wrapper that has it, else of the env; None: of none."""
+    get = getattr(source, "get_wrapper_attr", None)
+    try:
+        return getattr(source, name) if get is None else get(name)
+    except AttributeError:
+        return None
 
 
 @runtime_checkable

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from dicore.config.schema import REQUIRED
 from dicore.errors import ConfigError, ContractError
+from dicore.interfaces.env import EnvSpec
 from dicore.testing.compare import difference
 from dicore.testing.suite import Suite, expect, skip
 
@@ -390,9 +391,9 @@ def _shared(one: Tree, other: Tree) -> str:
     return ""
 
 
-def _expect_reward(env: object, reward: Tree) -> None:
+def _expect_reward(env: Env, reward: Tree) -> None:
     """Expects a real number, or numbers of the shape of `reward_space`."""
-    space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
+    space = EnvSpec.of(env).reward
     shape = getattr(space, "shape", None) or ()
     if shape in ((), (1,)) and _is_number(reward):
         return

@@ -57,7 +57,7 @@ class Versus(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
         reward = getattr(env.unwrapped, "reward_space", None)
         if getattr(reward, "shape", None) != (2,):
             raise _misfit("rewards", reward)
-        self.reward_space = _LOOSE
+        self.reward_space, self.agent_ids, self.state_space = _LOOSE, (), None
         self._fixed, self._side = side, side or 0
         self._obs: Tree = None
         self._idle = self.action_space.sample()  # of the agent that does not act; it is ignored

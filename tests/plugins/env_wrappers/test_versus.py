@@ -209,3 +209,13 @@ def test_what_cannot_be_played_is_told() -> None:
     env.scripted_action = None
     with pytest.raises(ConfigError, match="no scripted opponent"):
         Versus(env, "scripted")
+
+
+def test_the_environment_has_one_agent() -> None:
+    class Named(Race):
+        agent_ids = ("left", "right")
+        state_space = spaces.Discrete(3)
+
+    assert EnvSpec.of(Named()).agents == ("left", "right")
+    spec = EnvSpec.of(Versus(Named()))
+    assert (spec.agents, spec.state, spec.reward_shape) == ((), None, ())
