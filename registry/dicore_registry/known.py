@@ -111,6 +111,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
     },
     "dicore-agents": {
+        "env": "kuhn_poker matrix_game tictactoe two_step_game",
         "model": "agent_q qmix qplex qtran vdn wqmix",
         "policy": "independent_q qmix qplex qtran vdn wqmix",
     },

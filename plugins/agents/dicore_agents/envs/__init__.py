@@ -1,0 +1,1 @@
+"""Environments of several agents: small games with known answers, and those of other packages."""
