@@ -31,7 +31,7 @@ class MatrixGameConfig(EnvConfig):
     payoff: list[Any] | None = option(
         None, "own table: n rows of n payoffs of the team, or of n pairs, one payoff per agent"
     )
-    n_evaluator_episode: int = option(1, "episodes per evaluation", ge=1)
+    n_evaluator_episode: int = option(5, "episodes per evaluation", ge=1)
 
     def table(self) -> list[Any]:
         """Returns the payoffs."""
@@ -68,7 +68,7 @@ class MatrixGameConfig(EnvConfig):
 class TwoStepGameConfig(EnvConfig):
     """Two agents choose a game and play it (Rashid et al. 2018); the best return is 8."""
 
-    n_evaluator_episode: int = option(1, "episodes per evaluation", ge=1)
+    n_evaluator_episode: int = option(5, "episodes per evaluation", ge=1)
     stop_value: float = option(8.0, "mean episode return at which training stops")
 
     def build(self, ctx: BuildContext | None, **parts: object) -> Env:
