@@ -111,7 +111,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
     },
     "dicore-agents": {
-        "env": "kuhn_poker matrix_game tictactoe two_step_game",
+        "env": (
+            "gymnasium_agents kuhn_poker lbforaging matrix_game pettingzoo_agents rware tictactoe "
+            "two_step_game"
+        ),
         "model": "agent_q qmix qplex qtran vdn wqmix",
         "policy": "independent_q qmix qplex qtran vdn wqmix",
     },

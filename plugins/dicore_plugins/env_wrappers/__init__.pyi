@@ -6,6 +6,7 @@ from dicore_plugins.env_wrappers.gym_adapter import GymAdapter as GymAdapter
 from dicore_plugins.env_wrappers.lives import EpisodicLife as EpisodicLife
 from dicore_plugins.env_wrappers.lives import FireReset as FireReset
 from dicore_plugins.env_wrappers.parallel_agents import ParallelAgents as ParallelAgents
+from dicore_plugins.env_wrappers.parallel_agents import make_parallel as make_parallel
 from dicore_plugins.env_wrappers.save_state import SaveState as SaveState
 from dicore_plugins.env_wrappers.versus import Snapshot as Snapshot
 from dicore_plugins.env_wrappers.versus import Versus as Versus

@@ -1,0 +1,153 @@
+"""Makes environments of several agents by id: of PettingZoo, or of Gymnasium with tuples."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from dicore.console import without_secrets
+from dicore.errors import ConfigError, MissingDependencyError
+from dicore_registry import code_paths
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["make_by_id", "make_tuples"]
+
+_EXTRAS: Final = {"mpe2": "mpe", "lbforaging": "lbforaging", "rware": "rware"}
+"""Extras of this package, by the package that they install."""
+
+
+def make_by_id(env_id: str, api: str = "auto", **kwargs: object) -> Any:
+    """Makes an environment with the API of parallel ones.
+
+    Args:
+        env_id: An id of PettingZoo (`classic.tictactoe_v3`), or a module with `parallel_env` or
+            `env`, such as `mpe2.simple_spread_v3`.
+        api: `parallel`; `aec`, turns; `auto`, the first of both that there is.
+        **kwargs: Arguments of its function.
+
+    Raises:
+        ConfigError: there is no such environment, not with this API, or it refuses arguments.
+        MissingDependencyError: a package that it needs is not installed.
+    """
+    _need("pettingzoo", "pettingzoo")
+    package = env_id.partition(".")[0]
+    if package in _EXTRAS:
+        _need(package, _EXTRAS[package])
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    code_paths.check_arguments(kwargs, "env.make_kwargs")
+    with _errors(env_id):
+        found = _found(env_id)
+        if api == "aec" or (api == "auto" and "parallel" not in found):
+            if "aec" in found:
+                from dicore_agents.envs.turns import TurnsAsParallel
+
+                return TurnsAsParallel(found["aec"](**kwargs))
+            if found:
+                raise ConfigError(
+                    f"env.api: '{env_id}' is not turn-based; it has a parallel API",
+                    hint="drop env.api=aec",
+                )
+        if api == "parallel" and "aec" in found and "parallel" not in found:
+            raise ConfigError(
+                f"env.api: '{env_id}' is turn-based; it has no parallel API",
+                hint="drop env.api=parallel: a step is then the turn of one agent",
+            )
+    from dicore_plugins.env_wrappers import make_parallel
+
+    return make_parallel(env_id, **kwargs)
+
+
+def make_tuples(env_id: str, package: str = "", **kwargs: object) -> Any:
+    """Makes an environment of Gymnasium whose spaces are tuples by agent.
+
+    Args:
+        env_id: Its id, or `module:Id`.
+        package: The package that registers the id; "": the module of the id.
+        **kwargs: Arguments of `gymnasium.make`.
+
+    Raises:
+        ConfigError: there is no such environment, it has one agent, or it refuses the arguments.
+        MissingDependencyError: a package that it needs is not installed.
+    """
+    import gymnasium
+
+    from dicore_agents.envs.tuples import TuplesAsParallel
+
+    code_paths.check_arguments(kwargs, "env.make_kwargs")
+    module, _, name = env_id.rpartition(":")
+    if package:
+        _need(package, _EXTRAS.get(package, package))
+    with _errors(env_id):
+        if package:
+            importlib.import_module(package)
+        elif module:
+            code_paths.import_module(module, "env.env_id")
+        try:
+            made = gymnasium.make(name, disable_env_checker=True, **kwargs)  # type: ignore[arg-type]
+        except gymnasium.error.UnregisteredEnv as error:
+            raise ConfigError(
+                f"env.env_id: gymnasium has no '{name}': {error}",
+                hint="write module:Id for ids that a package registers when it is imported",
+            ) from error
+    return TuplesAsParallel(made)
+
+
+def _found(env_id: str) -> dict[str, Callable[..., Any]]:
+    """Returns what makes an environment, by API; empty: there is no such environment."""
+    import pettingzoo
+
+    name = re.sub(r"_v(\d+)$", r"-v\1", env_id.replace(".", "/"))  # as the registry writes it
+    found: dict[str, Callable[..., Any]] = {}
+    for api, registry in (
+        ("parallel", pettingzoo.parallel_registry), ("aec", pettingzoo.aec_registry),
+    ):  # fmt: skip
+        if name in registry:
+            found[api] = lambda api=api, **kwargs: pettingzoo.make(api, name, **kwargs)
+    if found:
+        return found
+    module = _module(f"pettingzoo.{env_id}", importlib.import_module)
+    module = module or _module(env_id, code_paths.import_module)
+    makers = {"parallel": "parallel_env", "aec": "env"}
+    return {api: getattr(module, each) for api, each in makers.items() if hasattr(module, each)}
+
+
+def _module(name: str, load: Callable[[str], ModuleType]) -> ModuleType | None:
+    try:
+        return load(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            return None
+        raise
+
+
+def _need(package: str, extra: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise MissingDependencyError(
+            f"env.env_id: needs the package '{package}'",
+            hint=f"pip install 'dicore-agents[{extra}]'",
+        )
+
+
+@contextmanager
+def _errors(env_id: str) -> Iterator[None]:
+    """Tells refused arguments and missing packages as errors of the config."""
+    try:
+        yield
+    except TypeError as error:
+        why = without_secrets(str(error))
+        raise ConfigError(f"env.make_kwargs: '{env_id}': {why}") from error
+    except Exception as error:
+        if not isinstance(error, ImportError) and type(error).__name__ != "FailedToImport":
+            raise
+        cause = error.__cause__ or error
+        hint = "pip install 'dicore-agents[classic]'" if env_id.startswith("classic") else ""
+        raise MissingDependencyError(
+            f"env.env_id: '{env_id}' needs a package that is not installed: {cause}", hint=hint
+        ) from error

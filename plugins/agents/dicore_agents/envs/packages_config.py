@@ -1,0 +1,120 @@
+"""Environments of several agents of other packages: their options."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import attrs
+
+from dicore.config.schema import REQUIRED, frozen, option
+from dicore.config.sections import EnvConfig
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
+    from dicore.run.env_factory import BuildContext
+
+__all__ = ["AgentsConfig", "GymnasiumAgentsConfig", "LBForagingConfig", "PettingZooAgentsConfig",
+           "RWAREConfig"]  # fmt: skip
+
+
+@frozen(kw_only=True)
+class AgentsConfig(EnvConfig):
+    """Options of all environments whose columns have a row for each agent."""
+
+    env_id: str = option(REQUIRED, "id of the environment")
+    make_kwargs: dict[str, Any] = option({}, "keyword arguments of the environment")
+    pad: bool = option(
+        False, "fill up what unlike agents see with zeros, and forbid actions that some lack"
+    )
+    alive: bool = option(
+        True, "tell which agents act, `alive` [A]; false: all agents act to the end"
+    )
+    state: bool = option(False, "tell the global state, `state` [S]")
+    team_reward: bool = option(False, "return the sum of all rewards instead of one per agent")
+    n_evaluator_episode: int = option(20, "episodes per evaluation", ge=1)
+    stop_value: float = option(math.inf, "mean episode return at which training stops; inf: never")
+
+    def with_pictures(self) -> Self:
+        """Returns this config with rendering enabled, for videos."""
+        return attrs.evolve(self, make_kwargs={**self.make_kwargs, "render_mode": "rgb_array"})
+
+    def form(self) -> dict[str, bool]:
+        """Returns the arguments of `AgentsEnv`."""
+        names = ("pad", "alive", "state", "team_reward")
+        return {name: getattr(self, name) for name in names}
+
+
+@frozen(kw_only=True)
+class PettingZooAgentsConfig(AgentsConfig):
+    """Any PettingZoo environment by id, parallel or of turns, for policies of several agents."""
+
+    env_id: str = option(
+        REQUIRED, "id, e.g. classic.tictactoe_v3, or a module with `parallel_env` or `env`"
+    )
+    api: str = option(
+        "auto", "parallel: all agents act at once; aec: in turn; auto: parallel, if it has both",
+        choices=("auto", "parallel", "aec"),
+    )  # fmt: skip
+    info_mask: bool = option(False, "masks are in the infos of agents, not in what they observe")
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
+        """Makes one environment.
+
+        Raises:
+            ConfigError: there is no such environment, not with this API, its agents are unlike, or
+                it has no state.
+            MissingDependencyError: a package that the environment needs is not installed.
+        """
+        from dicore_agents.envs.agents_env import AgentsEnv
+        from dicore_agents.envs.by_id import make_by_id
+
+        made = make_by_id(self.env_id, self.api, **self.make_kwargs)
+        return AgentsEnv(made, **self.form(), info_mask=self.info_mask)
+
+
+@frozen(kw_only=True)
+class GymnasiumAgentsConfig(AgentsConfig):
+    """Any Gymnasium environment whose spaces are tuples, one part per agent."""
+
+    package: ClassVar[str] = ""
+
+    env_id: str = option(REQUIRED, "id of Gymnasium, e.g. module:Id")
+    alive: bool = option(
+        False, "tell which agents act, `alive` [A]; false: all agents act to the end"
+    )
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
+        """Makes one environment.
+
+        Raises:
+            ConfigError: there is no such environment, its agents are unlike, or it has no state.
+            MissingDependencyError: a package that the environment needs is not installed.
+        """
+        from dicore_agents.envs.agents_env import AgentsEnv
+        from dicore_agents.envs.by_id import make_tuples
+
+        made = make_tuples(self.env_id, self.package, **self.make_kwargs)
+        return AgentsEnv(made, **self.form())
+
+
+@frozen(kw_only=True)
+class LBForagingConfig(GymnasiumAgentsConfig):
+    """Level-based foraging: agents pick up food together (Papoudakis et al. 2021).
+
+    Rewards of all agents add up to at most 1. An episode that is not solved ends at its time limit
+    as terminated, as the package says.
+    """
+
+    package: ClassVar[str] = "lbforaging"
+
+    env_id: str = option("Foraging-8x8-2p-2f-coop-v3", "id of lbforaging")
+
+
+@frozen(kw_only=True)
+class RWAREConfig(GymnasiumAgentsConfig):
+    """The multi-robot warehouse: agents bring shelves (Papoudakis et al. 2021)."""
+
+    package: ClassVar[str] = "rware"
+
+    env_id: str = option("rware-tiny-2ag-v2", "id of rware")
