@@ -11,7 +11,7 @@ from dicore.run.env_factory import make_env_manager
 from dicore.testing.compare import difference
 
 
-def told(env: str, manager: str, options: dict[str, Any], steps: int = 20) -> list[Any]:
+def told(env: str, manager: str, options: dict[str, Any], steps: int) -> list[Any]:
     """Steps two environments with random actions of each step, whatever their episodes."""
     cfg = compile_config({
         "env": {"type": env, "collector_env_num": 2, "manager": {"type": manager},
@@ -36,11 +36,11 @@ def told(env: str, manager: str, options: dict[str, Any], steps: int = 20) -> li
     return found
 
 
-def same_in(env: str, managers: tuple[str, ...], **options: Any) -> bool:
+def same_in(env: str, managers: tuple[str, ...], steps: int = 20, **options: Any) -> bool:
     """Returns whether managers give the bits of `base`; some episodes end."""
-    base = told(env, "base", options)
+    base = told(env, "base", options, steps)
     assert any(row[2] or row[3] for row in base[1:])
     for manager in managers:
-        wrong = difference(told(env, manager, options), base)
+        wrong = difference(told(env, manager, options, steps), base)
         assert not wrong, f"{manager}: {wrong}"
     return True

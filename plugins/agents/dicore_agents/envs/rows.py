@@ -56,6 +56,8 @@ class ObservationRows:
             _flat(part, name, turn) for part, name in zip(self._parts, names, strict=True)
         ]  # fmt: skip
         self._turn, self._shape = turn, _common_shape([box.shape for box in boxes], names, pad)
+        arrays = all(isinstance(part, spaces.Box) for part in self._parts)
+        self._stacks = arrays and not turn and all(box.shape == self._shape for box in boxes)
         self._dtype: Any = np.float32
         if all(box.dtype == np.uint8 for box in boxes):
             self._dtype = np.uint8
@@ -73,6 +75,8 @@ class ObservationRows:
             values: What each agent sees.
             to_play: Number of the agent whose turn it is.
         """
+        if self._stacks and not any(value is None for value in values):
+            return np.array([_observed_value(value) for value in values], self._dtype)
         rows: Row = np.zeros((len(self._parts), *self._shape), self._dtype)
         for number, (part, value) in enumerate(zip(self._parts, values, strict=True)):
             if value is None:
