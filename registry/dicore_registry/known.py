@@ -115,6 +115,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "gymnasium_agents kuhn_poker lbforaging matrix_game pettingzoo_agents rware tictactoe "
             "two_step_game"
         ),
+        "env_wrapper": "agents_as_one one_as_agents",
         "model": "agent_q qmix qplex qtran vdn wqmix",
         "policy": "independent_q qmix qplex qtran vdn wqmix",
     },

@@ -210,7 +210,9 @@ class Simulated:
 
 
 PROVIDED = {"env/atari": "ALE/Asterix-v5", "env/gym": "Acrobot-v1",
-            "env/gymnasium": "FrozenLake-v1", "env/pettingzoo": "classic.rps_v2"}  # fmt: skip
+            "env/gymnasium": "FrozenLake-v1", "env/pettingzoo": "classic.rps_v2",
+            "env/gymnasium_agents": "lbforaging:Foraging-5x5-2p-1f-v3",
+            "env/pettingzoo_agents": "classic.rps_v2"}  # fmt: skip
 """One environment of each provider that makes environments by id."""
 
 SLOW = {"env/atari", "env/breakout", "env/car_racing", "env/dm_control", "env/pong"}

@@ -5,3 +5,5 @@ from dicore_agents.envs.tictactoe import TicTacToe as TicTacToe
 from dicore_agents.envs.tuples import TuplesAsParallel as TuplesAsParallel
 from dicore_agents.envs.turns import TurnsAsParallel as TurnsAsParallel
 from dicore_agents.envs.two_step_game import TwoStepGame as TwoStepGame
+from dicore_agents.wrappers.agents_as_one import AgentsAsOne as AgentsAsOne
+from dicore_agents.wrappers.one_as_agents import OneAsAgents as OneAsAgents

@@ -211,7 +211,9 @@ class Masked(Race):
 
     def step(self, actions: dict[str, Any]) -> Any:
         assert all(self.masks[name][action] for name, action in actions.items())
-        self.masks = {name: np.int8(np.arange(3) != each) for name, each in actions.items()}
+        self.masks = {
+            name: (np.arange(3) != each).astype(np.int8) for name, each in actions.items()
+        }
         *told, _ = super().step(actions)
         return *told, self.infos()
 

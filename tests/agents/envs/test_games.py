@@ -121,7 +121,7 @@ def test_what_each_side_sees() -> None:
     assert begun["action_mask"].tolist() == [[1] * 9, [1] + [0] * 8]
     (first,) = played(env, [4, 8])
     own, other, turn = np.split(first[0]["obs"], [9, 18], 1)
-    assert (np.flatnonzero(own[0]), np.flatnonzero(other[1])) == ([4], [4])
+    assert np.flatnonzero(own[0]).tolist() == np.flatnonzero(other[1]).tolist() == [4]
     assert not own[1].any()
     assert turn.tolist() == [[0], [1]]
     assert first[0]["action_mask"][1].tolist() == [1, 1, 1, 1, 0, 1, 1, 1, 1]

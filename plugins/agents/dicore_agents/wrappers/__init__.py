@@ -1,0 +1,1 @@
+"""Env wrappers between environments of one agent and of several."""
