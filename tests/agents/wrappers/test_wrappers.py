@@ -104,7 +104,7 @@ def test_one_agent_sees_and_earns_what_it_did(env_id: str) -> None:
     rows, _ = team.reset(seed=3)
     plain.action_space.seed(3)
     for _ in range(5):
-        flat = gymnasium.spaces.flatten(plain.observation_space, seen)
+        flat: Any = gymnasium.spaces.flatten(plain.observation_space, seen)
         assert rows["obs"].tolist() == [flat.tolist()]
         action = plain.action_space.sample()
         seen, *told, _ = plain.step(action)
