@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from dicore.errors import UsageError
 from dicore.interfaces.env import EnvSpec
 from dicore_tools.evaluation.env_states import go_on
@@ -171,7 +173,8 @@ def run_episodes(
                 parts["dataset"] = compiled.pipeline["dataset"].build(context)
             evaluator = section.build(context, **parts)
             try:
-                returns = [float(each) for each in evaluator.eval(n_episode=n_episode).returns]
+                found = evaluator.eval(n_episode=n_episode).returns
+                returns = [float(np.sum(each)) for each in found]  # of agents, of objectives
             finally:
                 evaluator.close()
         finally:

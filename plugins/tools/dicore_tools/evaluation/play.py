@@ -159,7 +159,7 @@ def _episodes(
                     f"an episode failed after {steps} env steps: {info['abnormal']}",
                     hint="dicore check ENV names what is wrong with an environment",
                 )
-            returns.append(float(np.mean(info["eval_episode_return"])))
+            returns.append(float(np.sum(info["eval_episode_return"])))
         reset([0])
     return Played(returns, steps)
 

@@ -173,7 +173,7 @@ class VideoWriter:
         """Adds the frame after a step; completes the video at the end of the episode."""
         if self._failed or self._pending is None:
             return
-        self._total += float(np.mean(reward))
+        self._total += float(np.sum(reward))
         self._guarded(lambda: self._write(env))
         if over and self._writer is not None:
             self._guarded(self._complete)
