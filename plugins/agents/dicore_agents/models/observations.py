@@ -34,7 +34,7 @@ def agent_rows(obs: Mapping[str, Tensor], ids: Tensor | None) -> Tensor:
         rows = torch.where(obs["alive"].unsqueeze(2) > 0, rows, 0.0)
     if ids is None:
         return rows
-    return torch.cat([rows, ids.expand(len(rows), -1, -1)], 2)
+    return torch.cat([rows, ids.expand(rows.shape[0], -1, -1)], 2)
 
 
 def agent_rows_by_numpy(
