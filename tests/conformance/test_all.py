@@ -441,7 +441,7 @@ EXPECTED = {
     "model/ppg:gradients_reach_every_parameter": "`auxiliary` has an output that `forward` lacks",
     **{
         f"model/{name}:gradients_reach_every_parameter": "the team's value is another method"
-        for name in ("qmix", "qplex", "qtran", "wqmix")
+        for name in ("maddpg", "masac", "qmix", "qplex", "qtran", "wqmix")
     },
     "reward_model/drex:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/her:training_changes_the_estimates": "it has no parameters",

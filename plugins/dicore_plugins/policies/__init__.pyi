@@ -40,6 +40,7 @@ from dicore_plugins.policies.actor_critic.ppo_offpolicy_config import (
 )
 from dicore_plugins.policies.base import Actor as Actor
 from dicore_plugins.policies.base import Policy as Policy
+from dicore_plugins.policies.base import Results as Results
 from dicore_plugins.policies.base import as_outputs as as_outputs
 from dicore_plugins.policies.base import mode_attribute as mode_attribute
 from dicore_plugins.policies.base import single_env_forward as single_env_forward

@@ -46,6 +46,7 @@ class AgentMLP(nn.Module):
         networks: Number of the network of each agent, from 0 on: [A].
         activation: Activation function of the hidden layers.
         activate_output: Apply it to the output, too.
+        initial_weights: See `MLP`.
     """
 
     def __init__(
@@ -55,11 +56,15 @@ class AgentMLP(nn.Module):
         activation: Activation = "relu",
         *,
         activate_output: bool = False,
+        initial_weights: Literal["orthogonal", "uniform"] = "orthogonal",
     ) -> None:
         super().__init__()
         self.networks, self.activation = tuple(networks), activation
         count = max(self.networks) + 1
-        made = [MLP(sizes, activation, activate_output=activate_output) for _ in range(count)]
+        made = [
+            MLP(sizes, activation, activate_output=activate_output, initial_weights=initial_weights)
+            for _ in range(count)
+        ]
         self.shared = made[0] if count == 1 else None
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         self._activations = [activation] * (len(sizes) - 2) + [

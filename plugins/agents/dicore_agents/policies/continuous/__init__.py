@@ -1,0 +1,1 @@
+"""Decentralised actors that learn from centralised Q networks."""

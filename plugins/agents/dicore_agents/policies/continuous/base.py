@@ -1,0 +1,165 @@
+"""What algorithms with decentralised actors and centralised Q networks share.
+
+The target of agent a, of its own reward or that of the team:
+
+    y_a = r_a + gamma_k (1 - done_a) V'_a(s'),  done_a = done, or 1 if a does not act in s'
+
+After an episode was cut off, agents that would have acted count as acting. Losses are means over
+the agents that act; rows of the others, whatever is in them, count as zeros.
+
+Shapes: B samples, A agents, k numbers of an action (discrete ones: one-hot), E Q networks, K ready
+environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from torch import Tensor, nn
+
+from dicore.config.sections import PolicyConfig
+from dicore.data import Batch, Columns, EnvBatch, Tree
+from dicore.errors import UsageError
+from dicore.interfaces.policy import Tail
+from dicore_agents.models.team_q import TeamQAC
+from dicore_agents.policies.continuous.config import TeamQACPolicyConfig
+from dicore_plugins.functional import (
+    allowed,
+    greedy,
+    nstep_samples,
+    proportional,
+    softmax,
+    transitions,
+    uniform,
+)
+from dicore_plugins.policies import ContinuousQPolicy, Policy
+
+__all__ = ["DiscreteTeamPolicy", "TeamQACPolicy"]
+
+
+class TeamQACPolicy(ContinuousQPolicy):
+    """Base class: samples with an axis of agents, targets and losses of critics."""
+
+    config_class: ClassVar[type[PolicyConfig]] = TeamQACPolicyConfig
+    _cfg: TeamQACPolicyConfig
+    discrete: ClassVar[bool] = False
+    """Each agent chooses one of some actions."""
+    soft: ClassVar[bool] = False
+    """Needs a network that is `soft`."""
+
+    def _checked_model(self, model: nn.Module) -> nn.Module:
+        model = Policy._checked_model(self, model)  # noqa: SLF001 - the base checks other networks
+        wanted = f"TeamQAC(discrete={self.discrete}, soft={self.soft})"
+        found = type(model).__name__
+        if isinstance(model, TeamQAC):
+            if (model.discrete, model.soft) == (self.discrete, self.soft):
+                return model
+            found = f"{found}(discrete={model.discrete}, soft={model.soft})"
+        raise UsageError(
+            f"model: {type(self).__name__} needs a {wanted}, got a {found}",
+            hint="derive it from dicore_agents.models.TeamQAC; policies of discrete actions have"
+            " classes of their own",
+        )
+
+    # ---- learn
+
+    def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        q = self._q_taken(batch)
+        error = q - self._target(batch)
+        factor = acting(batch["obs"])
+        squares = error.square() if weight is None else error.square() * weight.unsqueeze(1)
+        loss = (squares if factor is None else squares * factor).mean((1, 2)).sum()
+        size, alive = error.detach().abs().mean(0), batch["obs"].get("alive")
+        if alive is None:
+            return loss, size.mean(1), q
+        priority = (size * alive).sum(1) / alive.sum(1).clamp(min=1)
+        return loss, priority, q if factor is None else q * factor
+
+    def _target(self, batch: Batch) -> Tensor:
+        """Computes y of each agent: float32 [B, A]."""
+        cfg = self._cfg
+        with torch.no_grad():
+            value = self._next_value(batch["next_obs"])
+            going = torch.ones_like(batch["done"]) if cfg.learn.ignore_done else 1 - batch["done"]
+            factor = going * batch.get("value_gamma", cfg.discount_factor**cfg.nstep)
+            value = factor.unsqueeze(1) * value
+            reward = batch["reward"]
+            reward = reward.unsqueeze(1) if reward.dim() == 1 else reward
+            return only_alive(reward.expand_as(value), batch["obs"]) + only_alive(
+                value, batch["next_obs"]
+            )
+
+    def _unit_action(self, action: Tensor) -> Tensor:
+        """Scales actions of the environment to [-1, 1]: float32 [B, A, k]."""
+        return super()._unit_action(action).view(-1, self._model.agents, self._model.width)
+
+    # ---- samples
+
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
+        """Converts a block to single steps, or to n-step samples; rewards [B] or [B, A]."""
+        if self._cfg.nstep == 1:
+            return transitions(block, tail)
+        return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
+
+
+class DiscreteTeamPolicy(TeamQACPolicy):
+    """Agents that choose one of k actions each, with the probabilities of their logits."""
+
+    discrete: ClassVar[bool] = True
+
+    def _unit_action(self, action: Tensor) -> Tensor:
+        """Returns actions [B, A] one-hot: float32 [B, A, k]."""
+        return F.one_hot(action.long(), self._model.width).float()
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator] # torch leaves it untyped
+    def _gumbel(self, like: Tensor) -> Tensor:
+        """Draws standard Gumbel noise in the shape of a tensor; argmax(logit + noise) samples."""
+        drawn = self._noise.gumbel(size=tuple(like.shape)).astype(np.float32)
+        return torch.from_numpy(drawn).to(self._device)
+
+    def _forward_collect(self, obs: Mapping[int, Tree], **unknown: Any) -> EnvBatch[Columns]:
+        """Samples actions, int64 [K, A].
+
+        Raises:
+            UsageError: a keyword argument is passed.
+        """
+        self._refuse(unknown)
+        batch = EnvBatch.of(obs)
+        logit, mask = self._rows(batch.value)
+        noise = uniform(self._rng, (len(logit),), logit)
+        return self._acted(batch, proportional(softmax(logit, mask=mask), noise))
+
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
+        batch = EnvBatch.of(obs)
+        return self._acted(batch, greedy(*self._rows(batch.value)))
+
+    def _acted(self, batch: EnvBatch[Tree], action: Any) -> EnvBatch[Columns]:
+        return batch.with_value({"action": action.reshape(len(batch), -1)})
+
+    def _rows(self, obs: Tree) -> tuple[Any, Any]:
+        """Returns logits [K * A, k], and which actions are allowed, bool [K * A, k] (None: all)."""
+        logit = self._actor.forward(obs)["logit"]
+        logit, mask = logit.reshape(-1, logit.shape[-1]), obs.get("action_mask")
+        return logit, None if mask is None else allowed(mask.reshape(logit.shape), logit)
+
+
+def one_hot(logit: Tensor) -> Tensor:
+    """Returns which of logits [..., k] is the largest, float32 of the same shape."""
+    return F.one_hot(logit.argmax(-1), logit.shape[-1]).float()
+
+
+def acting(obs: Mapping[str, Tensor]) -> Tensor | None:
+    """Returns factors [B, A] whose mean is over the agents that act; None: all do."""
+    if "alive" not in obs:
+        return None
+    alive = obs["alive"].float()
+    return alive * (alive.numel() / alive.sum().clamp(min=1))
+
+
+def only_alive(each: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
+    """Returns numbers [B, A] of agents, with 0 for those that do not act."""
+    return torch.where(obs["alive"] > 0, each, 0.0) if "alive" in obs else each

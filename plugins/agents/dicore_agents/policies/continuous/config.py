@@ -1,0 +1,151 @@
+"""Options of the algorithms with decentralised actors and centralised Q networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
+from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
+from dicore_agents.policies.spaces import discrete_options, team_options
+from dicore_plugins.models import box_options
+from dicore_plugins.policies import (
+    ContinuousQCollectConfig,
+    ContinuousQPolicyConfig,
+    SACLearnConfig,
+    TD3Config,
+    TD3LearnConfig,
+    builds,
+)
+
+__all__ = ["MADDPGConfig", "MADDPGLearnConfig", "MASACConfig", "MASACLearnConfig", "MATD3Config",
+           "TeamQACPolicyConfig"]  # fmt: skip
+
+
+def _by_actions(continuous: str, discrete: str) -> Callable[..., Any]:
+    """Returns the method `build` that makes one of two policies by `model.discrete`."""
+    home = "dicore_agents.policies.continuous"
+    makers = builds(f"{home}.{continuous}"), builds(f"{home}.{discrete}")
+
+    def build(self: Any, ctx: Any, **parts: object) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        chosen = self.model is not None and bool(self.model.get("discrete"))
+        return makers[chosen](self, ctx, **parts)
+
+    vars(build)["policy_class"] = vars(makers[0])["policy_class"]
+    return build
+
+
+@frozen(kw_only=True)
+class TeamQACPolicyConfig(ContinuousQPolicyConfig):
+    """Options that the algorithms share."""
+
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
+        *ContinuousQPolicyConfig.fixed_by_spaces,
+        *("model.agents", "model.state_shape", "model.discrete"),
+    )
+
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
+        """Derives the shapes of the model and the range of actions from the spaces.
+
+        Raises:
+            ConfigError: the environment has one agent, or spaces that do not fit.
+        """
+        name = self.type or "this policy"
+        found = team_options(spec, name, state="state_shape" in (self.model or ()))
+        if self.model is not None and (sees := self.model.get("critic_sees")) is not None:
+            parts: Any = spec.observation
+            if sees == "state" and "state" not in parts.spaces:
+                raise ConfigError(
+                    "policy.model.critic_sees: 'state' needs an environment with a state of the"
+                    " team; this env gives observations of the agents alone",
+                    hint="set policy.model.critic_sees=observations",
+                )
+            key = "obs" if sees == "observations" else "state"
+            found["model.state_shape"] = math.prod(parts[key].shape)
+        if type(spec.action).__name__ == "MultiDiscrete":
+            return {**found, **discrete_options(spec, name), "model.discrete": True}
+        return {**found, **_box_options(spec, name), "model.discrete": False}
+
+
+def _box_options(spec: EnvSpec, algorithm: str) -> dict[str, object]:
+    """Returns the options of a policy for bounded actions [A, k].
+
+    Raises:
+        ConfigError: the actions are others.
+    """
+    found: dict[str, Any] = box_options(spec.action, algorithm=algorithm)
+    count, shape = len(spec.agents), tuple(spec.action.shape or ())
+    if shape[:1] != (count,):
+        raise ConfigError(
+            f"policy.type: '{algorithm}' needs actions Box({count}, ...), a row for each agent;"
+            f" this env has {' '.join(str(spec.action).split())}",
+        )
+    return {**found, "model.action_shape": math.prod(shape[1:])}
+
+
+@frozen(kw_only=True)
+class MADDPGLearnConfig(TD3LearnConfig):
+    """Options of learning."""
+
+    actor_update_freq: int = option(
+        1, "critic updates between updates of the actors and the target network", ge=1
+    )
+    target_noise: float = option(
+        0.0,
+        "standard deviation of the noise of continuous target actions (smoothing); 0: none",
+        ge=0,
+    )
+    gumbel_temperature: float = option(
+        1.0, "temperature of the softmax whose gradient discrete actions get", gt=0
+    )
+    logit_penalty: float = option(
+        1e-3, "weight of the mean square of the logits of discrete actions in their loss", ge=0
+    )
+
+
+@frozen(kw_only=True)
+class MADDPGConfig(TeamQACPolicyConfig, TD3Config):
+    """MADDPG: an actor per agent, critics that see all of them (Lowe et al. 2017)."""
+
+    model: ComponentConfig = component("model", default="maddpg", help="actors and Q networks")
+    learn: MADDPGLearnConfig = section(MADDPGLearnConfig)
+
+    build = _by_actions("maddpg:MADDPGPolicy", "maddpg:DiscreteMADDPGPolicy")
+
+
+@frozen(kw_only=True)
+class MATD3Config(MADDPGConfig):
+    """MATD3: MADDPG with twin critics, smoothing and delay (Ackermann et al. 2019)."""
+
+    model: ComponentConfig = component(
+        "model", default={"type": "maddpg", "num_critics": 2}, help="actors and Q networks"
+    )
+    learn: MADDPGLearnConfig = section(MADDPGLearnConfig, actor_update_freq=2, target_noise=0.2)
+
+
+@frozen(kw_only=True)
+class MASACLearnConfig(SACLearnConfig):
+    """Options of learning."""
+
+    auto_alpha: bool = option(
+        True, "learn a temperature for each agent so that its entropy is target_entropy"
+    )
+    target_entropy: float | None = option(
+        None,
+        "entropy of each agent that its learned temperature keeps; None: minus the action values,"
+        " for discrete actions 0.2 of that of uniform ones (of those that a mask allows)",
+    )
+
+
+@frozen(kw_only=True)
+class MASACConfig(TeamQACPolicyConfig):
+    """MASAC: soft actor-critic with a critic that sees all agents (Haarnoja et al. 2018)."""
+
+    model: ComponentConfig = component("model", default="masac", help="actors and Q networks")
+    learn: MASACLearnConfig = section(MASACLearnConfig)
+    collect: ContinuousQCollectConfig = section(ContinuousQCollectConfig)
+
+    build = _by_actions("masac:MASACPolicy", "masac:DiscreteMASACPolicy")

@@ -1,0 +1,58 @@
+"""Games of two agents and one step, whose best actions are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
+
+SMALL = ("policy.model.hidden_size_list=[16]", "policy.model.critic_hidden_size_list=[32]")
+PAIR = ("left", "right")
+
+
+class Halves(gymnasium.Env[Any, Any]):
+    """Each of two agents sees one half of c; the reward of both is -(a_1 + a_2 - c)^2."""
+
+    agent_ids = PAIR
+    observation_space: Any = Dict(obs=Box(-1, 1, (2, 1), np.float32))
+    action_space: Any = Box(-2.0, 2.0, (2, 1), np.float32)
+
+    def _seen(self) -> Any:
+        self.halves = self.np_random.uniform(-1, 1, (2, 1)).astype(np.float32)
+        return {"obs": self.halves}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+        super().reset(seed=seed)
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Any]:
+        reward = -float(np.square(np.sum(action) - self.halves.sum()))
+        return self._seen(), reward, True, False, {}
+
+
+class Matrix(gymnasium.Env[Any, Any]):
+    """Both agents get the entry of a matrix, 8 for actions 0 and 1; a mask forbids action 3."""
+
+    agent_ids = PAIR
+    payoff = np.array([[0, 8, 2], [3, 0, 0], [0, 2, 1]])
+    observation_space: Any = Dict(
+        obs=Box(0, 1, (2, 1), np.float32), action_mask=MultiBinary([2, 4])
+    )
+    action_space: Any = MultiDiscrete([4, 4])
+    reward_space: Any = Box(-np.inf, np.inf, (2,), np.float32)
+
+    def _seen(self) -> Any:
+        mask = np.ones((2, 4), np.int8)
+        mask[:, 3] = 0
+        return {"obs": np.ones((2, 1), np.float32), "action_mask": mask}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+        super().reset(seed=seed)
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Any]:
+        assert max(action) < 3, "a masked action was chosen"
+        reward = np.full(2, self.payoff[tuple(action)], np.float32)
+        return self._seen(), reward, True, False, {}
