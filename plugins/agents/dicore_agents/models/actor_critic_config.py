@@ -1,0 +1,103 @@
+"""Options of the networks of teams that learn actors and critics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from dicore.config.schema import ComponentConfig, frozen, option
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel
+    from dicore.run.env_factory import BuildContext
+
+__all__ = ["AgentsActorConfig", "AgentsVACConfig"]
+
+
+@frozen(kw_only=True)
+class AgentsActorConfig(ComponentConfig):
+    """An actor for each agent, or one that several share."""
+
+    obs_shape: int | None = option(
+        None, "numbers in the observation of one agent; None: read from the env", ge=1
+    )
+    action_shape: int | None = option(
+        None, "number of actions, or of continuous action values, of one agent; None: read from"
+        " the env", ge=1,
+    )  # fmt: skip
+    agents: int | None = option(None, "number of agents; None: read from the env", ge=1)
+    state_shape: int | None = option(
+        None, "numbers that the critic sees of the team; None: read from the env", ge=1
+    )
+    groups: tuple[int, ...] | None = option(
+        None, "number of the group of each agent, from 0 on, for share=group", ge=0
+    )
+    share: Literal["all", "group", "none"] = option(
+        "all", "agents that have one network: all, those of a group, or none"
+    )
+    agent_ids: bool = option(
+        True, "append the number of the agent to its observation, one-hot; agents of one network"
+        " can then act differently"
+    )  # fmt: skip
+    hidden_size_list: tuple[int, ...] = option(
+        (64, 64), "units of each hidden layer of the actor", ge=1
+    )
+    critic_hidden_size_list: tuple[int, ...] | None = option(
+        None, "units of each hidden layer of the critic; None: those of the actor", ge=1
+    )
+    activation: Literal["relu", "tanh", "elu"] = option(
+        "tanh", "activation function of the hidden layers"
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        count = self.agents
+        if self.share == "group" and self.groups is None:
+            yield "groups", "is missing; set the group of each agent, or share=all"
+        if count is not None and self.groups is not None and len(self.groups) != count:
+            yield "groups", f"names {len(self.groups)} agents, the environment has {count}"
+        if self.groups is not None and {*self.groups} != {*range(max(self.groups, default=-1) + 1)}:
+            yield "groups", f"must number the groups from 0 on, got {list(self.groups)}"
+
+    def _arguments(self) -> dict[str, Any]:
+        """Returns the options as keyword arguments of a network."""
+        names = (
+            *("obs_shape", "action_shape", "agents", "state_shape", "groups", "share"),
+            *("agent_ids", "hidden_size_list", "critic_hidden_size_list", "activation"),
+        )
+        return {name: self[name] for name in names}
+
+
+@frozen(kw_only=True)
+class AgentsVACConfig(AgentsActorConfig):
+    """Actors of agents, discrete or Gaussian, and the value of each agent."""
+
+    continuous: bool | None = option(
+        None, "Gaussian actions instead of discrete ones; None: read from the env"
+    )
+    critic_input: Literal["own", "observations", "state", "team"] = option(
+        "team", "what the value depends on: the agent's own observation, the observations of all,"
+        " the state of the team; team: the state if the env gives one, else the observations"
+    )  # fmt: skip
+    log_std_init: float = option(
+        0.0, "initial log standard deviation of continuous actions; lower it for finer actions"
+    )
+    value_norm: bool = option(
+        False, "learn the value of normalised returns; set it if returns are large"
+    )
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing.
+        """
+        from dicore_agents.models.actor_critic import AgentsVAC
+
+        return AgentsVAC(
+            **self._arguments(),
+            continuous=bool(self.continuous),
+            critic_input=self.critic_input,
+            log_std_init=self.log_std_init,
+            value_norm=self.value_norm,
+        )

@@ -1,0 +1,1 @@
+"""Actors of teams, and critics that see what the agents do not."""

@@ -1,0 +1,235 @@
+"""What algorithms share that learn actors of several agents: acting, advantages, rows of agents.
+
+A sample is a step of the team; its columns keep the axis of agents. An update takes the steps of
+agents that act as rows of one batch. An agent that does not act in the next step has ended there,
+unless the episode was cut off:
+
+    done_a = done or (not alive'_a and not end)
+
+Shapes: T steps, N environments, B samples, A agents, R rows of agents that act, K ready
+environments, n actions or numbers of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from dicore.config.sections import PolicyConfig
+from dicore.data import Batch, Columns, EnvBatch, Tree
+from dicore.errors import SchemaError, UsageError
+from dicore.interfaces.policy import Tail
+from dicore.run.random import stream
+from dicore_agents.models.actor_critic import AgentsActor
+from dicore_agents.policies.actor_critic.config import TeamPPOConfig
+from dicore_plugins.functional import (
+    allowed,
+    gae,
+    greedy,
+    log_prob_entropy,
+    proportional,
+    rows_after,
+    softmax,
+    uniform,
+)
+from dicore_plugins.policies import PPOPolicy
+
+__all__ = ["TeamPolicy", "agents_of"]
+
+Array = npt.NDArray[np.float32]
+DISTRIBUTION = ("logit", "mean", "log_std")
+_OF_AGENTS = ("action", "raw_action", "log_prob", "value", "advantage", "target", "factor")
+"""Columns with an axis of agents."""
+
+
+def agents_of(batch: Batch, output: Mapping[str, Tensor]) -> tuple[Batch, dict[str, Tensor]]:
+    """Returns samples [B, A, ...] and outputs as the rows of agents that act, [R, ...]."""
+    obs = batch["obs"]
+    alive = obs.get("alive")
+    index = None if alive is None else alive.reshape(-1).nonzero().squeeze(1)
+    wanted = {name: batch[name] for name in _OF_AGENTS if name in batch}
+    if "weight" in batch:
+        wanted["weight"] = batch["weight"].unsqueeze(1).expand(obs["obs"].shape[:2])
+    found = {name: _rows(each, index) for name, each in wanted.items()}
+    mask = obs.get("action_mask")
+    seen = {} if mask is None else {"action_mask": _rows(mask, index)}
+    outputs = {name: _rows(each, index) for name, each in output.items()}
+    return Batch({"obs": seen, **found}, len(next(iter(outputs.values())))), outputs
+
+
+def _rows(column: Tensor, index: Tensor | None) -> Tensor:
+    flat = column.flatten(0, 1)
+    return flat if index is None else flat.index_select(0, index)
+
+
+class TeamPolicy(PPOPolicy):
+    """Base class: acting, samples with an axis of agents, and their advantages."""
+
+    config_class: ClassVar[type[PolicyConfig]] = TeamPPOConfig
+    _cfg: Any
+
+    def _problem_of(self, model: nn.Module) -> str | None:
+        if isinstance(model, AgentsActor):
+            return None
+        return f"expected an AgentsActor, got {type(model).__name__}"
+
+    # ---- acting
+
+    def _init_collect(self) -> None:
+        self._actor = self._make_actor()
+        self._rng = stream("policy/collect")
+
+    def _init_eval(self) -> None:
+        self._actor = getattr(self, "_actor", None) or self._make_actor()
+
+    def _forward_collect(self, obs: Mapping[int, Tree], **unknown: object) -> EnvBatch[Columns]:
+        """Samples actions: int64 [K, A], or float32 [K, A, n]; each agent draws for itself.
+
+        Args:
+            obs: `{env_id: obs}` of K environments.
+            **unknown: Raises UsageError.
+
+        Raises:
+            UsageError: a keyword argument is passed.
+        """
+        if unknown:
+            raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
+        batch = EnvBatch.of(obs)
+        output = self._actor.forward(batch.value)
+        if self._continuous:
+            mean = output["mean"]
+            noise = self._rng.standard_normal(mean.shape, np.float32)
+            action = mean + np.exp(output["log_std"]) * noise
+        else:
+            logit, mask = _choices(output["logit"], batch.value)
+            weight = softmax(logit, 1.0, mask)
+            action = proportional(weight, uniform(self._rng, logit.shape[:1], logit))
+            action = action.reshape(output["logit"].shape[:2])
+        return batch.with_value(self._env_actions({**output, "action": action}))
+
+    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
+        batch = EnvBatch.of(obs)
+        output = self._actor.forward(batch.value)
+        if self._continuous:
+            action = output["mean"]
+        else:
+            logit, mask = _choices(output["logit"], batch.value)
+            action = greedy(logit, mask).reshape(output["logit"].shape[:2])
+        return batch.with_value(self._env_actions({**output, "action": action}))
+
+    def _env_actions(self, output: Columns) -> Columns:
+        if not self._continuous:
+            return output
+        raw = output["action"]
+        action = self._actions.env(raw.reshape(len(raw), -1))
+        return {**output, "raw_action": raw, "action": action}
+
+    # ---- samples
+
+    def _advantages(self, block: Batch, tail: Tail | None) -> tuple[Array, Array]:
+        """Computes values and advantages of the agents in each step: float32 [T, N, A] each."""
+        if tail is None:
+            raise SchemaError("the block has no tail", hint="pass what follows the block")
+        value, next_value = self._block_values(block, tail)
+        done, end = self._agents_done(block, tail, value.shape), block["end"]
+        reward = self._agent_rewards(block, value.shape)
+        valid = block.get("valid")
+        if valid is not None and not valid.all():  # else NaN of abnormal episodes would spread
+            reward, value, next_value = np.where(
+                valid[..., None], (reward, value, next_value), np.float32(0)
+            )
+        return value, self._advantage(reward, value, next_value, done, end)
+
+    def _advantage(self, reward: Tree, value: Tree, next_value: Any, done: Any, end: Any) -> Any:
+        gamma, gae_lambda = self._cfg.discount_factor, self._lambda
+        return gae(reward, value, next_value, done, end, gamma=gamma, gae_lambda=gae_lambda)
+
+    def _agents_done(
+        self, block: Batch, tail: Tail, shape: tuple[int, ...]
+    ) -> npt.NDArray[np.bool_]:
+        """Returns after which steps agents have no value: bool [T, N, A]."""
+        done = np.asarray(block["done"]) != 0
+        if self._cfg.learn.ignore_done:
+            done = np.zeros_like(done)
+        found = np.broadcast_to(done[..., None], shape)
+        if "alive" not in block["obs"]:
+            return found
+        alive, last, finals = (
+            each["alive"] if len(each) else np.empty((0, shape[2]), np.int8)
+            for each in (block["obs"], tail.obs, tail.final_obs)
+        )
+        later = rows_after(np.asarray(alive), last, finals, tail) != 0
+        dead: npt.NDArray[np.bool_] = found | (~later & ~block["end"][..., None])
+        return dead
+
+    def _agent_rewards(self, block: Batch, shape: tuple[int, ...]) -> Array:
+        """Returns the reward of each agent, float32 [T, N, A]; 0 of those that do not act."""
+        reward = np.asarray(block["reward"], np.float32)
+        reward = np.broadcast_to(reward if reward.ndim > 2 else reward[..., None], shape)
+        if "alive" in block["obs"]:
+            reward = np.where(block["obs"]["alive"] != 0, reward, np.float32(0))
+        return np.ascontiguousarray(reward)
+
+    def _block_values(self, block: Batch, tail: Tail) -> tuple[Array, Array]:
+        """Computes the values before and after each step: float32 [T, N, A] each."""
+        steps, envs = block["end"].shape
+        rows = {name: each.reshape(-1, *each.shape[2:]) for name, each in block["obs"].items()}
+        value = self._values(rows).reshape(steps, envs, -1)
+        finals = self._values(tail.final_obs) if len(tail.final_index) else value[0, :0]
+        after: Array = rows_after(value, self._values(tail.obs), finals, tail)
+        return value, after
+
+    def _acted_log_prob(self, block: Batch) -> Array:
+        """Computes the log-probability of each action when it was chosen: float32 [T * N * A]."""
+        names = (*DISTRIBUTION, "action", "raw_action")
+        columns = {name: block[name] for name in names if name in block}
+        if "action_mask" in block["obs"]:
+            columns["action_mask"] = block["obs"]["action_mask"]
+        flat = {name: each.reshape(-1, *each.shape[3:]) for name, each in columns.items()}
+        batch = Batch(flat, len(next(iter(flat.values())))).to_torch()
+        with torch.inference_mode():
+            log_prob, _ = log_prob_entropy(
+                batch.columns, self._action_index(batch), batch.get("action_mask")
+            )
+        found: Array = log_prob.float().numpy()
+        return found
+
+    # ---- learning
+
+    def _updates(self, batch: Batch, **settings: float) -> list[Any]:
+        acting = self._where_some_act(batch)
+        return [] if acting is None else super()._updates(acting, **settings)
+
+    def _where_some_act(self, batch: Batch) -> Batch | None:
+        """Returns the samples in which an agent acts; None: there are none."""
+        alive = batch["obs"].get("alive")
+        if alive is None:
+            return batch
+        some = (alive != 0).any(1)
+        if bool(some.all()):
+            return batch
+        index = some.nonzero().squeeze(1)
+        return batch[index] if len(index) else None
+
+    def _normalise_values(self, batch: Batch) -> None:
+        norm = self._model.value_norm
+        if norm is None:
+            return
+        alive, target = batch["obs"].get("alive"), batch["target"]
+        counted = target.reshape(-1) if alive is None else target[alive != 0]
+        if len(counted):
+            norm.update(counted.unsqueeze(1))
+
+    def _run_network(self, batch: Batch) -> tuple[Batch, Any, Any]:
+        return *agents_of(batch, self._network(batch["obs"])), None
+
+
+def _choices(logit: Array, obs: Mapping[str, Any]) -> tuple[Array, Any]:
+    """Returns logits as rows [K * A, n], and which are allowed, bool [K * A, n] (None: all)."""
+    rows, mask = logit.reshape(-1, logit.shape[-1]), obs.get("action_mask")
+    return rows, None if mask is None else allowed(mask.reshape(rows.shape), rows)

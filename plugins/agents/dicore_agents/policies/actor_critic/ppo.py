@@ -1,0 +1,81 @@
+"""IPPO and MAPPO: PPO of several agents, whose critics see what one agent sees, or all.
+
+de Witt et al. 2020, arXiv:2011.09533; Yu et al. 2022, arXiv:2103.01955. With r_a the ratio of the
+probabilities of agent a's action, and means over the agents that act (appendix A):
+
+    L_pi = -mean_a min(r_a A_a, clip(r_a, 1 - c, 1 + c) A_a) - weight * H(pi_a)
+    L_V  = mean_a max(l(V_a - R_a), l(clip(V_a, V_old - c, V_old + c) - R_a))
+
+l is the square, or with `value_loss=huber` 2 d |x| - d^2 where |x| > d. IPPO: V_a = V(o_a); MAPPO:
+V_a = V_a(s), s being the state or all observations. With `value_norm`, V learns (R - mean) / std.
+
+Shapes: R rows of agents that act.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from dicore.config.sections import PolicyConfig
+from dicore.data import Batch
+from dicore_agents.policies.actor_critic.base import TeamPolicy
+from dicore_agents.policies.actor_critic.config import TeamPPOConfig
+from dicore_plugins.functional import PolicyGradientLoss
+
+__all__ = ["TeamPPOPolicy", "huber_value_error"]
+
+
+class TeamPPOPolicy(TeamPolicy):
+    """PPO of agents that share networks or not; the critic's input is an option of the model."""
+
+    config_class: ClassVar[type[PolicyConfig]] = TeamPPOConfig
+    _cfg: TeamPPOConfig
+
+    def _loss(
+        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
+    ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
+        parts, info = super()._loss(batch, value, log_prob, entropy, **settings)
+        learn, norm = self._cfg.learn, self._model.value_norm
+        if learn.value_loss == "huber":
+            unit = 1.0 if norm is None else norm.std[0]
+            clip = None if learn.value_clip is None else learn.value_clip * unit
+            error = huber_value_error(
+                value, batch["target"], batch["value"], clip, learn.huber_delta * unit
+            )
+            weight = batch.get("weight")
+            parts = parts._replace(value=(error if weight is None else error * weight).mean())
+        return parts, info
+
+
+def huber_value_error(
+    value: Tensor,
+    target: Tensor,
+    old_value: Tensor,
+    clip_range: float | Tensor | None,
+    delta: float | Tensor,
+) -> Tensor:
+    """Computes l of the value's error, or the larger one of it and of the clipped value's.
+
+    Args:
+        value: float32 [R], with its graph.
+        target: float32 [R].
+        old_value: float32 [R]; value when the sample was collected.
+        clip_range: c; None: no clipping.
+        delta: d.
+
+    Returns:
+        float32 [R]; not halved, as `value_error`.
+    """
+    error = _huber(value - target, delta)
+    if clip_range is None:
+        return error
+    clipped = torch.clamp(value, old_value - clip_range, old_value + clip_range)
+    return torch.maximum(error, _huber(clipped - target, delta))
+
+
+def _huber(error: Tensor, delta: float | Tensor) -> Tensor:
+    size = error.abs()
+    return torch.where(size <= delta, error.square(), 2 * delta * size - delta * delta)
