@@ -222,6 +222,8 @@ def _literal(hint: object) -> _Converter:
         for arg in args:
             if type(arg) is type(value) and arg == value:
                 return arg
+        if value is None and "none" in args:  # the word, as a command line reads it
+            return "none"
         raise Mismatch([(path, f"expected {type_name(hint)}, got {value!r}")])
 
     return convert_literal

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.config.convert import Mismatch, convert, is_leaf_type, type_name
+from dicore.config.convert import Mismatch, convert, is_leaf_type, parse_value, type_name
 
 
 class Colour(enum.IntEnum):
@@ -63,6 +63,7 @@ class Name(enum.StrEnum):
         ({"a": np.int64(1)}, Mapping[str, Any], {"a": 1}),
         ({"a": 1}, dict[str, Any] | list[Any], {"a": 1}),
         ("x", Literal["x", "y"], "x"),
+        (parse_value("none"), Literal["all", "none"], "none"),
         (2, Annotated[int, "seconds"], 2),
         ([(1, {"a": np.float64(2.0)})], Any, [(1, {"a": 2.0})]),
     ],
