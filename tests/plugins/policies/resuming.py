@@ -23,7 +23,7 @@ def same_after_resume(
             "overrides": ["pipeline.logger=[]", "env.stop_value=inf", "env.n_evaluator_episode=1",
                           "env.evaluator_env_num=1", *options],
         }  # fmt: skip
-        given = {"resume": str(folder / place)} if resume else given
+        given = {"resume": str(folder / place), "trust": True} if resume else given
         return launch(**given, max_env_step=limit)
 
     whole, _ = train("whole", steps), train("half", steps // 2)

@@ -57,10 +57,11 @@ class AgentsActor(nn.Module):
     """
 
     config_class: type[ComponentConfig] = AgentsActorConfig
+    actor: Any
     ids: Tensor | None
-    value_norm: RunningNorm | None = None
+    value_norm: RunningNorm | None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per option
         self,
         obs_shape: int | None,
         action_shape: int | None,
@@ -81,6 +82,7 @@ class AgentsActor(nn.Module):
                 hint="set them (a run reads them from the env)",
             )
         self.agents, self.actions = agents, action_shape
+        self.value_norm = None
         self.networks = networks_of(share, groups or (0,) * agents)
         self.count = max(self.networks) + 1
         named = agent_ids and self.count < agents

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, cast
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.errors import ConfigError
@@ -53,7 +53,7 @@ class TeamPPOConfig(PPOConfig):
             ConfigError: the environment has one agent, or spaces that do not fit, or lacks a state
                 that the critic is to see.
         """
-        name, model = self.type or self._name, self.model or {}
+        name, model = self.type or "mappo", cast("Mapping[str, Any]", self.model or {})
         found = team_options(spec, name, state="state_shape" in model)
         shape, parts = spec.reward_shape, getattr(spec.observation, "spaces", {})
         if shape not in ((), (len(spec.agents),)):

@@ -1,0 +1,292 @@
+"""IPPO and MAPPO: equal to PPO for one agent, blind to agents that do not act."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+
+from dicore.config import bind, compile_config
+from dicore.data import Batch, EnvBatch
+from dicore.errors import ConfigError
+from dicore.interfaces.env import EnvSpec
+from dicore.interfaces.policy import Tail
+from dicore.run.env_factory import BuildContext
+from dicore.run.random import seed_everything
+from dicore_agents.policies.actor_critic.ppo import huber_value_error
+from dicore_plugins.functional import gae, value_error
+from tests.agents.policies.actor_critic.games import acted, drawn, made, payoff, team_spec
+from tests.plugins.policies.resuming import same_after_resume
+
+BOTH = ("ippo", "mappo")
+
+
+def played(policy: Any, obs: dict[str, Any]) -> Any:
+    return policy.eval_mode.forward(EnvBatch(np.arange(len(obs["obs"])), obs)).value["action"]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_team_finds_the_best_joint_action(name: str) -> None:
+    policy = made(name, team_spec(), learn={"learning_rate": 0.01, "epoch_per_collect": 4})
+    obs = drawn(team_spec(), 64)
+    for _ in range(15):
+        policy.learn_mode.forward(acted(policy, obs, payoff))
+    assert (played(policy, obs) == 0).all()
+
+
+def ppo_of_one(weights: dict[str, Any], **learn: Any) -> Any:
+    """Returns PPO with the parameters of the networks of a team of one."""
+    spec = EnvSpec(Box(-1, 1, (3,), np.float32), Discrete(3))
+    cfg = {"policy": {"type": "ppo", "learn": learn}}
+    policy = bind(compile_config({"env": {"type": "cartpole"}, **cfg}), spec).cfg.policy
+    seed_everything(0)
+    single = policy.build(BuildContext(spec))
+    state = {name.replace(".shared", ""): each for name, each in weights.items()}
+    single.learn_mode.load_state_dict({**single.learn_mode.state_dict(), "model": state})
+    return single
+
+
+@pytest.mark.parametrize("learn", [{}, {"value_clip": 0.2, "dual_clip": 3.0, "batch_size": None}])
+def test_a_team_of_one_learns_as_ppo(learn: dict[str, Any]) -> None:
+    spec = team_spec(1)
+    team = made("ippo", spec, learn=learn)
+    single = ppo_of_one(team.learn_mode.state_dict()["model"], **learn)
+    obs = drawn(spec, 100)
+    samples = acted(team, obs, lambda action: action[:, 0].astype(np.float32))
+    names = ("action", "log_prob", "value", "advantage", "target")
+    columns = {name: samples[name][:, 0] for name in names}
+    alone = Batch({**samples.columns, **columns, "obs": samples["obs"]["obs"][:, 0]}, 100)
+    results = team.learn_mode.forward(samples), single.learn_mode.forward(alone)
+    assert len(results[0]) == len(results[1])
+    for one, other in zip(*results, strict=True):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert float(one[key]) == pytest.approx(float(other[key]), rel=1e-3, abs=1e-5), key
+
+
+def test_advantages_of_agents_are_those_of_gae() -> None:
+    spec = team_spec(alive=MultiBinary(2))
+    policy = made("ippo", spec, discount_factor=0.9)
+    steps, envs, rng = 6, 3, np.random.default_rng(0)
+    rows = [drawn(spec, envs, seed) for seed in range(steps + 1)]
+    final = drawn(spec, 2, 99)
+    for step, each in enumerate(rows):
+        each["alive"][0, 1] = step < 3  # agent 1 of environment 0 dies after step 2
+    obs = {key: np.stack([row[key] for row in rows[:-1]]) for key in rows[0]}
+    done, end = np.zeros((2, steps, envs), np.bool_)
+    done[3, 1] = end[3, 1] = end[4, 2] = True  # a termination and a truncation
+    reward = rng.standard_normal((steps, envs, 2)).astype(np.float32)
+    action = rng.integers(0, 3, (steps, envs, 2))
+    logit = rng.standard_normal((steps, envs, 2, 3)).astype(np.float32)
+    columns = {"obs": obs, "action": action, "logit": logit, "reward": reward}
+    block = Batch({**columns, "done": done, "end": end}, steps)
+    tail = Tail(rows[-1], np.array([3 * envs + 1, 4 * envs + 2]), final, steps)
+    samples = policy.collect_mode.get_train_sample(block, tail)
+
+    def value(seen: Any) -> Any:
+        with torch.no_grad():
+            tensors = {key: torch.from_numpy(each) for key, each in seen.items()}
+            return policy.get_attribute("model").v(tensors).numpy()
+
+    v = np.stack([value(row) for row in rows])
+    after = v[1:].copy()
+    after[3, 1], after[4, 2] = value(final)
+    over = np.broadcast_to(done[..., None], (steps, envs, 2)).copy()
+    over[2:, 0, 1] = True
+    for agent in range(2):
+        wanted = gae(
+            reward[..., agent], v[:-1, :, agent], after[..., agent], over[..., agent], end,
+            gamma=0.9, gae_lambda=0.95,
+        )  # fmt: skip
+        found = samples["advantage"].reshape(steps, envs, 2)[..., agent]
+        acts = obs["alive"][..., agent] != 0
+        np.testing.assert_allclose(found[acts], wanted[acts], rtol=1e-4, atol=1e-5)
+    log_p = logit - np.log(np.exp(logit).sum(-1, keepdims=True))
+    taken = np.take_along_axis(log_p, action[..., None], -1).reshape(-1, 2)
+    np.testing.assert_allclose(samples["log_prob"], taken, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_reward_of_the_team_is_that_of_each_agent(name: str) -> None:
+    spec = team_spec()
+    policy, obs = made(name, spec), drawn(spec, 8)
+    one = acted(policy, obs, payoff)
+    both = np.repeat(one["reward"][:, None], 2, 1)
+    given = {"action": one["action"], "logit": np.zeros((8, 2, 3), np.float32)}
+    each = acted(policy, obs, lambda _: both, **given)
+    np.testing.assert_array_equal(one["advantage"], each["advantage"])
+
+
+@pytest.mark.parametrize("share", ["all", "none"])
+@pytest.mark.parametrize("name", BOTH)
+def test_agents_that_do_not_act_are_not_learned_from(name: str, share: str) -> None:
+    spec = team_spec(alive=MultiBinary(2))
+    obs = drawn(spec, 32)
+    obs["alive"][::3, 1] = 0
+    obs["alive"][5] = 0
+    dead = obs["alive"] == 0
+    after = []
+    for strange in (False, True):
+        policy = made(name, spec, model={"share": share, "value_norm": True})
+        samples = acted(policy, obs, payoff, action=np.zeros((32, 2), np.int64))
+        columns = {key: each.copy() for key, each in samples.items() if key != "obs"}
+        seen = {key: each.copy() for key, each in samples["obs"].items()}
+        if strange:
+            seen["obs"][dead] = np.nan
+            for key in ("log_prob", "value", "advantage", "target"):
+                columns[key][dead] = np.nan
+            columns["action"][dead] = 2
+        results = policy.learn_mode.forward(Batch({**columns, "obs": seen}, 32))
+        assert all(torch.isfinite(each["total_loss"]) for each in results)
+        after.append(policy.learn_mode.state_dict()["model"])
+    for one, other in zip(after[0].values(), after[1].values(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_steps_in_which_nobody_acts_are_no_update() -> None:
+    spec = team_spec(alive=MultiBinary(2))
+    policy, obs = made("ippo", spec), drawn(spec, 4)
+    obs["alive"][:] = 0
+    assert policy.learn_mode.forward(acted(policy, obs, payoff)) == []
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_forbidden_actions_are_never_chosen_nor_likely(name: str) -> None:
+    spec = team_spec(action_mask=MultiBinary([2, 3]))
+    policy, obs = made(name, spec), drawn(spec, 2)
+    obs["action_mask"] = np.array([[[0, 1, 1], [0, 0, 1]], [[1, 0, 0], [1, 1, 0]]], np.int8)
+    seen = set()
+    for _ in range(40):
+        samples = acted(policy, obs, payoff)
+        action = samples["action"]
+        assert np.take_along_axis(obs["action_mask"], action[..., None], -1).all()
+        likely = np.exp(samples["log_prob"])
+        np.testing.assert_allclose(likely, 1 / obs["action_mask"].sum(-1), atol=0.05)
+        seen |= {tuple(each) for each in action.tolist()}
+    assert len(seen) == 4
+    assert np.take_along_axis(obs["action_mask"], played(policy, obs)[..., None], -1).all()
+
+
+def test_agents_of_their_own_networks_learn_as_two_policies() -> None:
+    spec = team_spec()
+    obs = drawn(spec, 64)
+    learn: dict[str, Any] = {"batch_size": None, "max_grad_norm": None, "adv_norm": False,
+                             "optimizer": "sgd", "learning_rate": 0.1}  # fmt: skip
+    policy = made("ippo", spec, learn=learn, model={"share": "none"})
+    samples = acted(policy, obs, payoff)
+    start = policy.learn_mode.state_dict()["model"]
+    start = {name: each.clone() for name, each in start.items()}
+    policy.learn_mode.forward(samples)
+    found = policy.learn_mode.state_dict()["model"]
+    for agent in range(2):
+        weights = {}
+        for part in ("actor", "critic"):
+            for layer in range(3):
+                weight, bias = (start[f"{part}.{kind}.{layer}"] for kind in ("weights", "biases"))
+                weights[f"{part}.layers.{layer}.weight"] = weight[agent].T.clone()
+                weights[f"{part}.layers.{layer}.bias"] = bias[agent, 0].clone()
+        rate = {"learning_rate": 0.05}  # the loss of the team is a mean over two agents
+        single = ppo_of_one(weights, **{**learn, **rate})
+        names = ("action", "log_prob", "value", "advantage", "target")
+        own = {key: samples[key][:, agent].copy() for key in names}
+        own["obs"] = samples["obs"]["obs"][:, agent].copy()
+        single.learn_mode.forward(Batch(own, 64))
+        for key, each in single.learn_mode.state_dict()["model"].items():
+            part, _, layer, kind = key.split(".")
+            of_team = found[f"{part}.{'weights' if kind == 'weight' else 'biases'}.{layer}"][agent]
+            of_team = of_team.T if kind == "weight" else of_team[0]
+            torch.testing.assert_close(of_team, each, rtol=1e-4, atol=1e-6)
+
+
+def test_a_huber_loss_is_linear_for_large_errors() -> None:
+    value, target, old = (
+        torch.tensor([0.0, 0.0, 5.0]),
+        torch.tensor([1.0, 5.0, 0.0]),
+        torch.zeros(3),
+    )
+    found = huber_value_error(value, target, old, None, 2.0)
+    assert found.tolist() == [1.0, 16.0, 16.0]
+    assert huber_value_error(value, target, old, 1.0, 2.0).tolist() == [1.0, 16.0, 16.0]
+    wide = huber_value_error(value, target, old, 1.0, 100.0).mean()
+    assert wide == value_error(value, target, None, old, 1.0)
+
+
+@pytest.mark.parametrize("value_norm", [False, True])
+def test_a_huber_loss_of_small_errors_is_the_square(value_norm: bool) -> None:
+    spec, losses = team_spec(), []
+    for form in ("mse", "huber"):
+        learn = {"value_loss": form, "huber_delta": 1e3, "value_clip": 0.2, "batch_size": None}
+        policy = made("mappo", spec, learn=learn, model={"value_norm": value_norm})
+        samples = acted(policy, drawn(spec, 32), payoff)
+        losses.append([float(each["value_loss"]) for each in policy.learn_mode.forward(samples)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_values_are_learned_in_units_of_the_returns() -> None:
+    spec = team_spec()
+    policy = made("mappo", spec, model={"value_norm": True})
+    samples = acted(policy, drawn(spec, 64), lambda action: 1000.0 + payoff(action))
+    policy.learn_mode.forward(samples)
+    norm = policy.get_attribute("model").value_norm
+    assert float(norm.mean) == pytest.approx(float(samples["target"].mean()), rel=1e-3)
+    assert float(norm.count) == 128
+
+
+def test_spaces_that_do_not_fit_are_refused() -> None:
+    seen, team = Box(-1, 1, (4,), np.float32), team_spec().observation
+    rewards, both = Box(-1, 1, (3,)), ("a", "b")
+    actions = MultiDiscrete([2, 2])
+    for spec, options, problem in (
+        (EnvSpec(seen, actions), {}, "trains several agents; this env has one"),
+        (EnvSpec(seen, actions, agents=both), {}, r"Dict\(obs: Box\(2, ...\)\)"),
+        (EnvSpec(team, actions, rewards, agents=both), {}, "one for each of 2 agents"),
+        (EnvSpec(team, Box(-1, 1, (3, 1)), agents=both), {}, "discrete action of each of 2"),
+        (team_spec(), {"critic_input": "state"}, "gives no state"),
+        (team_spec(), {"share": "group"}, "groups: is missing"),
+        (team_spec(), {"share": "group", "groups": [0, 1, 1]}, "names 3 agents"),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            made("mappo", spec, model=options)
+
+
+def test_groups_share_networks() -> None:
+    spec = team_spec(3, state=Box(-1, 1, (2,), np.float32))
+    for seen, inputs in (("own", 6), ("observations", 9), ("state", 2), ("team", 2)):
+        options = {"share": "group", "groups": [0, 1, 0], "critic_input": seen}
+        model = made("mappo", spec, model=options).get_attribute("model")
+        assert model.actor.weights[0].shape[:2] == (2, 6)
+        assert model.critic.weights[0].shape[:2] == (2, inputs)
+        same = {"obs": torch.ones(1, 3, 3), "state": torch.ones(1, 2)}
+        model.ids.zero_()
+        logit = model(same)["logit"][0]
+        assert torch.equal(logit[0], logit[2])
+        assert not torch.equal(logit[0], logit[1])
+
+
+GAMES = "tests.agents.policies.actor_critic.games"
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "options"),
+    [
+        ("mappo", "Mortals", ["policy.model.share=none", "policy.model.value_norm=true"]),
+        ("ippo", "MovingMortals", ["policy.learn.value_loss=huber"]),
+    ],
+)
+def test_a_resumed_run_equals_an_uninterrupted_one(
+    name: str, env: str, options: list[str], tmp_path: Path
+) -> None:
+    options = [*options, "policy.collect.n_sample=100", "env.collector_env_num=4"]
+    one, two = same_after_resume(name, f"{GAMES}:{env}", options, tmp_path, 800)
+    assert all(torch.isfinite(each).all() for each in one.values())
+    assert all(torch.equal(each, two[key]) for key, each in one.items())
+
+
+def test_observations_of_one_agent_have_no_number() -> None:
+    assert made("ippo", team_spec(1)).get_attribute("model").ids is None
+    spec = EnvSpec(Dict(obs=Box(-1, 1, (2, 3), np.float32)), Box(-1, 1, (2, 2)), agents=("a", "b"))
+    assert made("ippo", spec).get_attribute("model").log_std.shape == (1, 2)
