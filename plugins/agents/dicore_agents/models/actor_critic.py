@@ -95,8 +95,8 @@ class AgentsActor(nn.Module):
     def _make_actor(self, sizes: Sequence[int], activation: Activation) -> Any:
         """Returns the actors, whose first actions are near 0 (Andrychowicz et al. 2021)."""
         actor = AgentMLP(sizes, self.networks, activation)
+        last: Any = actor.weights[-1] if actor.shared is None else actor.shared.layers[-1].weight
         with torch.no_grad():
-            last = actor.weights[-1] if actor.shared is None else actor.shared.layers[-1].weight
             last.mul_(0.01)
         return actor
 
@@ -203,14 +203,65 @@ class AgentsVAC(AgentsActor):
         if self.critic_input == "own":
             value = self.critic(agent_rows(obs, self.ids)).squeeze(2)
         else:
-            seen = {"obs": obs["obs"]} if self.critic_input == "observations" else obs
-            if "alive" in obs:
-                seen = {**seen, "alive": obs["alive"]}
-            each = self.critic(team_state(seen).unsqueeze(1).expand(-1, self.count, -1))
-            value = each[:, 0] if self.count == 1 else self._own(each)
+            value = self._own(self.critic(self._team(obs)))
         norm = self.value_norm
         return value if norm is None else torch.addcmul(norm.mean, value, norm.std)
 
+    def differentiable(self) -> bool:
+        """Returns whether `forward_and_pull` is possible; parameters need their `grad`."""
+        return (
+            type(self) is AgentsVAC
+            and self.log_std is None
+            and self.actor.differentiable()
+            and self.critic.differentiable()
+        )
+
+    @torch.no_grad()
+    def forward_and_pull(
+        self, obs: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Tensor], Callable[..., None]]:
+        """Computes `forward` and returns how gradients flow back, without a graph of the layers.
+
+        Args:
+            obs: As for `forward`.
+
+        Returns:
+            The outputs, which are leaves of the graph; and a function that takes the derivatives of
+            a loss by `logit` [B, A, n] and `value` [B, A], and overwrites `grad` of all parameters.
+        """
+        rows = agent_rows(obs, self.ids)
+        logit, pull_actor = self.actor.forward_and_pull(rows)
+        own = self.critic_input == "own"
+        seen = rows if own else self._team(obs)
+        each, pull_critic = self.critic.forward_and_pull(seen)
+        value = each.squeeze(2) if own else self._own(each)
+        norm = self.value_norm
+        if norm is not None:
+            value = torch.addcmul(norm.mean, value, norm.std)
+
+        @torch.no_grad()
+        def pull(of_logit: Tensor, of_value: Tensor) -> None:
+            pull_actor(of_logit)
+            slope = of_value if norm is None else of_value * norm.std
+            if own:
+                pull_critic(slope.unsqueeze(2))
+            elif self.count == 1:
+                pull_critic(slope.unsqueeze(1))
+            else:
+                whole = torch.zeros_like(each)
+                whole[:, list(self.networks), list(range(self.agents))] = slope
+                pull_critic(whole)
+
+        return {"logit": logit.requires_grad_(), "value": value.requires_grad_()}, pull
+
+    def _team(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Returns what the critics see of the team, float32 [B, G, S]."""
+        if self.critic_input == "observations":
+            obs = {name: obs[name] for name in ("obs", "alive") if name in obs}
+        return team_state(obs).unsqueeze(1).expand(-1, self.count, -1)
+
     def _own(self, each: Tensor) -> Tensor:
         """Returns the value [B, A] that the network of each agent has for it, of [B, G, A]."""
+        if self.count == 1:
+            return each[:, 0]
         return each[:, list(self.networks), list(range(self.agents))]

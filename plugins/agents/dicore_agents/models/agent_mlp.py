@@ -91,6 +91,65 @@ class AgentMLP(nn.Module):
                 x = _TORCH[name](x)
         return x.transpose(0, 1)
 
+    def differentiable(self) -> bool:
+        """Returns whether `forward_and_pull` is possible; parameters need their `grad`."""
+        if self.shared is not None:
+            return self.shared.differentiable()
+        return {*self._activations} <= {*_SLOPES, ""} and all(
+            each.dtype is torch.float32 and not each.is_cuda and each.grad is not None
+            for each in self.parameters()
+        )
+
+    @torch.no_grad()
+    def forward_and_pull(self, x: Tensor) -> tuple[Tensor, Callable[[Tensor], object]]:
+        """Computes `forward` without a graph, and returns how gradients flow back.
+
+        Args:
+            x: float32 [B, A, input].
+
+        Returns:
+            float32 [B, A, output], and a function that takes the gradient of the output and
+            overwrites `grad` of the parameters.
+        """
+        if self.shared is None:
+            return self._separate_and_pull(x.transpose(0, 1))
+        y, pull = self.shared.forward_and_pull(x.reshape(-1, x.shape[-1]))
+        shape = (*x.shape[:-1], -1)
+        return y.view(shape), lambda grad: pull(grad.reshape(-1, grad.shape[-1]))
+
+    def _separate_and_pull(self, x: Tensor) -> tuple[Tensor, Callable[[Tensor], object]]:
+        index = None if self._own else torch.tensor(self.networks)
+        layers: list[tuple[Tensor, Tensor, str]] = []
+        kept = [x]
+        for weight, bias, name in zip(self.weights, self.biases, self._activations, strict=True):
+            layers.append((weight, bias, name))
+            chosen = (weight, bias) if index is None else (weight[index], bias[index])
+            x = torch.baddbmm(chosen[1], x, chosen[0])
+            if name:
+                _NUMPY[name](x.numpy())
+            kept.append(x)
+
+        @torch.no_grad()
+        def pull(grad: Tensor) -> None:
+            grad = grad.transpose(0, 1)
+            for at in range(len(layers) - 1, -1, -1):
+                weight, bias, name = layers[at]
+                assert weight.grad is not None and bias.grad is not None, "see differentiable"
+                if name:
+                    grad = _SLOPES[name](grad, kept[at + 1])
+                below = kept[at].transpose(1, 2)
+                if index is None:
+                    torch.bmm(below, grad, out=weight.grad)
+                    torch.sum(grad, 1, keepdim=True, out=bias.grad)
+                else:
+                    weight.grad.zero_().index_add_(0, index, torch.bmm(below, grad))
+                    bias.grad.zero_().index_add_(0, index, grad.sum(1, keepdim=True))
+                if at:
+                    chosen = weight if index is None else weight[index]
+                    grad = torch.bmm(grad, chosen.transpose(1, 2))
+
+        return x.transpose(0, 1), pull
+
     def by_numpy(self) -> Callable[[Array], Array] | None:
         """Returns the NumPy forward pass, over views of the current parameters.
 
@@ -136,6 +195,11 @@ _TORCH: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "elu": torch.nn.functional.elu,
 }
+_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "relu": lambda grad, y: torch.ops.aten.threshold_backward(grad, y, 0),
+    "tanh": torch.ops.aten.tanh_backward,
+}
+"""Gradients below activation functions, from those above and the outputs."""
 _NUMPY: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, np.float32(0), out=x),
     "tanh": lambda x: np.tanh(x, out=x),

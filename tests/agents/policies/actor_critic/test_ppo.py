@@ -290,3 +290,25 @@ def test_observations_of_one_agent_have_no_number() -> None:
     assert made("ippo", team_spec(1)).get_attribute("model").ids is None
     spec = EnvSpec(Dict(obs=Box(-1, 1, (2, 3), np.float32)), Box(-1, 1, (2, 2)), agents=("a", "b"))
     assert made("ippo", spec).get_attribute("model").log_std.shape == (1, 2)
+
+
+@pytest.mark.parametrize("seen", ["own", "team"])
+@pytest.mark.parametrize("groups", [None, [0, 0, 0], [0, 1, 0], [0, 1, 2]])
+def test_gradients_by_formulas_are_those_of_autograd(seen: str, groups: list[int] | None) -> None:
+    spec, states = team_spec(3, alive=MultiBinary(3)), []
+    obs = drawn(spec, 32)
+    obs["alive"][::3, 1] = 0
+    options = {"share": "all" if groups is None else "group", "groups": groups}
+    learn = {"optimizer": "sgd", "learning_rate": 0.1, "max_grad_norm": None, "entropy_weight": 0.1}
+    for shortcut in (True, False):
+        model = {**options, "critic_input": seen, "value_norm": True}
+        policy = made("mappo", spec, model=model, learn=learn)
+        net = policy.get_attribute("model")
+        if not shortcut:
+            net.differentiable = bool
+        samples = acted(policy, obs, payoff)
+        policy.learn_mode.forward(samples)
+        assert policy._by_hand is shortcut
+        states.append(net.state_dict())
+    for name, each in states[0].items():
+        torch.testing.assert_close(each, states[1][name], rtol=1e-4, atol=1e-6)

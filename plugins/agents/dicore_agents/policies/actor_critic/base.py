@@ -202,6 +202,9 @@ class TeamPolicy(PPOPolicy):
     # ---- learning
 
     def _updates(self, batch: Batch, **settings: float) -> list[Any]:
+        learn = self._cfg.learn
+        reduced = learn.compile or learn.autocast
+        self._by_hand = not reduced and getattr(self._model, "differentiable", bool)()
         acting = self._where_some_act(batch)
         return [] if acting is None else super()._updates(acting, **settings)
 
@@ -226,7 +229,32 @@ class TeamPolicy(PPOPolicy):
             norm.update(counted.unsqueeze(1))
 
     def _run_network(self, batch: Batch) -> tuple[Batch, Any, Any]:
-        return *agents_of(batch, self._network(batch["obs"])), None
+        if not self._by_hand:
+            return *agents_of(batch, self._network(batch["obs"])), None
+        output, pull_rows = self._model.forward_and_pull(batch["obs"])
+        alive = batch["obs"].get("alive")
+
+        def pull(slopes: Mapping[str, Tensor] | None) -> None:
+            if slopes is None:
+                found = [_or_zeros(output[name].grad, output[name]) for name in ("logit", "value")]
+            else:
+                found = [_whole(slopes[name], output[name], alive) for name in ("logit", "value")]
+            pull_rows(*found)
+
+        return *agents_of(batch, output), pull
+
+
+def _or_zeros(grad: Tensor | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if grad is None else grad
+
+
+def _whole(rows: Tensor, like: Tensor, alive: Tensor | None) -> Tensor:
+    """Returns rows [R, ...] of agents that act as [B, A, ...], 0 for the others."""
+    if alive is None:
+        return rows.view(like.shape)
+    found = torch.zeros_like(like)
+    found[alive != 0] = rows
+    return found
 
 
 def _choices(logit: Array, obs: Mapping[str, Any]) -> tuple[Array, Any]:

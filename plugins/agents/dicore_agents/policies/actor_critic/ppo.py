@@ -14,6 +14,7 @@ Shapes: R rows of agents that act.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -48,6 +49,13 @@ class TeamPPOPolicy(TeamPolicy):
             weight = batch.get("weight")
             parts = parts._replace(value=(error if weight is None else error * weight).mean())
         return parts, info
+
+    def _losses_and_slopes(
+        self, batch: Batch, output: Any, weights: Any, settings: Mapping[str, float]
+    ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
+        if self._cfg.learn.value_loss == "huber":
+            return None
+        return super()._losses_and_slopes(batch, output, weights, settings)
 
 
 def huber_value_error(
