@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from dicore.config.schema import fields_of
+from dicore.config.schema import ComponentConfig, fields_of
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, PluginLoadError, RegistryError, UnknownComponentError
-from dicore_registry import code_paths
+from dicore_registry import Entry, code_paths
 from dicore_registry.explain import brief
 from dicore_registry.importing import importable
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from dicore.config.resolver import RegistryView
-    from dicore.config.schema import ComponentConfig
-    from dicore_registry import Entry
 
 __all__ = ["EnvChoice", "EnvNames"]
 

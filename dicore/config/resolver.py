@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from dicore.config.layers import Layer, Problems
 from dicore.config.paths import join
@@ -14,11 +14,8 @@ from dicore.config.redact import reads_variable, texts_in, words_in
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
-from dicore_registry import canonical, code_paths, nearest
+from dicore_registry import Entry, Resolved, canonical, code_paths, nearest
 from dicore_registry.known import known
-
-if TYPE_CHECKING:
-    from dicore_registry import Entry, Resolved
 
 _NAMELESS = object()
 """Stands for the name of a class that has none."""

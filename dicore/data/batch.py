@@ -16,7 +16,6 @@ import optree
 from dicore.data.tree import (
     Array,
     Index,
-    Tree,
     is_tensor,
     to_tensor,
     tree_len,
@@ -25,16 +24,8 @@ from dicore.data.tree import (
     tree_stack,
 )
 from dicore.errors import SchemaError
+from dicore.values import Info, Row, Tree
 
-Row = dict[str, Tree]
-Columns = dict[str, Tree]
-"""Columns, or the outputs of a network, by name; each is a `Tree`."""
-StateDict = dict[str, Any]
-"""What `state_dict` returns: values that a checkpoint can hold."""
-State = Mapping[str, Any]
-"""What `load_state_dict` takes."""
-Info = dict[str, Any]
-"""What an environment tells of a reset or a step beside its columns."""
 V = TypeVar("V")
 
 

@@ -10,17 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from types import ModuleType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dicore.data.tree import Tree, is_tensor, loaded_torch
+from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import CheckpointCorruptError, CheckpointError, CheckpointWriteError
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    import numpy as np
+from dicore.values import Tree
 
 __all__ = ["Block", "decode", "decode_state", "dumps", "encode", "encode_state", "loads"]
 

@@ -14,6 +14,7 @@ import numpy as np
 import optree
 
 from dicore.errors import NonFiniteError, SchemaError, UsageError
+from dicore.values import Tree
 
 
 def loaded_torch() -> ModuleType | None:
@@ -58,8 +59,6 @@ def _to_float32(array: Array) -> Array:
         raise NonFiniteError(f"{worst:g} is too large for float32") from None
 
 
-Tree = Any
-"""An array, a tensor, or a (nested) dict, list or tuple of them."""
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 """An array of any dtype and shape."""
 Index: TypeAlias = SupportsIndex | slice | Array | Sequence[int]

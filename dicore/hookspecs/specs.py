@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import pluggy
 
+from dicore_registry import Registry
+
 if TYPE_CHECKING:
     import click
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from dicore.hookspecs.manager import Diagnostic
     from dicore.interfaces.logger import ILogger
     from dicore.run.run import Run
-    from dicore_registry import Registry
 
 __all__ = ["OBSERVERS", "PROJECT", "hookimpl", "hookspec"]
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from dicore.values import Row, State, StateDict, Tree
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dicore.data import Batch, Row, State, StateDict, Tree
+    from dicore.data import Batch
 
 KIND = Kind(
     name="buffer",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.values import Row, State, StateDict
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dicore.data import Batch, Row, State, StateDict
+    from dicore.data import Batch
     from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.policy import CollectMode
 

@@ -7,10 +7,8 @@ imported by the conformance suites, the documentation and components that declar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dicore.data import Columns
+from dicore.values import Columns
 
 __all__ = ["COLUMNS", "Column", "column_problems"]
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from attrs import frozen
 
+from dicore.values import Info, State, Tree
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from dicore.data import Info, State, Tree
     from dicore.interfaces.env_manager import IEnvManager
 
     Env: TypeAlias = gymnasium.Env[Tree, Tree]

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from dicore.values import State, StateDict, Tree
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import EnvBatch, State, StateDict, TimestepBatch, Tree
+    from dicore.data import EnvBatch, TimestepBatch
     from dicore.interfaces.env import Space
 
     ResetParams: TypeAlias = Mapping[int, Mapping[str, object] | None]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from dicore.values import Info, State, StateDict, Tree
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Info, State, StateDict, Tree
     from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.policy import EvalMode
 

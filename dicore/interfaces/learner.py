@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from dicore.values import Columns, Row, State, StateDict, Tree
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Batch, Columns, Row, State, StateDict, Tree
+    from dicore.data import Batch
     from dicore.interfaces.hook import ILearnerHook
     from dicore.interfaces.policy import LearnMode
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.values import Columns, State, Tree
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Columns, State, Tree
     from dicore.data.tree import Array
 
 __all__ = ["KIND", "WRAPPER_KIND", "IModel", "IModelWrapper", "SupportsNumpyActing"]

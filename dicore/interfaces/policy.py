@@ -12,13 +12,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from dicore.errors import UsageError
+from dicore.values import Columns, State, StateDict, Tree
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dicore.data import Batch, Columns, EnvBatch, State, StateDict, TimestepBatch, Tree
+    from dicore.data import Batch, EnvBatch, TimestepBatch
 
 KIND = Kind(
     name="policy",

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from dicore.values import State, StateDict
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Batch, State, StateDict
+    from dicore.data import Batch
 
 KIND = Kind(
     name="reward_model",

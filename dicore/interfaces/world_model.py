@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from dicore.values import State, StateDict, Tree
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Batch, State, StateDict, Tree
+    from dicore.data import Batch
 
 KIND = Kind(
     name="world_model",

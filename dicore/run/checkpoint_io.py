@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from dicore import __version__
-from dicore.data.json_codec import Block, decode_state, encode_state
+from dicore.data.json_codec import Block, Json, decode_state, encode_state
 from dicore.data.tree import loaded_torch
 from dicore.errors import (
     CheckpointCorruptError,
@@ -45,9 +45,6 @@ from dicore.run.atomic import (
 )
 from dicore.run.memory import available_bytes
 from dicore_registry.explain import brief
-
-if TYPE_CHECKING:
-    from dicore.data.json_codec import Json
 
 __all__ = [
     "FORMAT_VERSION", "Copies", "Manifest", "Pieces", "encoded", "read_manifest", "read_state",

@@ -21,7 +21,8 @@ from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, DicoreError, PluginLoadError, UsageError
 from dicore.hookspecs.manager import Plugins, load_plugins
 from dicore.interfaces.hook import ILearnerHook
-from dicore.interfaces.pipeline import SupportsCheck
+from dicore.interfaces.pipeline import IPipeline, SupportsCheck
+from dicore.run.folder import RunFolder
 from dicore.run.request import (
     CHANGEABLE,
     TrainRequest,
@@ -37,8 +38,6 @@ from dicore_registry.explain import brief
 from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
-    from dicore.interfaces.pipeline import IPipeline
-    from dicore.run.folder import RunFolder
     from dicore.run.run import Run
 
 __all__ = ["LaunchObserver", "Outcome", "TrainRequest", "compile_request", "described", "launch"]

@@ -24,16 +24,14 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from errno import EINVAL, ENOSPC
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from dicore.errors import UsageError
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms, SupportsProgress
 from dicore.run.atomic import read_regular
-
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict, Tree
+from dicore.values import State, StateDict, Tree
 
 __all__ = ["RESERVED", "LogHub", "MetricsFile", "read_metrics"]
 

@@ -18,16 +18,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
+from dicore.data import State, StateDict
 from dicore.data.tree import loaded_torch
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from dicore.data import State, StateDict
 
 __all__ = [
     "Streams", "ambient_streams", "episode_seed", "hash_seed", "seed_everything", "seeded",

@@ -20,13 +20,12 @@ from dicore.config.redact import REDACTED, is_secret, redact_text, redacted_path
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import loads
 from dicore.errors import ConfigError, RegistryError, UnknownComponentError, UsageError
-from dicore.run.folder import EXIST, RunFolder, default_name
+from dicore.run.folder import EXIST, Exist, RunFolder, default_name
 from dicore.run.metadata import saved_member
 from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
     from dicore.hookspecs.manager import Plugins
-    from dicore.run.folder import Exist
     from dicore.run.run import Run
 
 __all__ = [

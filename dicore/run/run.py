@@ -13,8 +13,9 @@ from functools import partial
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
+from dicore.data import State, StateDict
 from dicore.errors import (
     CheckpointCorruptError,
     CheckpointError,
@@ -30,9 +31,6 @@ from dicore.run.metadata import RunMetadata, RunResult
 from dicore.run.random import Streams
 from dicore.run.signals import StopFlag
 from dicore_registry.explain import brief
-
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict
 
 __all__ = ["COUNTERS", "Limits", "Run", "Stateful", "StopWatch"]
 

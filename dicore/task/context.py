@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Never, Self
 
 from dicore.errors import ContextError
+from dicore.values import Columns, Row, Tree
 
 if TYPE_CHECKING:
-    from dicore.data import Batch, Columns, EnvBatch, Row, Tree
+    from dicore.data import Batch, EnvBatch
 
 __all__ = ["Context", "OfflineRLContext", "OnlineRLContext"]
 

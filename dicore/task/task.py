@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from functools import reduce
 from numbers import Integral
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
 from dicore.errors import TaskError
 from dicore.interfaces.middleware import SupportsJoin, Suspended
@@ -25,9 +25,7 @@ from dicore.task.middleware import (
     suspended_in,
     wrapped,
 )
-
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict
+from dicore.values import State, StateDict
 
 __all__ = ["Task", "TaskState", "task"]
 

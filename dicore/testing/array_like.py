@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dicore.values import Tree
+
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.data.tree import Array, Index
 
 __all__ = ["ArrayLike"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dicore.data import Batch, EnvBatch, tree_map
+from dicore.data import Batch, EnvBatch, Tree, tree_map
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.testing.compare import array, copied, difference
@@ -20,7 +20,6 @@ from dicore.testing.fakes import DelayedEnvManager, FakeCollectMode, FakeManager
 from dicore.testing.suite import Suite, expect, refuses, skip
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.collector import ISerialCollector
 
 __all__ = ["SampleChecks", "place"]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dicore.values import Tree
+
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.data.tree import Array
 
 __all__ = ["array", "copied", "difference"]

@@ -24,9 +24,9 @@ from dicore.errors import ConfigError, ContractError
 from dicore.interfaces.env import EnvSpec
 from dicore.testing.compare import difference
 from dicore.testing.suite import Suite, expect, skip
+from dicore.values import Tree
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.env import Env
 
 __all__ = [

@@ -17,9 +17,9 @@ from dicore.testing.compare import difference
 from dicore.testing.env import EnvContract
 from dicore.testing.inner_env import FORMS, InnerEnv
 from dicore.testing.suite import expect, skip
+from dicore.values import Tree
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.env import Env
 
 __all__ = ["EnvWrapperContract"]

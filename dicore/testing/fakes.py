@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch, EnvBatch, TimestepBatch, tree_row
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, TimestepBatch, Tree, tree_row
 from dicore.errors import ContractError, EnvStateError
 from dicore.interfaces.policy import LearnMode, Tail
 from dicore.testing.suite import expect
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, State, StateDict, Tree
 
 __all__ = [
     "DelayedEnvManager", "FakeCollectMode", "FakeEvalMode", "FakeLearnMode", "FakeManager",

@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, Tuple
 
 from dicore.testing.compare import copied, difference
+from dicore.values import Info, Tree
 
 if TYPE_CHECKING:
-    from dicore.data import Info, Tree
     from dicore.interfaces.env import Space
 
 __all__ = ["FORMS", "Form", "InnerEnv"]

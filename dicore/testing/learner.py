@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import chdir
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dicore.data import Batch, Tree
 from dicore.errors import HookError
 from dicore.interfaces.hook import POSITIONS, LearnerHook
 from dicore.interfaces.learner import ILearner
 from dicore.testing.fakes import FakeLearnMode
 from dicore.testing.suite import Suite, expect, expect_members, folder, refuses, skip
-
-if TYPE_CHECKING:
-    from dicore.data import Batch, Tree
 
 __all__ = ["LearnerContract", "RecordingHook"]
 

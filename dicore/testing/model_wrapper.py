@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dicore.data import State, StateDict, Tree
 from dicore.data.tree import to_tensor
 from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.testing.compare import copied, difference
 from dicore.testing.suite import Suite, expect, expect_members, refuses
-
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict, Tree
 
 __all__ = ["FakeModel", "ModelWrapperContract"]
 

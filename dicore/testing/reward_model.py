@@ -5,12 +5,13 @@ Shapes: B rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from dicore.data import Batch, tree_map
+from dicore.data.tree import Array
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.env import EnvSpec
 from dicore.interfaces.reward_model import IRewardModel, SupportsExpertData
@@ -18,9 +19,6 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.suite import Suite, expect, expect_members, skip
-
-if TYPE_CHECKING:
-    from dicore.data.tree import Array
 
 __all__ = ["RewardModelContract"]
 

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
+from dicore.values import Info, Tree
+
 if TYPE_CHECKING:
-    from dicore.data import Info, Tree
     from dicore.interfaces.env import Space
 
 __all__ = ["ScriptedEnv", "SpacedEnv"]

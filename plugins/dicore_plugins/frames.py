@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 import optree
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
+from dicore.values import Tree
 
 __all__ = ["Chunk", "FrameWriter", "StackedFrames", "unpacked"]
 

@@ -8,15 +8,14 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dicore_registry.errors import MissingPackageError
 from dicore_registry.public_names import refusal
 
 if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
-
     from dicore.run.env_factory import BuildContext
 
 

@@ -116,8 +116,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "two_step_game"
         ),
         "env_wrapper": "agents_as_one one_as_agents",
-        "model": "agent_q qmix qplex qtran vdn wqmix",
-        "policy": "independent_q qmix qplex qtran vdn wqmix",
+        "model": "agent_q agents_vac maddpg masac qmix qplex qtran vdn wqmix",
+        "policy": "independent_q ippo maddpg mappo masac matd3 qmix qplex qtran vdn wqmix",
     },
     "dicore-contrib-envs": {
         "env": (

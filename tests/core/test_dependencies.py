@@ -157,7 +157,17 @@ def test_no_modules_of_a_package_import_each_other_in_a_circle(package: str) -> 
 
 
 LAYERS = (
-    *("errors", "deprecation", "console", "data", "interfaces", "config", "hookspecs", "task"),
+    *(
+        "errors",
+        "deprecation",
+        "console",
+        "values",
+        "data",
+        "interfaces",
+        "config",
+        "hookspecs",
+        "task",
+    ),
     *("run", "cli", "testing"),
 )
 """Parts of the core from bottom to top; a part imports itself and the parts before it."""

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dicore.errors import EnvError, EnvStateError, NonFiniteError
+from dicore.interfaces.env_manager import IEnvManager
 from dicore.testing.compare import copied
 from dicore.testing.scripted_env import ScriptedEnv
 from dicore.testing.suite import Suite, skip
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
-    from dicore.interfaces.env_manager import IEnvManager
 
 __all__ = ["ManagerChecks", "action_of", "count_of", "envs", "failure", "lines", "wait_for_all"]
 

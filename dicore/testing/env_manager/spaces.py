@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from dicore.data import tree_row
+from dicore.data import Tree, tree_row
 from dicore.errors import EnvStateError
 from dicore.testing.compare import copied, difference
 from dicore.testing.env_manager.play import ManagerChecks
@@ -18,7 +18,6 @@ from dicore.testing.scripted_env import SpacedEnv
 from dicore.testing.suite import expect
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.env import Space
 
 VECTOR = spaces.Box(-1.0, 1.0, (3,), np.float32)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dicore.data import EnvBatch
+from dicore.data import EnvBatch, Tree
 from dicore.errors import (
     ActionError,
     ClosedError,
@@ -25,9 +25,6 @@ from dicore.testing.env_manager.play import (
     wait_for_all,
 )
 from dicore.testing.suite import expect, expect_members, folder, refuses
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
 
 
 class SteppingChecks(ManagerChecks):

@@ -7,17 +7,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
 from dicore.errors import EnvStepError
+from dicore.interfaces.env_manager import IEnvManager
 from dicore.testing.env_manager.play import ManagerChecks, envs, wait_for_all
 from dicore.testing.scripted_env import WAKE, Fault, ScriptedEnv
 from dicore.testing.suite import expect, refuses
-
-if TYPE_CHECKING:
-    from dicore.interfaces.env_manager import IEnvManager
 
 CLOSE_S = 6.0
 LATE_S = 2.0

@@ -9,17 +9,26 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
 from dicore.config.checks import derived_options
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, TimestepBatch, tree_map, tree_row, tree_stack
+from dicore.data import (
+    Batch,
+    Columns,
+    EnvBatch,
+    TimestepBatch,
+    Tree,
+    tree_map,
+    tree_row,
+    tree_stack,
+)
 from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, ContractError, ModeError
 from dicore.interfaces.env import EnvSpec
-from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode, Tail, facts_of
+from dicore.interfaces.policy import CollectMode, EvalMode, IPolicy, LearnMode, Tail, facts_of
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import ambient_streams, seed_everything
@@ -27,10 +36,6 @@ from dicore.testing.compare import array
 from dicore.testing.component import Component
 from dicore.testing.policy.spaces import draw, pairs, teams
 from dicore.testing.suite import Suite, expect, folder, skip
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
-    from dicore.interfaces.policy import IPolicy
 
 __all__ = [
     "MODES",

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dicore.data import State, Tree
 from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_memory
 
 if TYPE_CHECKING:
     import torch
-
-    from dicore.data import State, Tree
 
 
 __all__ = ["DeviceStorage", "PinnedStorage"]

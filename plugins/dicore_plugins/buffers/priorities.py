@@ -6,10 +6,11 @@ Shapes: B slots, C the capacity.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from dicore.data import Tree
 from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
 from dicore_plugins.buffers.memory import Fact, verdict
@@ -22,10 +23,6 @@ from dicore_plugins.buffers.priority_tree import (
     strata,
 )
 from dicore_plugins.buffers.ring import IntArray
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = ["Late", "Priorities", "Scale", "by_slot", "facts", "is_far", "slots_of"]
 

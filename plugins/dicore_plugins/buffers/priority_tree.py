@@ -10,18 +10,15 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from dicore.data import Tree
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayPriorityError, UsageError
 from dicore_plugins.buffers.memory import Fact, verdict
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = [
     "Kernels", "PriorityTree", "annealed", "checked_priorities", "ids_of", "masses_of", "strata",

@@ -14,11 +14,12 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from dicore.data import State, Tree
 from dicore.errors import ReplayCapacityError, ReplayError, UsageError
 from dicore.run.atomic import recover_one, replace_folder
 from dicore.run.checkpoint_store import read_state, write_state
@@ -26,10 +27,6 @@ from dicore.run.folder import RunLock
 from dicore_plugins.buffers import memory
 from dicore_plugins.buffers.memory import check_bytes, verdict
 from dicore_registry.explain import brief
-
-if TYPE_CHECKING:
-    from dicore.data import State, Tree
-
 
 __all__ = ["FileStorage", "Storage", "is_kept", "read_kept", "storage_of"]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, EnvBatch, State, StateDict, Tree, tree_paths, tree_row
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_paths, tree_row
 from dicore.errors import (
     ActionError,
     ClosedError,
@@ -21,7 +21,8 @@ from dicore.errors import (
     SchemaError,
     UsageError,
 )
-from dicore.interfaces.policy import CollectMode, PolicyFacts, check_mode, facts_of
+from dicore.interfaces.env_manager import IEnvManager
+from dicore.interfaces.policy import CollectMode, PolicyFacts, Tail, check_mode, facts_of
 from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.policies.base import mode_attribute
 
@@ -30,9 +31,6 @@ _PATIENCE = 128
 _MOST = 100_000
 
 if TYPE_CHECKING:
-    from dicore.data import Columns
-    from dicore.interfaces.env_manager import IEnvManager
-    from dicore.interfaces.policy import Tail
     from dicore.run import LogHub
     from dicore_plugins.middleware.profiler import StepTimer
 

@@ -6,19 +6,16 @@ Shapes: T steps, N environments, K of them, `...` one item.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import Batch, State, StateDict, Tree, tree_map, tree_paths
+from dicore.data import Batch, Row, State, StateDict, Tree, tree_map, tree_paths
 from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError
 from dicore.interfaces.policy import Tail
-
-if TYPE_CHECKING:
-    from dicore.data import Row
 
 __all__ = ["Block"]
 

@@ -10,11 +10,11 @@ import numpy as np
 from gymnasium import spaces
 
 from dicore.data import Tree
+from dicore.data.tree import Array
 from dicore.errors import ActionError, NonFiniteError
 from dicore_plugins.datasets.recording import Recording, fail, leaves
 
 if TYPE_CHECKING:
-    from dicore.data.tree import Array
     from dicore.interfaces.env import Space
 
 __all__ = ["check_recording"]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from dicore_plugins.datasets.config import CollectedConfig
 from dicore_plugins.datasets.dataset import TransitionDataset
 from dicore_plugins.datasets.files import existing, mapped, reading
 from dicore_plugins.datasets.recording import Recording, Stored, fail, leaves, recording_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["CollectedDataset"]
 

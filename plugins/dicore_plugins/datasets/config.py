@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import ComponentConfig, fields_of, frozen, option
 from dicore.errors import UsageError
+from dicore.values import Tree
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.buffer import IDataset
     from dicore.run.env_factory import BuildContext
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Discrete
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, State, StateDict, Tree, tree_map
+from dicore.data import Batch, Columns, State, StateDict, Tree, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore_plugins.buffers.ring import Ring, as_sequences
@@ -26,9 +26,6 @@ from dicore_plugins.datasets.windows import Windows, places
 from dicore_plugins.functional.samples import nstep_columns
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dicore.data import Columns
     from dicore.interfaces.env import Space
 
 __all__ = ["TransitionDataset"]

@@ -7,18 +7,15 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from dicore.data.tree import Array
 from dicore.errors import DicoreError, SchemaError, UsageError
 from dicore.run.atomic import sync_folder, temporary
 from dicore_plugins.buffers.memory import available_bytes
 from dicore_registry.explain import brief
-
-if TYPE_CHECKING:
-    from dicore.data.tree import Array
 
 __all__ = ["SPACES", "check_fits", "existing", "fingerprint_of", "mapped", "reading", "replaced"]
 

@@ -8,11 +8,12 @@ import zipfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dicore.data import Tree, tree_paths
+from dicore.data.tree import Array
 from dicore_plugins.datasets.config import NpzConfig
 from dicore_plugins.datasets.dataset import TransitionDataset
 from dicore_plugins.datasets.files import (
@@ -26,9 +27,6 @@ from dicore_plugins.datasets.files import (
 )
 from dicore_plugins.datasets.recording import Recording, Stored, recording_of
 from dicore_plugins.datasets.spaces import space_from, space_text
-
-if TYPE_CHECKING:
-    from dicore.data.tree import Array
 
 __all__ = ["NpzDataset", "write_npz"]
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Tree
+from dicore.data import Columns, Tree
+from dicore.data.tree import Array, Index
 from dicore.errors import DicoreError, SchemaError
-
-if TYPE_CHECKING:
-    from dicore.data import Columns
-    from dicore.data.tree import Array, Index
 
 __all__ = ["Recording", "Stored", "fail", "leaves", "numbers", "recording_of"]
 

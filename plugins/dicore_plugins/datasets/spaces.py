@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
 
 from dicore.errors import UsageError
+from dicore.values import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dicore.data import Tree
     from dicore.interfaces.env import Space
 
 __all__ = ["recorded_spaces", "space_from", "space_text"]

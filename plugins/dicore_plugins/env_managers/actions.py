@@ -17,10 +17,10 @@ import numpy.typing as npt
 from numpy import ndarray
 
 from dicore.data import EnvBatch, Tree
+from dicore.data.tree import Array
 from dicore.errors import ActionError, EnvStateError, NonFiniteError, SchemaError
 
 if TYPE_CHECKING:
-    from dicore.data.tree import Array
     from dicore.interfaces.env import Space
 
 __all__ = ["ActionCheck", "ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dicore.errors import CheckpointCorruptError, EnvError
+from dicore.values import Info, Tree
 
 if TYPE_CHECKING:
-    from dicore.data import Info, Tree
     from dicore.interfaces.env import Env
 
 __all__ = ["Adapted", "adapt", "from_gym", "innermost"]

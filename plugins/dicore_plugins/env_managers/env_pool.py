@@ -19,6 +19,7 @@ from dicore.errors import (
     EnvStateError,
     UsageError,
 )
+from dicore.values import Info, State, Tree
 from dicore_plugins.env_managers.adapt import (
     Adapted,
     StatefulLayers,
@@ -29,7 +30,6 @@ from dicore_plugins.env_managers.faults import described
 from dicore_plugins.env_managers.observations import has_old_info
 
 if TYPE_CHECKING:
-    from dicore.data import Info, State, Tree
     from dicore.interfaces.env import Env, Space
 
 __all__ = ["EnvPool", "Results", "advice", "close_all", "interrupted"]

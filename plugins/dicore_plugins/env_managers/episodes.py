@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dicore.data import Info, State, StateDict, Tree
 from dicore.errors import DicoreError, EnvError, EnvStateError, UsageError
-from dicore.interfaces.env_manager import EnvState
+from dicore.interfaces.env_manager import EnvState, IEnvManager
 from dicore.run.random import ambient_streams, episode_seed
 
 if TYPE_CHECKING:
-    from dicore.data import Info, State, StateDict, Tree
     from dicore.interfaces.env import Space
-    from dicore.interfaces.env_manager import IEnvManager
 
 __all__ = [
     "AbnormalEpisodes",

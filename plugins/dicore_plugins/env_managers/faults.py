@@ -9,16 +9,14 @@ import re
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dicore import errors
 from dicore.console import without_secrets
 from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteError
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
+from dicore.values import Tree
 
 __all__ = [
     "LARGEST", "RemoteError", "after_failures", "all_of", "data_error", "described", "flag_fault",

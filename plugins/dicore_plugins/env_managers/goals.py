@@ -9,17 +9,15 @@ Shapes: B samples, `...` one goal.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import optree
 
 from dicore.data import Tree, tree_map, tree_row
+from dicore.data.tree import Array
 from dicore.errors import EnvError, NonFiniteError, UsageError
-
-if TYPE_CHECKING:
-    from dicore.data.tree import Array
 
 __all__ = ["GOAL_KEYS", "GoalFunctions"]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.config.sections import ManagerConfig
-from dicore.data import State, StateDict, tree_row
+from dicore.data import State, StateDict, Tree, tree_row
 from dicore.errors import (
     ClosedError,
     DicoreError,
@@ -45,7 +45,6 @@ from dicore_plugins.env_managers.observations import (
 )
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.env import Env, Space
 
 __all__ = ["ManagedEnvs"]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dicore.errors import EnvSpaceError
+from dicore.values import Tree
 from dicore_plugins.env_managers.faults import Fault
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.data.tree import Array
     from dicore.interfaces.env import Space
 

@@ -17,12 +17,12 @@ import numpy as np
 from numpy import array, ndarray
 
 from dicore.errors import EnvSpaceError, NonFiniteError
+from dicore.values import Tree
 from dicore_plugins.env_managers.faults import Fault
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dicore.data import Tree
     from dicore.data.tree import Array
 
 __all__ = ["BoundsWarning", "Fault", "Leaf", "Nested", "ObsBuffers", "obs_buffers_of", "storage_of"]

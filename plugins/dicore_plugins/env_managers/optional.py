@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dicore.errors import MissingDependencyError
+from dicore.values import Info, Tree
 from dicore_plugins.env_managers.adapt import Adapted, adapt
 
 if TYPE_CHECKING:
-    from dicore.data import Info, Tree
     from dicore.interfaces.env import Env
 
 __all__ = ["random_action", "recorded"]

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optree
 
-from dicore.data import State, Tree, tree_row
+from dicore.data import State, StateDict, Tree, tree_row
 from dicore_plugins.env_managers.faults import described
 
 if TYPE_CHECKING:
-    from dicore.data import StateDict
     from dicore_plugins.env_managers.observations import Leaf, Nested
 
 __all__ = ["load_state", "repeated", "same", "state_of"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from dicore.data import Tree
+from dicore.values import Tree
 
 
 def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Tree], Tree], list[Any], list[Any]]:

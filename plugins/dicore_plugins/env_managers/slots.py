@@ -8,7 +8,7 @@ between threads and processes are their workers, how actions are posted, and how
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -16,7 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dicore.data import State
+from dicore.data import State, Tree
 from dicore_plugins.env_managers.env_pool import EnvPool, Results
 from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.workers import (
@@ -30,9 +30,6 @@ from dicore_plugins.env_managers.workers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dicore.data import Tree
     from dicore.interfaces.env import Env, Space
 
 __all__ = ["Came", "Doing", "Slot", "SlotPool"]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dicore.data import Tree
+from dicore.data.tree import Array
 from dicore_plugins.env_managers.faults import Fault
 from dicore_plugins.env_wrappers.frame_stack import Frame, LazyFrames
 from dicore_plugins.frames import Chunk, FrameWriter, StackedFrames
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
-    from dicore.data.tree import Array
     from dicore_plugins.env_managers.observations import Leaf
 
 __all__ = ["SharedStacks", "StackLeaf"]

@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Dict
 
-from dicore.data import Tree
+from dicore.data import Info, Tree
 from dicore_plugins.frames import ArrayLike, Chunk
 
 if TYPE_CHECKING:
-    from dicore.data import Info
     from dicore.interfaces.env import Env, Space
 
 __all__ = ["Frame", "LazyFrameStack", "LazyFrames", "StackedBox"]

@@ -16,19 +16,16 @@ import sys
 from collections import OrderedDict
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from dicore.console import without_secrets
-from dicore.data import Tree
+from dicore.data import Info, Tree
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
 from dicore_registry import code_paths
-
-if TYPE_CHECKING:
-    from dicore.data import Info
 
 __all__ = ["GymAdapter", "gym_spec", "gymnasium_space", "import_gym", "make_gym"]
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from dicore.data import Tree
+from dicore.data import Info, State, StateDict, Tree
 from dicore.errors import ConfigError
 from dicore_plugins.env_wrappers.wrappers import Step
 
 if TYPE_CHECKING:
-    from dicore.data import Info, State, StateDict
     from dicore.interfaces.env import Env
 
 __all__ = ["EpisodicLife", "FireReset"]

@@ -18,12 +18,11 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from dicore.console import without_secrets
-from dicore.data import Tree
+from dicore.data import Info, Tree
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
 from dicore_registry import code_paths
 
 if TYPE_CHECKING:
-    from dicore.data import Info
     from dicore.interfaces.env import Space
 
 __all__ = ["ParallelAgents", "make_parallel"]

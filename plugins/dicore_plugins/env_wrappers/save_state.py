@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from dicore.data import Tree
+from dicore.data import Info, State, StateDict, Tree
+from dicore.data.tree import Array
 from dicore.errors import EnvError
-
-if TYPE_CHECKING:
-    from dicore.data import Info, State, StateDict
-    from dicore.data.tree import Array
 
 __all__ = ["SaveState"]
 

@@ -9,11 +9,10 @@ import numpy as np
 from gymnasium import wrappers
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
-from dicore.data import Info, Tree
+from dicore.data import Columns, Info, State, StateDict, Tree
 from dicore.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dicore.data import Columns, State, StateDict
     from dicore.interfaces.env import Env
 
 __all__ = [

@@ -9,11 +9,10 @@ import numpy as np
 
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
-from dicore.data.tree import Tree, tree_row
+from dicore.data import Info, Tree, tree_row
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
-    from dicore.data import Info
     from dicore.interfaces.env import Env
     from dicore.run.env_factory import BuildContext
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from dicore.task import OnlineRLContext, Task
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from dicore.run.log import LogHub
 
 __all__ = ["lag_logger", "log_from_threads"]

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.errors import UsageError
+from dicore.values import Tree
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from dicore.data import Tree
     from dicore_plugins.export.greedy_module import GreedyModule
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dicore.data import Columns, Tree
 from dicore.errors import UsageError
 from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.base import action_bounds
 from dicore_plugins.policies.unit_actions import UnitActions
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
-
 
 __all__ = ["GreedyModule", "greedy_module"]
 

@@ -13,10 +13,11 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
+from dicore.data import State, Tree
 from dicore.errors import CheckpointUnsafeError, DicoreError, UsageError
 from dicore.run.checkpoint_store import CheckpointStore, checkpoint_name
 from dicore.run.env_factory import BuildContext, spec_of
@@ -24,10 +25,6 @@ from dicore.run.folder import RunFolder
 from dicore.run.random import seeded
 from dicore_plugins.buffers.memory import available_bytes
 from dicore_registry import nearest
-
-if TYPE_CHECKING:
-    from dicore.data import State, Tree
-
 
 __all__ = ["Imported", "import_weights", "read_tensors", "suggested_table"]
 

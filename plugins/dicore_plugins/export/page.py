@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dicore.run.atomic import write_file
+from dicore.values import State
 from dicore_plugins.export.formats import Array, Format, Inputs
 
 if TYPE_CHECKING:
     from dicore.config.sections import Compiled
-    from dicore.data import State
 
 __all__ = ["write_page"]
 

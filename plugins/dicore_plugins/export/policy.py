@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,16 +14,13 @@ from dicore.data import EnvBatch, Tree
 from dicore.data.tree import tree_stack
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.env import EnvSpec
+from dicore.interfaces.policy import EvalMode
 from dicore.run.env_factory import BuildContext, EnvFactory
 from dicore_plugins.env_managers.adapt import StatefulLayers
 from dicore_plugins.export.formats import FORMATS, Array, Format, Inputs, tensors
-from dicore_plugins.export.greedy_module import greedy_module
+from dicore_plugins.export.greedy_module import GreedyModule, greedy_module
 from dicore_plugins.export.page import write_page
 from dicore_registry.public_names import public_name
-
-if TYPE_CHECKING:
-    from dicore.interfaces.policy import EvalMode
-    from dicore_plugins.export.greedy_module import GreedyModule
 
 __all__ = ["Export", "export_policy"]
 

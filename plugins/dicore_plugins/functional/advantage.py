@@ -28,17 +28,14 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from dicore.data import Row, Tree
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
-
-if TYPE_CHECKING:
-    from dicore.data import Row, Tree
-
 
 __all__ = ["gae", "get_gae", "get_gae_with_default_last_value", "nstep_return"]
 

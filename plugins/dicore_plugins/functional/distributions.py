@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from dicore.data import Tree
 from dicore.errors import UsageError
 from dicore_plugins.functional.exploration import allowed, masks_of
 from dicore_plugins.functional.losses import check_shapes
 from dicore_plugins.functional.td import expected_value
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 _HALF_LOG_2PI, _LOG_2 = 0.5 * math.log(2 * math.pi), math.log(2)
 _FORBIDDEN = -1e8

@@ -11,16 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from dicore.data import Tree
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import ActionError, NonFiniteError, SchemaError, UsageError
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = [
     "allowed", "any_of", "eps_greedy", "get_epsilon_greedy_fn", "get_piecewise_schedule",

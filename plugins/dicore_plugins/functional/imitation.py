@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from dicore.data import Tree
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributions import kl_divergence, log_prob_entropy
 from dicore_plugins.functional.losses import in_float32, weighted_mean
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = [
     "GAILLoss", "bc_error", "distillation_error", "gail_error", "gail_reward", "guided_cost_error",

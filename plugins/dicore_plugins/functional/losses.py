@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from dicore.errors import SchemaError
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
+from dicore.values import Tree
 
 __all__ = ["check_shapes", "in_float32", "weighted_mean"]
 

@@ -7,17 +7,14 @@ on every device.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from dicore.errors import SchemaError, UsageError
-
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict
-
+from dicore.values import State, StateDict
 
 __all__ = ["GaussianNoise", "OUNoise", "create_noise_generator"]
 

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch, Columns, Tree, tree_map, tree_row
+from dicore.data import Batch, Columns, Row, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
 
 if TYPE_CHECKING:
-    from dicore.data import Row
     from dicore.interfaces.policy import Tail
 
 _FLOAT_COLUMNS = ("reward", "done", "value_gamma", "weight", "IS")

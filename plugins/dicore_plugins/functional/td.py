@@ -15,13 +15,14 @@ Shapes: B rows, A actions, H heads, E networks of an ensemble, T steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
+from dicore.data import Batch, Tree
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.functional.exploration import opened
 
@@ -30,8 +31,6 @@ __all__ = [
     "nstep_td_error", "q_nstep_target", "q_nstep_td_loss", "sequence_priority", "td_loss",
 ]  # fmt: skip
 
-if TYPE_CHECKING:
-    from dicore.data import Batch, Tree
 
 Criterion = Literal["huber", "mse"]
 _HALF = (torch.float16, torch.bfloat16)

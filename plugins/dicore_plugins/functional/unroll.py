@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
+from dicore.data import Columns, Row, Tree
 from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Row, Tree
 
 
 def get_train_sample(

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from dicore.console import plain_table
+from dicore.data import Tree
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.hook_config import Interval
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore_plugins.learners.base.learner import BaseLearner
 
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from dicore.errors import UsageError
 from dicore.interfaces.hook import LearnerHook
+from dicore.values import Tree
 from dicore_plugins.hooks.hook_config import Interval
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore_plugins.learners.base.learner import BaseLearner
 
 

@@ -7,14 +7,11 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from dicore.values import Tree
 from dicore_plugins.loggers.child import Axis, ChildLogger, settings_of
 from dicore_registry import code_paths
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 _MAX_BATCH: Final = 500
 """Metrics of one request; the service allows 1000."""

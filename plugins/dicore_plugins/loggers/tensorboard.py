@@ -14,14 +14,13 @@ from datetime import datetime
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.interfaces.logger import LogTarget
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
     import numpy.typing as npt
 

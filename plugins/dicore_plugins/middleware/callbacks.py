@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dicore.config.sections import RunConfig
+from dicore.data import StateDict
 from dicore.errors import UsageError
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware, task
@@ -15,8 +17,6 @@ from dicore.task.middleware import Role
 from dicore_plugins.hooks.hook_config import Interval
 
 if TYPE_CHECKING:
-    from dicore.config.sections import RunConfig
-    from dicore.data import StateDict
     from dicore.interfaces.buffer import IDataset
     from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.evaluator import EvalResult, ISerialEvaluator

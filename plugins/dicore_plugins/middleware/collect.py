@@ -8,9 +8,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from dicore.data import Batch, EnvBatch, Row, Tree, tree_map, tree_row
+from dicore.config.sections import CollectConfig, RunConfig
+from dicore.data import Batch, Columns, EnvBatch, Row, Tree, tree_map, tree_row
 from dicore.errors import TaskError, UsageError
+from dicore.interfaces.env_manager import IEnvManager
+from dicore.interfaces.policy import CollectMode, CommandMode
 from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware
 from dicore.task.middleware import MiddlewareSpec, Role
 from dicore_plugins.collectors.base import mode_name
@@ -19,13 +23,7 @@ from dicore_plugins.env_managers.episodes import AbnormalEpisodes
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dicore.config.sections import CollectConfig, RunConfig
-    from dicore.data import Columns
     from dicore.interfaces.collector import ISerialCollector
-    from dicore.interfaces.env_manager import IEnvManager
-    from dicore.interfaces.policy import CollectMode, CommandMode
     from dicore.run import Run
     from dicore_plugins.executors.versions import ActingPolicy
 

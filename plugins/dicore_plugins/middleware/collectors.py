@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dicore.config.sections import RunConfig
+from dicore.data import Batch
+from dicore.interfaces.env_manager import IEnvManager
+from dicore.interfaces.policy import CollectMode
 from dicore.task import OnlineRLContext, middleware
 from dicore.task.middleware import Role
 from dicore_plugins import collectors
@@ -14,11 +18,7 @@ from dicore_plugins.middleware.collect import StepCollector
 from dicore_plugins.middleware.learn import cut_at
 
 if TYPE_CHECKING:
-    from dicore.config.sections import RunConfig
-    from dicore.data import Batch
     from dicore.interfaces.collector import ISerialCollector
-    from dicore.interfaces.env_manager import IEnvManager
-    from dicore.interfaces.policy import CollectMode
     from dicore.run import Run
 
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dicore.config.sections import RunConfig
 from dicore.data import Batch
 from dicore.errors import UsageError
-from dicore.interfaces.buffer import Refused
+from dicore.interfaces.buffer import IBuffer, Refused
+from dicore.interfaces.policy import LearnMode
 from dicore.task import OnlineRLContext, middleware
 from dicore_plugins.middleware.learn import as_learner, data_pusher
 
 if TYPE_CHECKING:
-    from dicore.config.sections import RunConfig
-    from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.learner import ILearner
-    from dicore.interfaces.policy import LearnMode
     from dicore.run import Run
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from dicore.config.sections import RunConfig
+from dicore.data import Batch
 from dicore.errors import UsageError
+from dicore.interfaces.policy import LearnMode
 from dicore.task import OnlineRLContext, middleware
 from dicore_plugins.middleware.learn import OffPolicyLearner, Settings
 
 if TYPE_CHECKING:
-    from dicore.config.sections import RunConfig
-    from dicore.data import Batch
     from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.learner import ILearner
-    from dicore.interfaces.policy import LearnMode
     from dicore.run import Run
     from dicore_plugins.reward_models.her import HER
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, overload
 import attrs
 import numpy as np
 
+from dicore.config.sections import RunConfig
 from dicore.data import Batch, Row, Tree
 from dicore.errors import UsageError
+from dicore.interfaces.policy import LearnMode
 from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware
 from dicore.task.middleware import Role
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
-    from dicore.config.sections import RunConfig
     from dicore.interfaces.buffer import IBuffer, Refused
     from dicore.interfaces.learner import ILearner
-    from dicore.interfaces.policy import LearnMode
     from dicore.interfaces.reward_model import IRewardModel
     from dicore.run import Run
     from dicore.run.log import LogHub

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.task import OfflineRLContext, Task, middleware
 from dicore.task.middleware import Role
@@ -15,10 +17,7 @@ from dicore_plugins.datasets.order import shuffled
 from dicore_plugins.functional.samples import to_batch
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from dicore.config.sections import RunConfig
-    from dicore.data import Batch
     from dicore.interfaces.buffer import IDataset
 
 

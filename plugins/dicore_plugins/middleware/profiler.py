@@ -21,17 +21,15 @@ from dicore.errors import TaskError
 from dicore.interfaces.buffer import IBuffer
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.evaluator import ISerialEvaluator
+from dicore.interfaces.middleware import Suspended
 from dicore.run.atomic import write_file
-from dicore.task import task
-from dicore.task.middleware import name_of
+from dicore.task import Context, task
+from dicore.task.middleware import Middleware, name_of
+from dicore.values import Tree
 from dicore_plugins.middleware.keep_time import timed_by
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
-    from dicore.interfaces.middleware import Suspended
     from dicore.run.run import Run
-    from dicore.task import Context
-    from dicore.task.middleware import Middleware
 
 __all__ = ["StepTimer", "SupportsProfile", "TimeRow", "keeping_time", "profiled"]
 

@@ -9,17 +9,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from dicore.data import Batch, EnvBatch, Tree, tree_map, tree_row
+from dicore.data import Batch, Columns, EnvBatch, Tree, tree_map, tree_row
 from dicore.data.tree import tree_len
 from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore.task import OnlineRLContext, middleware
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dicore.data import Columns
     from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.policy import CollectMode
     from dicore.interfaces.world_model import IWorldModel

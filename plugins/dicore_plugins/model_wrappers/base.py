@@ -8,9 +8,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from dicore.errors import UsageError
+from dicore.values import Tree
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dicore.data import Columns, Tree
 from dicore.data.tree import is_tensor
 from dicore.errors import ActionError, UsageError
 from dicore.run.random import stream
@@ -19,7 +20,6 @@ from dicore_plugins.model_wrappers.sample import stack_last, with_action
 if TYPE_CHECKING:
     import torch
 
-    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 

@@ -12,16 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from dicore.data import Columns, Tree
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.run.random import stream
 from dicore_plugins.functional.exploration import finite
 from dicore_plugins.model_wrappers.base import BaseWrapper
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 

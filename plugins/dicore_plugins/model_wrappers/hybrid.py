@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dicore.data import Columns, Tree
 from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore_plugins.functional.exploration import finite
@@ -30,7 +31,6 @@ from dicore_plugins.model_wrappers.sample import (
 if TYPE_CHECKING:
     import torch
 
-    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
     Rng = np.random.Generator | torch.Generator | None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from dicore.data import Columns, Tree
 from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
 from dicore.run.random import stream
@@ -21,7 +22,6 @@ from dicore_plugins.model_wrappers.by_env import EnvStates, reset_states
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 Range = Mapping[str, float] | None

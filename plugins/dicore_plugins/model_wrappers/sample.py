@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dicore.data import Columns, Tree
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import UsageError
 from dicore.run.random import stream
@@ -34,7 +35,6 @@ from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
 if TYPE_CHECKING:
     import torch
 
-    from dicore.data import Columns, Tree
     from dicore.interfaces.model import IModel, IModelWrapper
 
 

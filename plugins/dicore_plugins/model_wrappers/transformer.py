@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dicore.data import Columns, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor, loaded_torch, tree_len
@@ -19,8 +20,6 @@ from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
 from dicore_plugins.model_wrappers.by_env import EnvStates, HiddenState, reset_states, zeros
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from dicore.interfaces.model import IModel, IModelWrapper
 
 

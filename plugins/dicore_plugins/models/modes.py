@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from torch import nn
 
 from dicore.errors import UsageError
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
+from dicore.values import Columns, Tree
 
 __all__ = ["ActorWithQ", "Mode", "check_mode"]
 

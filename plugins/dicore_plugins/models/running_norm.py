@@ -8,16 +8,13 @@ Shapes: B rows, F features.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
+from dicore.values import Tree
 
 _EPS = 1e-8
 

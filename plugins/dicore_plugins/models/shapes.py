@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from dicore.config.schema import option
+from dicore.config.schema import ComponentConfig, option
 from dicore.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dicore.config.schema import ComponentConfig
     from dicore.interfaces.env import Space
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.config.sections import LearnConfig
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
-    from dicore.config.sections import LearnConfig
     from dicore.run.env_factory import BuildContext
     from dicore_plugins.optimizers.flat import FlatOptimizer, Params
 

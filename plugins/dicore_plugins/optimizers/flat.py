@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
@@ -20,11 +20,8 @@ from torch.optim.sgd import sgd
 from torch.utils.hooks import RemovableHandle
 
 from dicore.errors import CheckpointError, UsageError
+from dicore.values import State, StateDict
 from dicore_plugins.models.flat import Flat
-
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict
-
 
 _SWEEP_EVERY, _MIN_MEAN, _MIN_SQUARE = 100, 1e-30, 1e-36
 """Updates between sweeps, and the averages (of gradient and square) below which a sweep zeroes."""

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from dicore.errors import UsageError
+from dicore.values import State, StateDict
 from dicore_plugins.optimizers.flat import FlatOptimizer, Params
 
 if TYPE_CHECKING:
-    from dicore.data import State, StateDict
     from dicore.interfaces.learner import IOptimizer
 
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from dicore.config.sections import PolicyConfig
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import seeded
 from dicore_plugins.policies.base import Policy
-
-if TYPE_CHECKING:
-    from dicore.config.sections import PolicyConfig
-
 
 __all__ = ["check_model"]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dicore.config import NamedConfig
-
-if TYPE_CHECKING:
-    from dicore.config.schema import ComponentConfig
-    from dicore.config.sections import RunConfig
+from dicore.config.schema import ComponentConfig
+from dicore.config.sections import RunConfig
 
 _PLACE = "policy.reward_model"
 

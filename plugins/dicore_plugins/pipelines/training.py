@@ -10,10 +10,13 @@ import torch
 
 from dicore.config import NamedConfig
 from dicore.config.layers import Problems, is_place
+from dicore.config.schema import ComponentConfig
+from dicore.config.sections import Compiled, PipelineConfig, PolicyConfig, RunConfig
 from dicore.errors import TaskError, UsageError
 from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.task import Context, OnlineRLContext, Task, TaskState, task
+from dicore.task.middleware import Middleware
 from dicore_plugins.middleware.callbacks import (
     CkptSaver,
     eval_kwargs,
@@ -25,8 +28,6 @@ from dicore_plugins.models.shapes import transposed
 if TYPE_CHECKING:
     from torch import nn
 
-    from dicore.config.schema import ComponentConfig
-    from dicore.config.sections import Compiled, PipelineConfig, PolicyConfig, RunConfig
     from dicore.interfaces.buffer import IBuffer, IDataset
     from dicore.interfaces.collector import ISerialCollector
     from dicore.interfaces.env_manager import IEnvManager
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from dicore.interfaces.world_model import IWorldModel
     from dicore.run import Run
     from dicore.run.run import Stateful
-    from dicore.task.middleware import Middleware
 
 
 _STATE = ("state_dict", "load_state_dict")

@@ -11,10 +11,10 @@ from dicore.config.schema import ComponentConfig
 from dicore.errors import ConfigError, UsageError
 from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext
+from dicore.values import Tree
 from dicore_plugins.named import section_of, target_of
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.env import Space
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from dicore.data import State, Tree
 from dicore.run.random import torch_stream
 
 if TYPE_CHECKING:
     from dicore.config.schema import Section
-    from dicore.data import State, Tree
 
 
 __all__ = ["method_problem", "output_shapes", "zeros_for"]

@@ -9,18 +9,15 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from dicore.data import State, StateDict, Tree
 from dicore.errors import SchemaError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.naive.buffer import as_array
 from dicore_plugins.buffers.ring import IntArray
-
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict, Tree
-
 
 __all__ = ["BufferLog", "ThruputControl", "checked_stamps", "too_few_left"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -25,8 +25,6 @@ from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.ring import MUCH, IntArray, Ring, Schema, array_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dicore.interfaces.buffer import IDataset, Refused
     from dicore_plugins.buffers.memory import Fact
     from dicore_plugins.buffers.storage import Storage

@@ -9,8 +9,10 @@ import attrs
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, State, StateDict, Tree
+from dicore.data import Batch, Columns, State, StateDict, Tree
 from dicore.errors import UsageError
+from dicore.interfaces.env_manager import IEnvManager
+from dicore.interfaces.policy import CollectMode
 from dicore_plugins.collectors.battle.config import (
     BattleEpisodeCollectorConfig,
     BattleSampleCollectorConfig,
@@ -21,9 +23,6 @@ from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions
 
 if TYPE_CHECKING:
-    from dicore.data import Columns
-    from dicore.interfaces.env_manager import IEnvManager
-    from dicore.interfaces.policy import CollectMode
     from dicore.run import LogHub
 
 __all__ = ["BattleEpisodeCollector", "BattleSampleCollector"]

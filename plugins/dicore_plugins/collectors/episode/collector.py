@@ -5,20 +5,16 @@ Shapes: T steps of an episode, `...` one item.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, tree_map
+from dicore.data import Batch, Row, tree_map
 from dicore.errors import UsageError
-from dicore.interfaces.policy import Tail, facts_of
+from dicore.interfaces.policy import CollectMode, Tail, facts_of
 from dicore_plugins.collectors.episode.config import EpisodeCollectorConfig
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions
-
-if TYPE_CHECKING:
-    from dicore.data import Row
-    from dicore.interfaces.policy import CollectMode
 
 __all__ = ["EpisodeCollector"]
 

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, EnvBatch, State, StateDict, Tree, tree_map
-from dicore.interfaces.policy import Tail
+from dicore.data import Batch, EnvBatch, Row, State, StateDict, Tree, tree_map
+from dicore.interfaces.env_manager import IEnvManager
+from dicore.interfaces.policy import CollectMode, Tail
 from dicore_plugins.collectors.base import (
     SerialCollector,
     add_place,
@@ -32,9 +33,6 @@ from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.functional.samples import flatten_time
 
 if TYPE_CHECKING:
-    from dicore.data import Row
-    from dicore.interfaces.env_manager import IEnvManager
-    from dicore.interfaces.policy import CollectMode
     from dicore_plugins.collectors.sample.each import PerEnvSteps
 
 _LOG = logging.getLogger("dicore.collector")

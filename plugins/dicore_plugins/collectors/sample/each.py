@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.data import EnvBatch, TimestepBatch, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor
+from dicore.interfaces.env_manager import IEnvManager
+from dicore.interfaces.policy import CollectMode
 from dicore_plugins.collectors.base import chosen_actions
 from dicore_plugins.collectors.block import Block, obs_changed
-
-if TYPE_CHECKING:
-    from dicore.interfaces.env_manager import IEnvManager
-    from dicore.interfaces.policy import CollectMode
 
 
 class PerEnvSteps:

@@ -6,7 +6,7 @@ Shapes: N environments, K of them answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from dicore.config.compiler import as_config
-from dicore.data import EnvBatch, StateDict, TimestepBatch
+from dicore.data import EnvBatch, StateDict, TimestepBatch, Tree
 from dicore.errors import DicoreError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.asynchronous.config import EnvSupervisorConfig
@@ -27,9 +27,6 @@ from dicore_plugins.env_managers.subprocess.manager import WorkersManager
 from dicore_plugins.env_managers.threads.pool import ThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dicore.data import Tree
     from dicore.interfaces.env import Env
 
 __all__ = ["AsyncEnvManager", "AsyncSteps"]

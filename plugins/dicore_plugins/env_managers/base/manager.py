@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numpy import array, float32, ndarray
 
 from dicore.config.sections import ManagerConfig
-from dicore.data import EnvBatch, TimestepBatch, Tree, tree_row
+from dicore.data import EnvBatch, Info, TimestepBatch, Tree, tree_row
 from dicore.errors import DicoreError, EnvStateError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import actions_of, batch_of, draw_actions
@@ -38,7 +38,6 @@ from dicore_plugins.env_managers.lifecycle import ManagedEnvs
 from dicore_plugins.env_managers.observations import ObsBuffers
 
 if TYPE_CHECKING:
-    from dicore.data import Info
     from dicore.interfaces.env import Env, Space
 
 __all__ = ["BaseEnvManager", "EnvInfo"]

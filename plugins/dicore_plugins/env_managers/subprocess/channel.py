@@ -19,12 +19,11 @@ import tempfile
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle
 
-if TYPE_CHECKING:
-    from dicore.data import Tree
+from dicore.values import Tree
 
 __all__ = ["Channel", "Lifeline", "die_with", "dumps", "loads", "map_file", "shared_file"]
 

@@ -13,10 +13,10 @@ import cloudpickle
 
 from dicore.errors import EnvCreateError
 from dicore.run.env_factory import EnvFactory
+from dicore.values import Tree
 from dicore_plugins.env_managers.faults import described
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.env import Env
 
 __all__ = ["pickled", "preload"]

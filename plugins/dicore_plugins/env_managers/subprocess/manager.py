@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dicore.data import EnvBatch, tree_map
+from dicore.data import EnvBatch, TimestepBatch, Tree, tree_map
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.lifecycle import Seeds
 from dicore_plugins.env_managers.observations import ObsBuffers
@@ -17,9 +17,6 @@ from dicore_plugins.env_managers.subprocess.config import SyncSubprocessConfig
 from dicore_plugins.env_managers.subprocess.pool import ProcessPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dicore.data import TimestepBatch, Tree
     from dicore.interfaces.env import Env
 
 __all__ = ["SyncSubprocessManager", "WorkersManager"]

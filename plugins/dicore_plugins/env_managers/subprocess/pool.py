@@ -10,11 +10,11 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dicore.data import tree_map
+from dicore.data import Tree, tree_map
 from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.env_pool import Results
 from dicore_plugins.env_managers.episodes import shape_of
@@ -26,9 +26,6 @@ from dicore_plugins.env_managers.subprocess.output import file_of
 from dicore_plugins.env_managers.subprocess.results import Joined
 from dicore_plugins.env_managers.transports.interface import EnvLayout
 from dicore_plugins.env_managers.workers import Answer, BaseWorker, Request
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
 
 __all__ = ["ProcessPool"]
 

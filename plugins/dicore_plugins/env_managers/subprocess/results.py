@@ -8,15 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dicore.data import tree_row
+from dicore.data import Info, Tree, tree_row
 from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.subprocess.channel import loads
 from dicore_plugins.env_managers.subprocess.worker import Reply
-
-if TYPE_CHECKING:
-    from dicore.data import Info, Tree
 
 __all__ = ["Joined"]
 

@@ -16,8 +16,9 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from dicore.data import Info, Tree
 from dicore_plugins.env_managers.episodes import kept_info
 from dicore_plugins.env_managers.faults import RemoteError, flag_fault
 from dicore_plugins.env_managers.subprocess.channel import Channel, die_with, dumps, loads, map_file
@@ -25,9 +26,6 @@ from dicore_plugins.env_managers.subprocess.output import Printed, capture
 from dicore_plugins.env_managers.transports.interface import IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
 from dicore_plugins.env_managers.workers import PartPool
-
-if TYPE_CHECKING:
-    from dicore.data import Info, Tree
 
 __all__ = ["RESETS", "Begun", "Reply", "one_thread_each", "work"]
 

@@ -6,15 +6,12 @@ Shapes: K environments.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from dicore.data import Info, Tree
 from dicore_plugins.env_managers.env_pool import Results, check_different
 from dicore_plugins.env_managers.slots import Came, SlotPool
 from dicore_plugins.env_managers.threads.worker import ThreadCrew
 from dicore_plugins.env_managers.workers import BaseWorker, Request
-
-if TYPE_CHECKING:
-    from dicore.data import Info, Tree
 
 __all__ = ["ThreadPool"]
 

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
+from dicore.values import Tree
 from dicore_plugins.env_managers.env_pool import close_one
 from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.workers import (
@@ -25,7 +26,6 @@ from dicore_plugins.env_managers.workers import (
 )
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.env import Env
 
 __all__ = ["ThreadCrew", "ThreadWorker"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from dicore.data import Tree
 from dicore.errors import EnvSpaceError
 from dicore.testing.compare import difference
 from dicore.testing.env_manager.spaces import ACTIONS, OBSERVATIONS
@@ -18,7 +19,6 @@ from dicore_plugins.env_managers.subprocess.channel import dumps, loads
 from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTransport
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.env import Space
 
 __all__ = ["EnvTransportContract"]

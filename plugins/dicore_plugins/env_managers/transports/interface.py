@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from dicore.values import Tree
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.data.tree import Array
     from dicore.interfaces.env import Space
 

@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from dicore.config.schema import ComponentConfig, frozen
 from dicore.data import Tree, tree_map
+from dicore.data.tree import Array
 from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.observations import storage_of
 from dicore_plugins.env_managers.transports.interface import EnvLayout, Rows
 
 if TYPE_CHECKING:
-    from dicore.data.tree import Array
     from dicore.run.env_factory import BuildContext
 
 __all__ = ["SharedMemory", "SharedMemoryConfig"]

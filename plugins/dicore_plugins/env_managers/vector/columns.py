@@ -27,12 +27,11 @@ from dicore_plugins.env_managers.faults import (
     reward_fault,
     step_error,
 )
-from dicore_plugins.env_managers.observations import Leaf
+from dicore_plugins.env_managers.observations import Leaf, Nested
 from dicore_plugins.env_managers.vector.pool import FailedEnvError
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Space
-    from dicore_plugins.env_managers.observations import Nested
 
 __all__ = ["Columns", "put", "retried", "rows_of"]
 

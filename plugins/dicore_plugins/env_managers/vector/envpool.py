@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dicore.data import Tree
 from dicore.errors import EnvSpaceError, MissingDependencyError, UsageError
 from dicore_plugins.env_managers.vector.config import EnvPoolConfig
 from dicore_plugins.env_managers.vector.manager import VectorEnvManager
 from dicore_plugins.env_managers.vector.pool import NEXT_STEP, VectorPool
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
     from dicore.interfaces.env import Space
 
 __all__ = ["EnvPoolManager"]

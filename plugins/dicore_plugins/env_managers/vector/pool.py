@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from dicore.data import Tree
+from dicore.data import Info, Tree
 from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
 from dicore_plugins.env_managers.adapt import StatefulLayers
 from dicore_plugins.env_managers.env_pool import EnvPool, advice, close_all
@@ -29,7 +29,6 @@ from dicore_plugins.env_managers.faults import (
 from dicore_plugins.env_managers.observations import storage_of
 
 if TYPE_CHECKING:
-    from dicore.data import Info
     from dicore.interfaces.env import Env, Space
 
 __all__ = ["FailedEnvError", "VectorPool", "factories"]

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, EnvBatch, State, StateDict, Tree
+from dicore.data import Batch, EnvBatch, Info, State, StateDict, Tree
 from dicore.data.tree import tree_len
 from dicore.errors import UsageError
 from dicore.interfaces.evaluator import EvalResult
-from dicore.interfaces.policy import check_mode
+from dicore.interfaces.policy import EvalMode, check_mode
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.evaluators.fqe.config import FQEConfig
 from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
@@ -41,10 +41,8 @@ from dicore_plugins.models.shapes import observation_options
 from dicore_plugins.optimizers.config import build_optimizer
 
 if TYPE_CHECKING:
-    from dicore.data import Info
     from dicore.interfaces.env import Space
     from dicore.interfaces.env_manager import IEnvManager
-    from dicore.interfaces.policy import EvalMode
 
 __all__ = ["FQEvaluator", "StateActionValue"]
 

@@ -14,8 +14,9 @@ from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
 from dicore.data import EnvBatch, State, StateDict, Tree, tree_row
 from dicore.errors import DicoreError, UsageError
+from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.evaluator import EvalResult
-from dicore.interfaces.policy import check_mode
+from dicore.interfaces.policy import EvalMode, check_mode
 from dicore_plugins.collectors.base import add_place
 from dicore_plugins.env_managers.episodes import AbnormalEpisodes, reset_ended
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
@@ -27,11 +28,6 @@ from dicore_plugins.evaluators.scheduled import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from dicore.interfaces.env_manager import IEnvManager
-    from dicore.interfaces.policy import EvalMode
     from dicore.run import LogHub
 
 _LOG = logging.getLogger("dicore.evaluator")

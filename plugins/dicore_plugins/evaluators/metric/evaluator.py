@@ -16,13 +16,12 @@ from dicore.config.compiler import as_config
 from dicore.data import EnvBatch, State, StateDict, Tree
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.evaluator import EvalResult
-from dicore.interfaces.policy import check_mode
+from dicore.interfaces.policy import EvalMode, check_mode
 from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
 from dicore_plugins.evaluators.scheduled import Asked, ScheduledEvaluator
 
 if TYPE_CHECKING:
     from dicore.interfaces.env_manager import IEnvManager
-    from dicore.interfaces.policy import EvalMode
 
 __all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
 

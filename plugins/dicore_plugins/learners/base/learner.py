@@ -16,14 +16,13 @@ from dicore.config.compiler import as_config
 from dicore.data import Batch, Row, State, StateDict, Tree
 from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
-from dicore.interfaces.policy import CollectMode, EvalMode, check_mode, facts_of
+from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode, check_mode, facts_of
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore_plugins.hooks.hook_config import build_hooks
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.learners.base.log_buffer import FiniteCheck, LogBuffer
 
 if TYPE_CHECKING:
-    from dicore.interfaces.policy import LearnMode
     from dicore.run import Run
     from dicore_plugins.learners.base.dataloader import Dataloader
     from dicore_plugins.middleware.profiler import StepTimer

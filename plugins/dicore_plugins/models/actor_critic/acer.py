@@ -5,16 +5,14 @@ Shapes: B observations, A actions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 
+from dicore.data import Columns, Tree
 from dicore_plugins.models.actor_critic.acer_config import ACERModelConfig
 from dicore_plugins.models.actor_critic.vac import VAC
 from dicore_plugins.models.modes import Mode
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
 
 
 class ACERNet(VAC):

@@ -9,11 +9,12 @@ Shapes: B observations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from dicore.data import Columns, Tree
 from dicore_plugins.models.actor_critic.ppg_config import PPGModelConfig
 from dicore_plugins.models.actor_critic.vac import VAC, orthogonal
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName
@@ -21,9 +22,6 @@ from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.modes import Mode, check_mode
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
 
 
 class PPGNet(nn.Module):

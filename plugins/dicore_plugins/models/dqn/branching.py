@@ -6,17 +6,14 @@ Shapes: B observations, F features, A actions of a head, H heads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from dicore.values import Tree
 from dicore_plugins.models.dqn.config import BDQModelConfig
 from dicore_plugins.models.dqn.model import DQN, QHead
 from dicore_plugins.models.encoders.mlp import MLP, Array
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = ["BDQ"]
 

@@ -5,18 +5,15 @@ Shapes: B observations, A actions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from dicore.data import Columns, Tree
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.models.dqn.config import DiscreteBCQModelConfig
 from dicore_plugins.models.dqn.model import DQN
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
-
 
 __all__ = ["DiscreteBCQNet"]
 

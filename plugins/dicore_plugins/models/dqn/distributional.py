@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dicore.values import Tree
 from dicore_plugins.functional.distributional import fqf_value
 from dicore_plugins.models.dqn.config import (
     C51ModelConfig,
@@ -22,10 +23,6 @@ from dicore_plugins.models.dqn.config import (
 )
 from dicore_plugins.models.dqn.model import DQN, QHead
 from dicore_plugins.models.encoders.mlp import MLP, Array, applies
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = ["C51", "IQN", "QRDQN", "AtomHead", "ImplicitHead"]
 

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from dicore.errors import ConfigError
+from dicore.values import Columns, Tree
 from dicore_plugins.models.dqn.config import DQNModelConfig
 from dicore_plugins.models.encoders.mlp import MLP, Array, applies
 from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
 
 if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
     from dicore_plugins.models.encoders.nested import Nested
 
 NUMPY_LIMIT = 2**18

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dicore.values import Columns, Tree
 from dicore_plugins.models.dqn.config import SQNModelConfig
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.encoders.mlp import applies
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
-
 
 __all__ = ["SQN"]
 

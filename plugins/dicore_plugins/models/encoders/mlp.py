@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
+from dicore.values import Tree
 
 ActivationName = Literal["relu", "tanh", "elu", "gelu"]
 InitialBias = Literal["zero", "uniform"]

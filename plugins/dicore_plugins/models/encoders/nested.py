@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from dicore.errors import ConfigError, EnvSpaceError
+from dicore.values import Tree
 from dicore_plugins.models.encoders.mlp import is_recorded
 from dicore_plugins.models.shapes import Part
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
 
 
 class Nested(nn.Module):

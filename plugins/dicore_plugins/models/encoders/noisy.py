@@ -6,17 +6,14 @@ Shapes: B rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
+from dicore.values import Tree
 from dicore_plugins.models.encoders.mlp import MLP
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = ["NoisyMLP"]
 

@@ -6,19 +6,17 @@ Shapes: B observations, F features.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dicore.errors import ConfigError
+from dicore.values import Tree
 from dicore_plugins.models.encoders.mlp import Array
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part, obs_shape_problem
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
 
 
 class ObsEncoder(nn.Module):

@@ -6,21 +6,18 @@ Shapes: B samples, A actions or dimensions, F features.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from dicore.data import Columns, Tree
 from dicore_plugins.models.actor_critic.vac import VAC
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.imitation.bco_config import BCOModelConfig
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
-
 
 __all__ = ["BCONet"]
 

@@ -6,20 +6,16 @@ Shapes: B observations, N candidate actions, A actions or dimensions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from dicore.errors import ConfigError
+from dicore.values import Tree
 from dicore_plugins.models.encoders.mlp import ACTIVATIONS, MLP, ActivationName, initialise
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.imitation.ebm_config import EBMConfig
 from dicore_plugins.models.shapes import Part
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = ["EBM"]
 

@@ -6,17 +6,14 @@ Shapes: B observations, A actions, E Q networks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from dicore.values import Tree
 from dicore_plugins.models.encoders.mlp import Array, applies
 from dicore_plugins.models.qac.config import DiscreteSACModelConfig
 from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = ["DiscreteQAC"]
 

@@ -6,19 +6,17 @@ Shapes: B observations, K discrete actions, A arguments, E Q networks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dicore.errors import ConfigError
+from dicore.values import Tree
 from dicore_plugins.models.encoders.mlp import Array, applies
 from dicore_plugins.models.qac.config import PADDPGModelConfig, PDQNModelConfig, args_mask_problem
 from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
 
 __all__ = ["PADDPG", "PDQN"]
 

@@ -6,13 +6,14 @@ Shapes: B observations, K ready environments, A dimensions of an action, E Q net
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dicore.errors import ConfigError
+from dicore.values import Columns, Tree
 from dicore_plugins.models.encoders.ensemble import EnsembleMLP
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array, applies
 from dicore_plugins.models.encoders.observation import ObsEncoder
@@ -20,10 +21,6 @@ from dicore_plugins.models.modes import ActorWithQ
 from dicore_plugins.models.qac.config import QACConfig
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
-
-if TYPE_CHECKING:
-    from dicore.data import Columns, Tree
-
 
 LOG_STD = (-20.0, 2.0)
 """Range of log standard deviations."""

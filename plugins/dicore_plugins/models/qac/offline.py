@@ -6,18 +6,15 @@ Shapes: B observations, F features, A dimensions of an action, E Q networks, Z l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from dicore.values import Tree
 from dicore_plugins.models.encoders.mlp import MLP
 from dicore_plugins.models.qac.config import BCQModelConfig, IQLModelConfig
 from dicore_plugins.models.qac.model import QAC
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = ["BCQNet", "IQLNet"]
 

@@ -10,20 +10,17 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dicore.config.paths import replace
-from dicore.data import Batch, Tree, tree_paths
-from dicore.interfaces.policy import PolicyFacts
+from dicore.data import Batch, Columns, TimestepBatch, Tree, tree_paths
+from dicore.interfaces.policy import IPolicy, PolicyFacts
 from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore_plugins.functional.samples import transitions
 from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dicore.data import Columns, TimestepBatch
     from dicore.interfaces.buffer import IDataset
-    from dicore.interfaces.policy import IPolicy
 
 
 __all__ = ["ExpertSteps", "expert_steps", "opened", "recorded", "source_problems", "steps_of"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dicore.config import NamedConfig
+from dicore.config.sections import RunConfig
 from dicore.data import Batch
+from dicore.task.middleware import Middleware
 from dicore_plugins.buffers.group import BufferGroup
 from dicore_plugins.middleware.demonstrations import demo_loader, pretrainer
 from dicore_plugins.pipelines.demonstrations.config import SerialDemosConfig
@@ -14,10 +16,6 @@ from dicore_plugins.pipelines.demonstrations.experts import source_problems, ste
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
 from dicore_plugins.policies.imitation.demonstrations import as_demonstrations
-
-if TYPE_CHECKING:
-    from dicore.config.sections import RunConfig
-    from dicore.task.middleware import Middleware
 
 __all__ = ["DemosPipeline"]
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from dicore.config.sections import PolicyConfig, RunConfig
+from dicore.task.middleware import Middleware
 from dicore_plugins.buffers.group import BufferGroup
 from dicore_plugins.middleware.learn import OffPolicyLearner
 from dicore_plugins.middleware.world_models import WorldModelLearner
 from dicore_plugins.pipelines.serial.config import SerialDynaConfig
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
-
-if TYPE_CHECKING:
-    from dicore.config.sections import PolicyConfig, RunConfig
-    from dicore.task.middleware import Middleware
 
 
 class DynaPipeline(SerialPipeline):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from dicore.config.sections import PolicyConfig, RunConfig
 from dicore.task import Context, OfflineRLContext
+from dicore.task.middleware import Middleware
 from dicore_plugins.middleware.learn import trainer
 from dicore_plugins.middleware.offline import offline_data_fetcher
 from dicore_plugins.pipelines.demonstrations.experts import source_problems
 from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
-
-if TYPE_CHECKING:
-    from dicore.config.sections import PolicyConfig, RunConfig
-    from dicore.task.middleware import Middleware
 
 
 class OfflinePipeline(TrainingPipeline):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from dicore.task.middleware import Middleware
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import multistep_trainer
 from dicore_plugins.pipelines.serial.config import SerialOnPolicyConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
-
-if TYPE_CHECKING:
-    from dicore.task.middleware import Middleware
 
 
 class OnPolicyPipeline(TrainingPipeline):

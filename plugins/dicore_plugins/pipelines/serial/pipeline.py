@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from dicore.config import NamedConfig
+from dicore.config.schema import ComponentConfig
+from dicore.config.sections import RunConfig
+from dicore.task.middleware import Middleware
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import OffPolicyLearner, data_pusher
 from dicore_plugins.pipelines.serial.config import SerialConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
-
-if TYPE_CHECKING:
-    from dicore.config.schema import ComponentConfig
-    from dicore.config.sections import RunConfig
-    from dicore.task.middleware import Middleware
 
 
 class SerialPipeline(TrainingPipeline):

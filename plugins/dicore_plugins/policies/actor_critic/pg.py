@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
+from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, a2c_error
 from dicore_plugins.policies.actor_critic.base import ActorCriticPolicy
 from dicore_plugins.policies.actor_critic.pg_config import PGConfig
-
-if TYPE_CHECKING:
-    from dicore.interfaces.policy import Tail
 
 
 class PGPolicy(ActorCriticPolicy):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict
+from dicore.values import State, StateDict
 
 
 class HeldNoise:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from dicore.data import Tree
 from dicore_plugins.functional.distributional import qrdqn_loss, quantile_target
 from dicore_plugins.policies.value.distributional import DistributionalPolicy
 from dicore_plugins.policies.value.iqn_config import IQNConfig
-
-if TYPE_CHECKING:
-    from dicore.data import Tree
-
 
 __all__ = ["IQNPolicy"]
 

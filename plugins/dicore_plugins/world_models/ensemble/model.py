@@ -10,7 +10,7 @@ Shapes: B samples, F features of observation and action, O of the observation, `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from dicore.config.compiler import as_config
+from dicore.data import State, StateDict, Tree
 from dicore.errors import ConfigError, UsageError
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.world_models import gaussian_nll_error
@@ -28,10 +29,6 @@ from dicore_plugins.models.shapes import observation_options
 from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.world_models.ensemble.config import EnsembleConfig
 from dicore_plugins.world_models.ensemble.network import GaussianEnsemble
-
-if TYPE_CHECKING:
-    from dicore.data import State, StateDict, Tree
-
 
 __all__ = ["EnsembleWorldModel"]
 
