@@ -1,18 +1,21 @@
 """Modules by the dotted paths that they had: they are imported with a warning until dicore 0.3.
 
 `policies.dqn.policy` was a module of a folder for one algorithm, and is `policies.value.dqn` now;
-`policies.dqn.config` is `policies.value.dqn_config`.
+`policies.dqn.config` is `policies.value.dqn_config`. Others are in another distribution: the stub
+of their package says in which.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from dicore.deprecation import deprecated
+from dicore_plugins.lazy import comes_with, homes
 
 __all__ = ["FOLDERS", "MODULES", "former_path", "spec_of"]
 
@@ -84,6 +87,10 @@ MODULES = {
 _ROOT = "dicore_plugins."
 
 
+_TOOLS = ("importlib", "pkgutil", "unittest.mock", "contextlib")
+"""Modules that import what somebody else asks for."""
+
+
 def former_path(path: str) -> str | None:
     """Returns the dotted path of the module that had a path formerly; None: none had it."""
     name = path.removeprefix(_ROOT)
@@ -91,14 +98,28 @@ def former_path(path: str) -> str | None:
     place = MODULES.get(name)
     if place is None and module in ("policy", "model", "config") and folder in FOLDERS:
         place = FOLDERS[folder] + ("_config" if module == "config" else "")
-    return None if place is None else _ROOT + place
+    return _ROOT + place if place else next((at for at, home in _moved(name) if at == home), None)
+
+
+def _moved(name: str) -> Iterator[tuple[str, str]]:
+    """Yields where a module may be in another distribution, with the modules that are there.
+
+    The stub of its package names them; see `lazy`.
+    """
+    package, _, rest = name.partition(".")
+    for home in homes(f"{_ROOT}{package}").values() if rest not in ("", package) else ():
+        root = home.partition(".")[0]
+        for place in (f"{root}.{package}.{rest}", f"{root}.{rest}"):
+            if not home.startswith(_ROOT) and f"{home}.".startswith(f"{place}."):
+                yield place, home
 
 
 def spec_of(path: str) -> ModuleSpec | None:
     """Returns how to import a module by the path that it had, or the folder it was in."""
-    if former_path(path) is None and path.removeprefix(_ROOT) not in FOLDERS:
+    name, is_module = path.removeprefix(_ROOT), former_path(path) is not None
+    if not is_module and name not in FOLDERS and not any(_moved(name)):
         return None
-    return ModuleSpec(path, _Former(), is_package=former_path(path) is None)
+    return ModuleSpec(path, _Former(), is_package=not is_module)
 
 
 class _Former(Loader):
@@ -108,5 +129,26 @@ class _Former(Loader):
         """Imports the module, with a warning."""
         place = former_path(module.__name__)
         if place is not None:
-            deprecated(module.__name__, instead=place, since="0.1", stacklevel=2)
-            sys.modules[module.__name__] = import_module(place)
+            deprecated(module.__name__, instead=place, since="0.1", stacklevel=_frames_to_caller())
+            try:
+                sys.modules[module.__name__] = import_module(place)
+            except ModuleNotFoundError as error:
+                if error.name != place.partition(".")[0]:
+                    raise
+                raise comes_with(module.__name__, error.name) from None
+
+
+def _frames_to_caller() -> int:
+    """Returns the `stacklevel`, in `exec_module`, of the line that asks for the module.
+
+    `warnings` does not count the frames of the import system; those of other tools are ours.
+    """
+    level, frame = 2, sys._getframe(2)  # noqa: SLF001 - `inspect` is slow
+    while frame.f_back is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name in _TOOLS:
+            level += 1
+        elif not name.startswith("importlib._bootstrap"):
+            break
+        frame = frame.f_back
+    return level

@@ -44,29 +44,33 @@ def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     Args:
         package: `__name__` of the package.
     """
-
-    @cache
-    def homes() -> dict[str, str]:
-        body = ast.parse(pkgutil.get_data(package, "__init__.pyi") or b"").body
-        found = [node for node in body if isinstance(node, ast.ImportFrom)]
-        return {name.name: node.module or "" for node in found for name in node.names}
-
     root = f"{package.partition('.')[0]}."
 
     def own() -> list[str]:
-        return sorted(name for name, home in homes().items() if home.startswith(root))
+        return sorted(name for name, home in homes(package).items() if home.startswith(root))
 
     def load(name: str) -> Any:
         if name == "__all__":
             return own()
-        if name.startswith("__") or name not in homes():
+        if name.startswith("__") or name not in homes(package):
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        home = homes()[name]
+        home = homes(package)[name]
         if home.startswith(root):
             return getattr(import_module(home), name)
         return _moved(f"{package}.{name}", home)
 
     return load, own
+
+
+@cache
+def homes(package: str) -> dict[str, str]:
+    """Returns the module of each public name of a package, as its stub says; empty without one."""
+    try:
+        text = pkgutil.get_data(package, "__init__.pyi") or b""
+    except OSError:
+        return {}
+    found = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)]
+    return {name.name: node.module or "" for node in found for name in node.names}
 
 
 def _moved(path: str, home: str) -> Any:
@@ -79,11 +83,15 @@ def _moved(path: str, home: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != root:
             raise
-        dist = root.replace("_", "-")
-        missing = MissingPackageError(f"'{name}' comes with {dist}: pip install {dist}")
-        raise refusal(missing, name, sys._getframe(2)) from None  # noqa: SLF001 - as in `dicore`
+        raise refusal(comes_with(name, root), name, sys._getframe(2)) from None  # noqa: SLF001 - as in `dicore`
     deprecated(path, instead=f"{home}.{name}", since="0.1", stacklevel=3)
     return found
+
+
+def comes_with(name: str, root: str) -> MissingPackageError:
+    """Returns the error for what another distribution has, by that one's package."""
+    dist = root.replace("_", "-")
+    return MissingPackageError(f"'{name}' comes with {dist}: pip install {dist}")
 
 
 def builds(path: str, takes: str = "device") -> Callable[..., Any]:

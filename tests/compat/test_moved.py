@@ -34,6 +34,30 @@ def test_an_old_place_leads_to_the_new_one(old: str, name: str, home: str) -> No
     assert name not in dir(import_module(old))
 
 
+PATHS = [
+    *(f"functional.{name}" for name in ("collate", "conversions", "preprocess")),
+    *("agents.config", "samplers.units", "middleware.estimators", "buffers.deque.buffer"),
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_module_that_moved_is_found_by_its_old_path(path: str) -> None:
+    old = f"dicore_plugins.{path}"
+    sys.modules.pop(old, None)
+    with pytest.warns(
+        DicoreDeprecationWarning, match=f"{old} is deprecated .* dicore_compat"
+    ) as told:
+        found = import_module(old)
+    assert found.__name__ == f"dicore_compat.{path.removeprefix('buffers.')}"
+    assert {each.filename for each in told} == {__file__}
+
+
+def test_a_module_that_never_was_is_unknown() -> None:
+    for path in ("functional.no_such", "functional.functional", "buffers.deque.no_such"):
+        with pytest.raises(ModuleNotFoundError, match=path):
+            import_module(f"dicore_plugins.{path}")
+
+
 class Absent:
     """Finds no dicore-compat."""
 
@@ -45,12 +69,17 @@ class Absent:
 
 def test_without_the_package_an_old_place_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [*sys.modules]:
-        if module.partition(".")[0] == "dicore_compat":
+        if module.partition(".")[0] == "dicore_compat" or module.endswith("functional.collate"):
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "meta_path", [Absent, *sys.meta_path])
     text = "'AgentBase' comes with dicore-compat: pip install dicore-compat"
     with pytest.raises(MissingPackageError, match=text):
         from dicore_plugins.agents import AgentBase  # noqa: F401
+    with (
+        pytest.warns(DicoreDeprecationWarning),
+        pytest.raises(MissingPackageError, match=r"functional\.collate' comes with dicore-compat"),
+    ):
+        import_module("dicore_plugins.functional.collate")
     agents = import_module("dicore_plugins.agents")
     assert not hasattr(agents, "AgentBase")
     with pytest.raises(AttributeError, match=text):

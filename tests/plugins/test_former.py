@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module, util
+from unittest import mock
 
 import pytest
 
@@ -48,6 +51,19 @@ def test_the_warning_names_the_line_of_the_import() -> None:
     )
     assert 'File "<string>", line 1' in run.stderr
     assert "dicore_plugins.policies.value.dqn_config" in run.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [import_module, pkgutil.resolve_name, lambda path: mock.patch(f"{path}.DQNConfig").start()],
+)
+def test_a_tool_that_imports_is_not_the_caller(ask: Callable[[str], object]) -> None:
+    old = f"{ROOT}.policies.dqn.config"
+    sys.modules.pop(old, None)
+    with pytest.warns(DicoreDeprecationWarning) as told:
+        ask(old)
+    mock.patch.stopall()
+    assert {each.filename for each in told} == {__file__}
 
 
 def test_other_paths_are_unknown() -> None:
