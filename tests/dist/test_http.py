@@ -94,10 +94,21 @@ def client(server: HttpTransport, token: str = TOKEN) -> HttpTransport:
 def test_data_comes_back_and_errors_as_text(server: HttpTransport) -> None:
     asked = client(server)
     assert asked.request("double", {"x": np.arange(3)})["double"].tolist() == [0, 2, 4]
-    with pytest.raises(RemoteTaskError, match="ValueError: no luck today"):
+    with pytest.raises(RemoteTaskError, match="ValueError: no luck today") as told:
         asked.request("fail", {})
+    assert told.value.hint == "see the output of the process in which it failed"
     with pytest.raises(RemoteTaskError, match="'other' is not served; expected double, fail"):
         asked.request("other", {})
+
+
+def test_the_hint_of_an_error_comes_with_it(server: HttpTransport) -> None:
+    def full(_: object) -> None:
+        raise UsageError("there is no room", hint="make some")
+
+    server.serve("full", full)
+    with pytest.raises(RemoteTaskError, match="UsageError: there is no room") as told:
+        client(server).request("full", {})
+    assert told.value.hint == "make some"
 
 
 def test_another_token_is_refused_before_anything_is_read(server: HttpTransport) -> None:

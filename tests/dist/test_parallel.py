@@ -30,6 +30,7 @@ from dicore.errors import (
     EnvError,
     UsageError,
 )
+from dicore.interfaces.evaluator import EvalResult
 from dicore.run.env_factory import spec_of
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
@@ -40,6 +41,7 @@ from dicore_dist.coordinator.evaluation import RemoteEvaluator
 from dicore_dist.coordinator.status import StatusFile
 from dicore_dist.links import ray_runtime as runtime
 from dicore_dist.links.ray_runtime import _remove_abandoned
+from dicore_dist.parallel.config import SystemConfig
 from dicore_plugins.evaluators import InteractionEvaluator
 from dicore_plugins.policies import DQNPolicy
 
@@ -513,7 +515,7 @@ def test_an_evaluation_under_way_is_due_in_a_checkpoint() -> None:
     """RELIABILITY C16: a resumed run makes it; one that is lost with its process is left out."""
     local = InteractionEvaluator({"eval_freq": 10, "n_episode": 1, "stop_value": 1e9})
     remote = RemoteEvaluator(
-        local, SimpleNamespace(), None, lambda state: None, log=None, system=None
+        local, SimpleNamespace(), None, lambda state: None, log=None, system=SystemConfig()
     )  # type: ignore[arg-type]
     assert remote.should_eval(0)
     remote._pending = object()
@@ -523,3 +525,21 @@ def test_an_evaluation_under_way_is_due_in_a_checkpoint() -> None:
     assert local.state_dict()["last_eval_iter"] == 0
     assert not remote.should_eval(5)
     assert remote.should_eval(10)
+
+
+def test_an_evaluator_that_always_dies_ends_the_run() -> None:
+    local = InteractionEvaluator({"eval_freq": 1, "n_episode": 1, "stop_value": 1e9})
+    system = SystemConfig(max_restarts=2)
+    remote = RemoteEvaluator(
+        local, SimpleNamespace(), None, lambda state: None, log=None, system=system
+    )  # type: ignore[arg-type]
+    for _ in range(2):
+        remote._lost("its process ended")
+    found = {"result": EvalResult(False, []), "state": local.state_dict(), "log": [], "best": False}
+    remote._finished(found)
+    for _ in range(2):
+        remote._lost("its process ended")
+    with pytest.raises(DicoreError, match="lost 3 times, with no evaluation in between") as told:
+        remote._lost("its process ended")
+    assert "evaluator/output.txt" in told.value.hint
+    assert remote.missing == 5

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dicore.errors import UsageError
+from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.task import OnlineRLContext, middleware, task
 from dicore.task.middleware import Role
+from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.links.ray_runtime import RayRuntime
 from dicore_dist.workers.processes import RoleProcess, end_processes, raise_failure
 from dicore_dist.workers.weights import as_arrays
@@ -30,7 +31,8 @@ class RemoteEvaluator(ScheduledEvaluator):
     """Evaluates in a process of its own, one evaluation at a time.
 
     Its results and its state are those of the configured evaluator, which is never launched here.
-    If the process dies, the evaluation is left out; the next one starts another process.
+    If the process dies, the evaluation is left out; the next one starts another process. A process
+    that dies more often than `max_restarts`, with no evaluation in between, ends the run.
 
     Args:
         local: The configured evaluator; decides when to evaluate, and holds the results.
@@ -53,6 +55,7 @@ class RemoteEvaluator(ScheduledEvaluator):
     ) -> None:
         self._local, self._runtime, self._policy = local, runtime, mode
         self._start, self._log, self.system = start, log, system
+        self._restarts = Restarts(system.max_restarts, system.restart_window)
         self._env = None
         self._process: RoleProcess | None = None
         self._pending: Any = None
@@ -131,7 +134,11 @@ class RemoteEvaluator(ScheduledEvaluator):
         self._begun = time.monotonic()
 
     def poll(self, timeout: float = 0.0) -> EvalResult | None:
-        """Returns the result of the evaluation under way, once; None: it has not ended."""
+        """Returns the result of the evaluation under way, once; None: it has not ended.
+
+        Raises:
+            DicoreError: the process has died too often, see the class; or what it raised.
+        """
         if self._pending is None:
             return None
         try:
@@ -168,12 +175,19 @@ class RemoteEvaluator(ScheduledEvaluator):
         if self._process is not None:
             self._process.kill()
         self._process = None
+        if self._restarts.lost("evaluator") is None:
+            raise DicoreError(
+                f"evaluator: {reason}; lost {self._restarts.count('evaluator')} times, with no"
+                " evaluation in between",
+                hint="see evaluator/output.txt in the run folder",
+            )
         if self._log is not None:
             text = f"evaluator: {reason}; this evaluation is missing, training goes on"
             self._log.log_text(text, channel="parallel")
 
     def _finished(self, found: Mapping[str, Any]) -> EvalResult:
         result: EvalResult = found["result"]
+        self._restarts.delivered("evaluator")
         self._local.load_state_dict(found["state"])
         self._local.last_result = result
         if self._log is not None:

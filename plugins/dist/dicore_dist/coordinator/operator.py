@@ -81,7 +81,8 @@ class OperatorServer:
             found = response.json()
         except requests.JSONDecodeError:
             raise RemoteTaskError(
-                f"the operator at {self._address} answered {response.status_code} without JSON"
+                f"the operator at {self._address} answered {response.status_code} without JSON",
+                hint="check that this is the address of the operator",
             ) from None
         except requests.RequestException as error:
             raise PeerError(
@@ -91,7 +92,8 @@ class OperatorServer:
         if not isinstance(found, Mapping) or not found.get("success"):
             text = found.get("message") if isinstance(found, Mapping) else found
             raise RemoteTaskError(
-                f"the operator at {self._address} refuses {method} {path}: {text}"[:_MOST_TEXT]
+                f"the operator at {self._address} refuses {method} {path}: {text}"[:_MOST_TEXT],
+                hint="see the log of the operator",
             )
         data: Mapping[str, Any] = found.get("data") or {}
         return data

@@ -29,12 +29,13 @@ class AuthenticationError(UsageError):
 
 
 class RemoteTaskError(DicoreError):
-    """A task failed in another process; text and exit code are those of the original error."""
+    """A task failed in another process; text, hint and exit code are those of its error."""
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> RemoteTaskError:
         """Returns the error of an answer that `failure_of` made."""
-        made = cls(str(content["error"]))
+        hint = content.get("hint") or "see the output of the process in which it failed"
+        made = cls(str(content["error"]), hint=str(hint))
         if content.get("exit_code") in CODES:
             made.exit_code = int(content["exit_code"])
         return made
@@ -42,9 +43,14 @@ class RemoteTaskError(DicoreError):
 
 def failure_of(error: BaseException) -> dict[str, object]:
     """Returns an error as the answer to a task."""
-    text = error.message if isinstance(error, DicoreError) else str(error)
-    code = error.exit_code if isinstance(error, DicoreError) else 1
-    return {"error": f"{type(error).__name__}: {text}", "exit_code": code}
+    name = type(error).__name__
+    if not isinstance(error, DicoreError):
+        return {"error": f"{name}: {error}", "exit_code": 1}
+    return {
+        "error": f"{name}: {error.message}",
+        "hint": error.hint,
+        "exit_code": error.exit_code,
+    }
 
 
 class WorkerError(DicoreError):

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dicore.errors import DicoreError, UsageError
-from dicore_dist.links.errors import PeerError, RemoteTaskError
+from dicore_dist.links.errors import PeerError, RemoteTaskError, failure_of
 from dicore_dist.links.http import HttpTransport
 
 if TYPE_CHECKING:
@@ -198,8 +198,8 @@ class Task:
         try:
             self.result = self._run()
         except BaseException as error:  # whatever ends a task, those who wait for it are told
-            text = f"{type(error).__name__}: {error}"
-            self.error = error if isinstance(error, DicoreError) else RemoteTaskError(text)
+            known = isinstance(error, DicoreError)
+            self.error = error if known else RemoteTaskError.of(failure_of(error))
             self.status = TaskStatus.FAILED
         else:
             self.status = TaskStatus.COMPLETED
