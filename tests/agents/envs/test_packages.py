@@ -158,6 +158,12 @@ def test_mistakes_are_told(env: str, options: Options, text: str) -> None:
         section(env, **options).build(None)
 
 
+@pytest.mark.parametrize("name", ["pettingzoo_agents", "gymnasium_agents"])
+def test_an_id_is_needed(name: str) -> None:
+    with pytest.raises(ConfigError, match="env_id: must be given"):
+        section(name)
+
+
 def test_a_mistake_leaves_no_run_folder(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(ConfigError, match=r"env\.state"):

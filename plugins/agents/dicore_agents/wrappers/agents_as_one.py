@@ -56,7 +56,7 @@ class AgentsAsOne(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
             if self._masked
             else wide
         )
-        self._shape = spec.action.shape
+        self._shape: tuple[int, ...] = tuple(spec.action.shape or ())
         if isinstance(spec.action, spaces.Box):
             self.action_space = _wide(spec.action)
         self.reward_space = spaces.Box(-np.inf, np.inf, (), np.float32)
