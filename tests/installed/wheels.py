@@ -192,7 +192,12 @@ def dicore_doctor(registry):
 
 OWN = (
     *(ROOT, ROOT / "plugins", ROOT / "plugins" / "tools"),
-    *(ROOT / "plugins" / "dist", ROOT / "plugins" / "compat", ROOT / "plugins" / "agents", ROOT / "contrib_envs"),
+    *(
+        ROOT / "plugins" / "dist",
+        ROOT / "plugins" / "compat",
+        ROOT / "plugins" / "agents",
+        ROOT / "contrib_envs",
+    ),
     ROOT / "examples" / "dicore-hello",
 )
 TABULAR = Path(__file__).parent / "tabular-rl"

@@ -134,7 +134,8 @@ class AgentMLP(nn.Module):
             grad = grad.transpose(0, 1)
             for at in range(len(layers) - 1, -1, -1):
                 weight, bias, name = layers[at]
-                assert weight.grad is not None and bias.grad is not None, "see differentiable"
+                assert weight.grad is not None, "see differentiable"
+                assert bias.grad is not None, "see differentiable"
                 if name:
                     grad = _SLOPES[name](grad, kept[at + 1])
                 below = kept[at].transpose(1, 2)

@@ -198,8 +198,9 @@ class Task:
         try:
             self.result = self._run()
         except BaseException as error:  # whatever ends a task, those who wait for it are told
-            known = isinstance(error, DicoreError)
-            self.error = error if known else RemoteTaskError.of(failure_of(error))
+            self.error = (
+                error if isinstance(error, DicoreError) else RemoteTaskError.of(failure_of(error))
+            )
             self.status = TaskStatus.FAILED
         else:
             self.status = TaskStatus.COMPLETED
