@@ -211,7 +211,7 @@ class Simulated:
 
 PROVIDED = {"env/atari": "ALE/Asterix-v5", "env/gym": "Acrobot-v1",
             "env/gymnasium": "FrozenLake-v1", "env/pettingzoo": "classic.rps_v2",
-            "env/gymnasium_agents": "lbforaging:Foraging-5x5-2p-1f-v3",
+            "env/gymnasium_agents": "rware:rware-tiny-2ag-v2",
             "env/pettingzoo_agents": "classic.rps_v2"}  # fmt: skip
 """One environment of each provider that makes environments by id."""
 

@@ -110,6 +110,16 @@ def test_one_side_of_turns() -> None:
     assert ends[-1] != (False, False)
 
 
+def test_foraging_depends_on_the_seed_alone() -> None:
+    """The package itself places nobody where players stood in the last episode."""
+    pytest.importorskip("lbforaging")
+    env = section("lbforaging").build(None)
+    for seed in range(10):
+        first = env.reset(seed=seed)[0]["obs"]
+        env.step(np.array([1, 2]))
+        assert env.reset(seed=seed)[0]["obs"].tolist() == first.tolist()
+
+
 class Pair(gymnasium.Env[Any, Any]):
     """Two agents, the first of which is done after a step."""
 

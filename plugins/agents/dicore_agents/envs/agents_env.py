@@ -92,8 +92,10 @@ class AgentsEnv(gymnasium.Env[Tree, Tree]):
         acting = [env.action_space(name) for name in self._names]
         self._actions = ActionRows(acting, self.agent_ids, pad=pad)
         self.state_space = _state_space(env) if state else None
+        masked = self._masked()
+        self._has_masks = masked is not None
         self.observation_space = agents_space(
-            self._rows.space, alive=alive, masked=self._masked(), state=self.state_space
+            self._rows.space, alive=alive, masked=masked, state=self.state_space
         )
         self.action_space = self._actions.space
         shape = () if team_reward else (len(self._names),)
@@ -123,28 +125,43 @@ class AgentsEnv(gymnasium.Env[Tree, Tree]):
                 f"{self.env}: nobody acts in an episode, agents is empty after reset",
                 hint="list in `agents` those that act first",
             )
+        if not self._has_masks and any("action_mask" in (infos.get(each) or ()) for each in infos):
+            raise EnvError(
+                f"{self.env}: the infos have an action_mask, which nobody would obey",
+                hint="set env.info_mask=true",
+            )
         return self._seen(obs, infos, over=False), _told(infos)
 
     def step(self, action: Tree) -> Step:
         """Steps the environment with the actions of those agents that are left."""
-        acting = {*self.env.agents}
-        actions = zip(self._names, self._actions.split(action), strict=True)
-        obs, rewards, terminated, truncated, infos = self.env.step({
-            name: each for name, each in actions if name in acting
-        })  # fmt: skip
+        acting, names = self.env.agents, self._names
+        given = dict(zip(names, self._actions.split(action), strict=True))
+        if len(acting) < len(names):
+            given = {name: given[name] for name in names if name in acting}
+        obs, rewards, terminated, truncated, infos = self.env.step(given)
+        over = is_cut = False
+        all_act = len(given) == len(self.env.agents) == len(names)
+        if not all_act or any(terminated.values()) or any(truncated.values()):
+            over, is_cut = self._lived(given, terminated, truncated)
+        reward = np.array([rewards.get(name, 0.0) for name in names], np.float32)
+        paid = float(reward.sum()) if self._team else reward
+        return self._seen(obs, infos, over), paid, over and not is_cut, is_cut, _told(infos)
+
+    def _lived(
+        self, acted: Mapping[Any, Tree], terminated: Mapping[Any, Any], truncated: Mapping[Any, Any]
+    ) -> tuple[bool, bool]:
+        """Notes who acts next; returns whether the episode is over, and whether it was cut."""
         left = {*self.env.agents}
         ended = {name: bool(terminated.get(name, False)) for name in self._names}
         cut = {
-            name: name in acting and bool(truncated.get(name, False)) and not ended[name]
+            name: name in acted and bool(truncated.get(name, False)) and not ended[name]
             for name in self._names
         }
         goes_on = [name in left and not ended[name] and not cut[name] for name in self._names]
         over = not any(goes_on)
         is_cut = over and any(cut.values())
         self._alive = np.array([*cut.values()] if is_cut else goes_on, np.int8)
-        reward = np.array([rewards.get(name, 0.0) for name in self._names], np.float32)
-        paid = float(reward.sum()) if self._team else reward
-        return self._seen(obs, infos, over), paid, over and not is_cut, is_cut, _told(infos)
+        return over, is_cut
 
     def render(self) -> Tree:
         """Returns what the environment's `render` returns."""
@@ -170,13 +187,8 @@ class AgentsEnv(gymnasium.Env[Tree, Tree]):
                 f"{self.env}: {gone} does not act while others do, but env.alive is false",
                 hint="drop env.alive=false",
             )
-        if "action_mask" in self.observation_space.spaces:  # type: ignore[attr-defined] # a Dict
+        if self._has_masks:
             told["action_mask"] = self._masks(seen, infos, over)
-        elif any("action_mask" in (infos.get(name) or ()) for name in self._names):
-            raise EnvError(
-                f"{self.env}: the infos have an action_mask, which nobody would obey",
-                hint="set env.info_mask=true",
-            )
         if self.state_space is not None:
             told["state"] = np.asarray(self.env.state(), np.float32).reshape(-1)
         return told
@@ -218,6 +230,8 @@ def _state_space(env: Any) -> spaces.Box:
 
 def _told(infos: Mapping[Any, Info]) -> Info:
     """Returns the infos by agent, those that say something beside masks."""
+    if not any(infos.values()):
+        return {}
     told = {
         str(name): kept
         for name, info in infos.items()

@@ -1,4 +1,4 @@
-"""Makes environments of several agents by id: of PettingZoo, or of Gymnasium with tuples."""
+"""Makes environments by id: of PettingZoo, with the API of parallel ones, and of Gymnasium."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dicore_registry import code_paths
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["make_by_id", "make_tuples"]
+__all__ = ["make_by_id", "make_gymnasium"]
 
 _EXTRAS: Final = {"mpe2": "mpe", "lbforaging": "lbforaging", "rware": "rware"}
 """Extras of this package, by the package that they install."""
@@ -64,8 +64,8 @@ def make_by_id(env_id: str, api: str = "auto", **kwargs: object) -> Any:
     return make_parallel(env_id, **kwargs)
 
 
-def make_tuples(env_id: str, package: str = "", **kwargs: object) -> Any:
-    """Makes an environment of Gymnasium whose spaces are tuples by agent.
+def make_gymnasium(env_id: str, package: str = "", **kwargs: object) -> Any:
+    """Makes an environment of Gymnasium.
 
     Args:
         env_id: Its id, or `module:Id`.
@@ -73,12 +73,10 @@ def make_tuples(env_id: str, package: str = "", **kwargs: object) -> Any:
         **kwargs: Arguments of `gymnasium.make`.
 
     Raises:
-        ConfigError: there is no such environment, it has one agent, or it refuses the arguments.
+        ConfigError: there is no such environment, or it refuses the arguments.
         MissingDependencyError: a package that it needs is not installed.
     """
     import gymnasium
-
-    from dicore_agents.envs.tuples import TuplesAsParallel
 
     code_paths.check_arguments(kwargs, "env.make_kwargs")
     module, _, name = env_id.rpartition(":")
@@ -90,13 +88,12 @@ def make_tuples(env_id: str, package: str = "", **kwargs: object) -> Any:
         elif module:
             code_paths.import_module(module, "env.env_id")
         try:
-            made = gymnasium.make(name, disable_env_checker=True, **kwargs)  # type: ignore[arg-type]
+            return gymnasium.make(name, disable_env_checker=True, **kwargs)  # type: ignore[arg-type]
         except gymnasium.error.UnregisteredEnv as error:
             raise ConfigError(
                 f"env.env_id: gymnasium has no '{name}': {error}",
                 hint="write module:Id for ids that a package registers when it is imported",
             ) from error
-    return TuplesAsParallel(made)
 
 
 def _found(env_id: str) -> dict[str, Callable[..., Any]]:

@@ -92,10 +92,15 @@ class GymnasiumAgentsConfig(AgentsConfig):
             MissingDependencyError: a package that the environment needs is not installed.
         """
         from dicore_agents.envs.agents_env import AgentsEnv
-        from dicore_agents.envs.by_id import make_tuples
+        from dicore_agents.envs.by_id import make_gymnasium
+        from dicore_agents.envs.tuples import TuplesAsParallel
 
-        made = make_tuples(self.env_id, self.package, **self.make_kwargs)
-        return AgentsEnv(made, **self.form())
+        made = self.adapt(make_gymnasium(self.env_id, self.package, **self.make_kwargs))
+        return AgentsEnv(TuplesAsParallel(made), **self.form())
+
+    def adapt(self, env: Any) -> Any:
+        """Returns what is stepped in place of the environment."""
+        return env
 
 
 @frozen(kw_only=True)
@@ -109,6 +114,12 @@ class LBForagingConfig(GymnasiumAgentsConfig):
     package: ClassVar[str] = "lbforaging"
 
     env_id: str = option("Foraging-8x8-2p-2f-coop-v3", "id of lbforaging")
+
+    def adapt(self, env: Any) -> Any:
+        """Makes episodes depend on their seed alone."""
+        from dicore_agents.envs.foraging import FreshField
+
+        return FreshField(env)
 
 
 @frozen(kw_only=True)

@@ -56,6 +56,7 @@ class ObservationRows:
             _flat(part, name, turn) for part, name in zip(self._parts, names, strict=True)
         ]  # fmt: skip
         self._turn, self._shape = turn, _common_shape([box.shape for box in boxes], names, pad)
+        self._nested = [*parts] != self._parts
         arrays = all(isinstance(part, spaces.Box) for part in self._parts)
         self._stacks = arrays and not turn and all(box.shape == self._shape for box in boxes)
         self._dtype: Any = np.float32
@@ -76,7 +77,8 @@ class ObservationRows:
             to_play: Number of the agent whose turn it is.
         """
         if self._stacks and not any(value is None for value in values):
-            return np.array([_observed_value(value) for value in values], self._dtype)
+            plain = map(_observed_value, values) if self._nested else values
+            return np.array([*plain], self._dtype)
         rows: Row = np.zeros((len(self._parts), *self._shape), self._dtype)
         for number, (part, value) in enumerate(zip(self._parts, values, strict=True)):
             if value is None:
@@ -129,6 +131,8 @@ class ActionRows:
                 hint="flatten the actions in the environment",
             )
 
+        self._direct = not self.unequal and not any(getattr(each, "start", 0) for each in parts)
+
     @property
     def unequal(self) -> bool:
         """Agents have different numbers of choices."""
@@ -137,6 +141,8 @@ class ActionRows:
     def split(self, action: Tree) -> list[Tree]:
         """Returns the action of each agent; a choice that it lacks counts as its last one."""
         if self.sizes is not None:
+            if self._direct:
+                return list(np.asarray(action).tolist())
             pairs = zip(action, self._parts, strict=True)
             return [min(int(each), int(part.n) - 1) + int(part.start) for each, part in pairs]
         return [
