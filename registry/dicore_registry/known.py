@@ -112,8 +112,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-agents": {
         "env": (
-            "gymnasium_agents kuhn_poker lbforaging matrix_game pettingzoo_agents rware tictactoe "
-            "two_step_game"
+            "gymnasium_agents kuhn_poker lbforaging matrix_game open_spiel pettingzoo_agents "
+            "rware tictactoe two_step_game"
         ),
         "env_wrapper": "agents_as_one one_as_agents",
         "model": "agent_q agents_vac maddpg masac qmix qplex qtran vdn wqmix",

@@ -212,7 +212,7 @@ class Simulated:
 PROVIDED = {"env/atari": "ALE/Asterix-v5", "env/gym": "Acrobot-v1",
             "env/gymnasium": "FrozenLake-v1", "env/pettingzoo": "classic.rps_v2",
             "env/gymnasium_agents": "rware:rware-tiny-2ag-v2",
-            "env/pettingzoo_agents": "classic.rps_v2"}  # fmt: skip
+            "env/open_spiel": "kuhn_poker", "env/pettingzoo_agents": "classic.rps_v2"}  # fmt: skip
 """One environment of each provider that makes environments by id."""
 
 SLOW = {"env/atari", "env/breakout", "env/car_racing", "env/dm_control", "env/pong"}

@@ -203,7 +203,7 @@ class AgentsEnv(gymnasium.Env[Tree, Tree]):
             holder = infos.get(name) if self._info_mask else seen[row]
             given = holder.get("action_mask") if isinstance(holder, Mapping) else None
             masks[row, sizes[row] :] = 0
-            if self._turns and not over and row != self.to_play:
+            if self.to_play not in (None, row):
                 masks[row, 1:] = 0
             elif given is not None and (np.any(given) or not over):
                 masks[row, : sizes[row]] = np.asarray(given, np.int8)

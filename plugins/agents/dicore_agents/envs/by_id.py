@@ -1,4 +1,4 @@
-"""Makes environments by id: of PettingZoo, with the API of parallel ones, and of Gymnasium."""
+"""Makes environments by id: of PettingZoo and OpenSpiel, as parallel ones, and of Gymnasium."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from dicore_registry import code_paths
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["make_by_id", "make_gymnasium"]
+    from dicore_agents.envs.open_spiel import OpenSpielAsParallel
 
-_EXTRAS: Final = {"mpe2": "mpe", "lbforaging": "lbforaging", "rware": "rware"}
+__all__ = ["make_by_id", "make_game", "make_gymnasium"]
+
+_EXTRAS: Final = {
+    "mpe2": "mpe", "lbforaging": "lbforaging", "pyspiel": "open-spiel", "rware": "rware",
+}  # fmt: skip
 """Extras of this package, by the package that they install."""
 
 
@@ -94,6 +98,23 @@ def make_gymnasium(env_id: str, package: str = "", **kwargs: object) -> Any:
                 f"env.env_id: gymnasium has no '{name}': {error}",
                 hint="write module:Id for ids that a package registers when it is imported",
             ) from error
+
+
+def make_game(name: str, **parameters: object) -> OpenSpielAsParallel:
+    """Makes a game of OpenSpiel.
+
+    Args:
+        name: Its name, perhaps with parameters: `leduc_poker(players=3)`.
+        **parameters: Its parameters.
+
+    Raises:
+        ConfigError: there is no such game or parameter, or players see no tensors.
+        MissingDependencyError: OpenSpiel is not installed.
+    """
+    _need("pyspiel", _EXTRAS["pyspiel"])
+    from dicore_agents.envs.open_spiel import OpenSpielAsParallel
+
+    return OpenSpielAsParallel(name, **parameters)
 
 
 def _found(env_id: str) -> dict[str, Callable[..., Any]]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dicore.interfaces.env import Env
     from dicore.run.env_factory import BuildContext
 
-__all__ = ["AgentsConfig", "GymnasiumAgentsConfig", "LBForagingConfig", "PettingZooAgentsConfig",
-           "RWAREConfig"]  # fmt: skip
+__all__ = ["AgentsConfig", "GymnasiumAgentsConfig", "LBForagingConfig", "OpenSpielConfig",
+           "PettingZooAgentsConfig", "RWAREConfig"]  # fmt: skip
 
 
 @frozen(kw_only=True)
@@ -129,3 +129,24 @@ class RWAREConfig(GymnasiumAgentsConfig):
     package: ClassVar[str] = "rware"
 
     env_id: str = option("rware-tiny-2ag-v2", "id of rware")
+
+
+@frozen(kw_only=True)
+class OpenSpielConfig(AgentsConfig):
+    """Any game of OpenSpiel by name, in turns or simultaneous."""
+
+    env_id: str = option(REQUIRED, "name of the game, e.g. leduc_poker")
+    make_kwargs: dict[str, Any] = option({}, "parameters of the game")
+    alive: bool = option(False, "tell which agents act, `alive` [A]; all act to the end")
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
+        """Makes one environment.
+
+        Raises:
+            ConfigError: there is no such game or parameter, or players see no tensors.
+            MissingDependencyError: OpenSpiel is not installed.
+        """
+        from dicore_agents.envs.agents_env import AgentsEnv
+        from dicore_agents.envs.by_id import make_game
+
+        return AgentsEnv(make_game(self.env_id, **self.make_kwargs), **self.form())
