@@ -6,5 +6,15 @@ from dicore_agents.envs.tictactoe import TicTacToe as TicTacToe
 from dicore_agents.envs.tuples import TuplesAsParallel as TuplesAsParallel
 from dicore_agents.envs.turns import TurnsAsParallel as TurnsAsParallel
 from dicore_agents.envs.two_step_game import TwoStepGame as TwoStepGame
+from dicore_agents.models.team_q import TeamQAC as TeamQAC
+from dicore_agents.policies.continuous.base import DiscreteTeamPolicy as DiscreteTeamPolicy
+from dicore_agents.policies.continuous.base import TeamQACPolicy as TeamQACPolicy
+from dicore_agents.policies.continuous.config import MADDPGConfig as MADDPGConfig
+from dicore_agents.policies.continuous.config import MASACConfig as MASACConfig
+from dicore_agents.policies.continuous.config import MATD3Config as MATD3Config
+from dicore_agents.policies.continuous.maddpg import DiscreteMADDPGPolicy as DiscreteMADDPGPolicy
+from dicore_agents.policies.continuous.maddpg import MADDPGPolicy as MADDPGPolicy
+from dicore_agents.policies.continuous.masac import DiscreteMASACPolicy as DiscreteMASACPolicy
+from dicore_agents.policies.continuous.masac import MASACPolicy as MASACPolicy
 from dicore_agents.wrappers.agents_as_one import AgentsAsOne as AgentsAsOne
 from dicore_agents.wrappers.one_as_agents import OneAsAgents as OneAsAgents

@@ -61,7 +61,7 @@ class TeamQACPolicy(ContinuousQPolicy):
             found = f"{found}(discrete={model.discrete}, soft={model.soft})"
         raise UsageError(
             f"model: {type(self).__name__} needs a {wanted}, got a {found}",
-            hint="derive it from dicore_agents.models.TeamQAC; policies of discrete actions have"
+            hint="derive it from dicore_agents.TeamQAC; policies of discrete actions have"
             " classes of their own",
         )
 
