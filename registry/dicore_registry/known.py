@@ -116,8 +116,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "rware tictactoe two_step_game"
         ),
         "env_wrapper": "agents_as_one one_as_agents",
-        "model": "agent_q agents_vac maddpg masac qmix qplex qtran vdn wqmix",
-        "policy": "independent_q ippo maddpg mappo masac matd3 qmix qplex qtran vdn wqmix",
+        "model": "agent_q agents_vac coma maddpg masac qmix qplex qtran vdn wqmix",
+        "policy": (
+            "coma happo independent_q ippo maddpg mappo masac matd3 qmix qplex qtran vdn wqmix"
+        ),
     },
     "dicore-contrib-envs": {
         "env": (

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
     from dicore.run.env_factory import BuildContext
 
-__all__ = ["AgentsActorConfig", "AgentsVACConfig"]
+__all__ = ["AgentsActorConfig", "AgentsVACConfig", "COMAModelConfig"]
 
 
 @frozen(kw_only=True)
@@ -101,3 +101,18 @@ class AgentsVACConfig(AgentsActorConfig):
             log_std_init=self.log_std_init,
             value_norm=self.value_norm,
         )
+
+
+@frozen(kw_only=True)
+class COMAModelConfig(AgentsActorConfig):
+    """Actors of agents, and the values of their actions, given those of the others."""
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing.
+        """
+        from dicore_agents.models.actor_critic import COMANet
+
+        return COMANet(**self._arguments())

@@ -91,6 +91,18 @@ class AgentMLP(nn.Module):
                 x = _TORCH[name](x)
         return x.transpose(0, 1)
 
+    def of_agent(self, agent: int, x: Tensor) -> Tensor:
+        """Maps float32 [B, input] of one agent to [B, output]."""
+        if self.shared is not None:
+            found: Tensor = self.shared.forward(x)
+            return found
+        at = self.networks[agent]
+        for weight, bias, name in zip(self.weights, self.biases, self._activations, strict=True):
+            x = torch.addmm(bias[at], x, weight[at])
+            if name:
+                x = _TORCH[name](x)
+        return x
+
     def differentiable(self) -> bool:
         """Returns whether `forward_and_pull` is possible; parameters need their `grad`."""
         if self.shared is not None:

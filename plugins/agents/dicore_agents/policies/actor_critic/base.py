@@ -13,37 +13,34 @@ environments, n actions or numbers of one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_agents.models.actor_critic import AgentsActor
-from dicore_agents.policies.actor_critic.config import TeamPPOConfig
 from dicore_plugins.functional import (
     allowed,
     gae,
     greedy,
     log_prob_entropy,
-    proportional,
     rows_after,
-    softmax,
-    uniform,
 )
-from dicore_plugins.policies import PPOPolicy
+from dicore_plugins.policies import ActorCriticPolicy
 
-__all__ = ["TeamPolicy", "agents_of"]
+__all__ = [
+    "TeamPolicy", "acting", "agents_of", "descend", "team_rewards", "with_normal_advantages",
+]  # fmt: skip
 
 Array = npt.NDArray[np.float32]
 DISTRIBUTION = ("logit", "mean", "log_std")
-_OF_AGENTS = ("action", "raw_action", "log_prob", "value", "advantage", "target", "factor")
+_OF_AGENTS = ("action", "raw_action", "log_prob", "value", "advantage", "target")
 """Columns with an axis of agents."""
 
 
@@ -67,10 +64,42 @@ def _rows(column: Tensor, index: Tensor | None) -> Tensor:
     return flat if index is None else flat.index_select(0, index)
 
 
-class TeamPolicy(PPOPolicy):
+def acting(agent: int, batch: Batch) -> Tensor:
+    """Returns the samples in which an agent acts: int64 [R]."""
+    alive = batch["obs"].get("alive")
+    if alive is None:
+        return torch.arange(len(batch), device=batch["action"].device)
+    found: Tensor = alive[:, agent].nonzero().squeeze(1)
+    return found
+
+
+def descend(optimizer: Any, loss: Tensor) -> None:
+    """Makes one step of an optimizer."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step(loss)
+
+
+def team_rewards(reward: Array, block: Batch) -> Array:
+    """Returns the reward of the team at each agent, [T, N, A]: the sum where each has its own."""
+    if block["reward"].ndim == 2:
+        return reward
+    return np.repeat(reward.sum(-1, keepdims=True), reward.shape[-1], -1)
+
+
+def with_normal_advantages(batch: Batch) -> Batch:
+    """Returns samples with advantages [B, A] of mean 0 and deviation 1 over agents that act."""
+    advantage, alive = batch["advantage"], batch["obs"].get("alive")
+    counted = advantage if alive is None else advantage[alive != 0]
+    if counted.numel() < 2:
+        return batch
+    std, mean = torch.std_mean(counted)
+    return Batch({**batch.columns, "advantage": (advantage - mean) / (std + 1e-8)}, len(batch))
+
+
+class TeamPolicy(ActorCriticPolicy):
     """Base class: acting, samples with an axis of agents, and their advantages."""
 
-    config_class: ClassVar[type[PolicyConfig]] = TeamPPOConfig
     _cfg: Any
 
     def _problem_of(self, model: nn.Module) -> str | None:
@@ -107,9 +136,9 @@ class TeamPolicy(PPOPolicy):
             action = mean + np.exp(output["log_std"]) * noise
         else:
             logit, mask = _choices(output["logit"], batch.value)
-            weight = softmax(logit, 1.0, mask)
-            action = proportional(weight, uniform(self._rng, logit.shape[:1], logit))
-            action = action.reshape(output["logit"].shape[:2])
+            # the largest logit with Gumbel noise is a draw from softmax, in half the time
+            noisy = logit - np.log(self._rng.standard_exponential(logit.shape))
+            action = greedy(noisy, mask).reshape(output["logit"].shape[:2])
         return batch.with_value(self._env_actions({**output, "action": action}))
 
     def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:

@@ -3,18 +3,64 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, cast
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore_agents.policies.spaces import discrete_options, team_options
-from dicore_plugins.policies import PPOConfig, PPOLearnConfig, builds
+from dicore_plugins.policies import (
+    A2CCollectConfig,
+    A2CConfig,
+    ActorCriticLearnConfig,
+    ActorCriticPolicyConfig,
+    PPOConfig,
+    PPOLearnConfig,
+    builds,
+)
 
-__all__ = ["IPPOConfig", "MAPPOConfig", "TeamPPOConfig", "TeamPPOLearnConfig"]
+__all__ = ["COMAConfig", "HAPPOConfig", "IPPOConfig", "MAPPOConfig", "TeamPPOConfig",
+           "TeamPPOLearnConfig"]  # fmt: skip
 
+_STEPS = (1, "learns from single steps; set it to 1")
 _HOME = "dicore_agents.policies.actor_critic"
+
+
+def _shapes(cfg: ActorCriticPolicyConfig, spec: EnvSpec) -> dict[str, object]:
+    """Returns the options of the model that describe what the team sees."""
+    model: Any = cfg.model or {}
+    found = team_options(spec, cfg.type, state="state_shape" in model)
+    shape, parts = spec.reward_shape, getattr(spec.observation, "spaces", {})
+    if shape not in ((), (len(spec.agents),)):
+        raise ConfigError(
+            f"policy.type: '{cfg.type}' needs a reward of the team, or one for each of"
+            f" {len(spec.agents)} agents; this env returns rewards {[*shape]}"
+        )
+    seen = model.get("critic_input")
+    if seen == "state" and "state" not in parts:
+        raise ConfigError(
+            "policy.model.critic_input: this env gives no state of the team",
+            hint="set critic_input=observations",
+        )
+    if seen == "observations":
+        found["model.state_shape"] = math.prod(parts["obs"].shape)
+    return found
+
+
+def _action_options(spec: EnvSpec, name: str) -> dict[str, object]:
+    """Returns the options of discrete actions, or of Box [A, ...]."""
+    space: Any = spec.action
+    several = type(space).__name__ == "Box" and space.dtype.kind == "f"
+    if not several or space.shape[:1] != (len(spec.agents),) or len(space.shape) < 2:
+        return {**discrete_options(spec, name), "model.continuous": False, "action_start": 0}
+    return {
+        "model.action_shape": math.prod(space.shape[1:]),
+        "model.continuous": True,
+        "action_low": tuple(map(float, space.low.ravel())),
+        "action_high": tuple(map(float, space.high.ravel())),
+        "action_dims": tuple(space.shape),
+    }
 
 
 @frozen(kw_only=True)
@@ -41,7 +87,7 @@ class TeamPPOConfig(PPOConfig):
     requires: ClassVar[Any] = {
         **PPOConfig.requires,
         "learn.recompute_adv": (False, "computes advantages once; set it to False"),
-        "collect.unroll_len": (1, "learns from single steps; set it to 1"),
+        "collect.unroll_len": _STEPS,
     }
     recurrent: ClassVar[bool] = False
     learn: TeamPPOLearnConfig = section(TeamPPOLearnConfig)
@@ -53,41 +99,8 @@ class TeamPPOConfig(PPOConfig):
             ConfigError: the environment has one agent, or spaces that do not fit, or lacks a state
                 that the critic is to see.
         """
-        name, model = self.type or "mappo", cast("Mapping[str, Any]", self.model or {})
-        found = team_options(spec, name, state="state_shape" in model)
-        shape, parts = spec.reward_shape, getattr(spec.observation, "spaces", {})
-        if shape not in ((), (len(spec.agents),)):
-            raise ConfigError(
-                f"policy.type: '{name}' needs a reward of the team, or one for each of"
-                f" {len(spec.agents)} agents; this env returns rewards {[*shape]}"
-            )
-        seen = model.get("critic_input")
-        if seen == "state" and "state" not in parts:
-            raise ConfigError(
-                "policy.model.critic_input: this env gives no state of the team",
-                hint="set critic_input=observations",
-            )
-        if seen == "observations":
-            found["model.state_shape"] = math.prod(parts["obs"].shape)
-        return {**found, **self._action_options(spec, name)}
-
-    def _action_options(self, spec: EnvSpec, name: str) -> dict[str, object]:
-        """Returns the options of discrete actions, or of Box [A, ...]."""
-        space: Any = spec.action
-        several = type(space).__name__ == "Box" and space.dtype.kind == "f"
-        if not several or space.shape[:1] != (len(spec.agents),) or len(space.shape) < 2:
-            return {**discrete_options(spec, name), "model.continuous": False, "action_start": 0}
-        return {
-            "model.action_shape": math.prod(space.shape[1:]),
-            "model.continuous": True,
-            "action_low": tuple(map(float, space.low.ravel())),
-            "action_high": tuple(map(float, space.high.ravel())),
-            "action_dims": tuple(space.shape),
-        }
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        yield from PPOConfig.check(self)
+        found = _shapes(self, spec)
+        return {**found, **_action_options(spec, self.type)}
 
 
 @frozen(kw_only=True)
@@ -111,3 +124,80 @@ class MAPPOConfig(TeamPPOConfig):
     )
 
     build = builds(f"{_HOME}.ppo:TeamPPOPolicy")
+
+
+@frozen(kw_only=True)
+class HAPPOConfig(TeamPPOConfig):
+    """HAPPO: agents of their own networks learn one after another (Kuba et al. 2022)."""
+
+    model: ComponentConfig = component(
+        "model", default={"type": "agents_vac", "share": "none"},
+        help="network of the agents' actions and values; share=none",
+    )  # fmt: skip
+
+    build = builds(f"{_HOME}.happo:HAPPOPolicy")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        if self.model is not None and self.model.get("share", "none") != "none":
+            yield "model.share", "agents learn one after another, each its own network; set none"
+        if self.learn.optimizer.get("weight_decay"):
+            yield "learn.optimizer.weight_decay", "would move agents that do not learn; set it to 0"
+
+
+@frozen(kw_only=True)
+class COMALearnConfig(ActorCriticLearnConfig):
+    """Options of learning."""
+
+    critic_epoch_per_collect: int = option(
+        4, "passes of the critic over the samples of a collect, before the actors' update", ge=1
+    )
+    critic_batch_size: int | None = option(
+        64, "samples per update of the critic; None: all of a collect", ge=1
+    )
+
+
+@frozen(kw_only=True)
+class COMACollectConfig(A2CCollectConfig):
+    """Options of collecting."""
+
+    n_sample: int | None = option(
+        256, "samples per collect; use a multiple of env.collector_env_num", ge=1
+    )
+    gae_lambda: float = option(
+        0.8, "lambda of the returns from which the critic learns, TD(lambda)", ge=0, le=1
+    )
+
+
+@frozen(kw_only=True)
+class COMAConfig(A2CConfig):
+    """COMA: agents learn by what the team would lack without their action (Foerster 2018)."""
+
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = TeamPPOConfig.fixed_by_spaces
+    requires: ClassVar[Any] = {**A2CConfig.requires, "collect.unroll_len": _STEPS}
+    recurrent: ClassVar[bool] = False
+    reduces: ClassVar[bool] = False
+    model: ComponentConfig = component(
+        "model", default="coma", help="actors, and values of actions"
+    )
+    learn: COMALearnConfig = section(
+        COMALearnConfig, learning_rate=7e-4, adv_norm=True, optimizer={"type": "adam", "eps": 1e-5}
+    )
+    collect: COMACollectConfig = section(COMACollectConfig)
+
+    build = builds(f"{_HOME}.coma:COMAPolicy")
+
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: the environment has one agent, or spaces that do not fit.
+        """
+        return {**_shapes(self, spec), **discrete_options(spec, self.type), "action_start": 0}
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        if self.learn.optimizer.get("weight_decay"):
+            yield "learn.optimizer.weight_decay", "would move what does not learn; set it to 0"

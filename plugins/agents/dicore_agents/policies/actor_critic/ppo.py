@@ -24,12 +24,13 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
 from dicore_agents.policies.actor_critic.base import TeamPolicy
 from dicore_agents.policies.actor_critic.config import TeamPPOConfig
-from dicore_plugins.functional import PolicyGradientLoss
+from dicore_plugins.functional import PolicyGradientLoss, value_error
+from dicore_plugins.policies import PPOPolicy
 
 __all__ = ["TeamPPOPolicy", "huber_value_error"]
 
 
-class TeamPPOPolicy(TeamPolicy):
+class TeamPPOPolicy(TeamPolicy, PPOPolicy):
     """PPO of agents that share networks or not; the critic's input is an option of the model."""
 
     config_class: ClassVar[type[PolicyConfig]] = TeamPPOConfig
@@ -39,16 +40,20 @@ class TeamPPOPolicy(TeamPolicy):
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
         parts, info = super()._loss(batch, value, log_prob, entropy, **settings)
-        learn, norm = self._cfg.learn, self._model.value_norm
-        if learn.value_loss == "huber":
-            unit = 1.0 if norm is None else norm.std[0]
-            clip = None if learn.value_clip is None else learn.value_clip * unit
-            error = huber_value_error(
-                value, batch["target"], batch["value"], clip, learn.huber_delta * unit
-            )
-            weight = batch.get("weight")
-            parts = parts._replace(value=(error if weight is None else error * weight).mean())
+        if self._cfg.learn.value_loss == "huber":
+            parts = parts._replace(value=self._value_error(batch, value))
         return parts, info
+
+    def _value_error(self, batch: Batch, value: Tensor) -> Tensor:
+        """Computes L_V of rows of agents, in units of the returns."""
+        learn, norm = self._cfg.learn, self._model.value_norm
+        unit = 1.0 if norm is None else norm.std[0]
+        clip = None if learn.value_clip is None else learn.value_clip * unit
+        target, old, weight = batch["target"], batch["value"], batch.get("weight")
+        if learn.value_loss == "mse":
+            return value_error(value, target, weight, old, clip)
+        error = huber_value_error(value, target, old, clip, learn.huber_delta * unit)
+        return (error if weight is None else error * weight).mean()
 
     def _losses_and_slopes(
         self, batch: Batch, output: Any, weights: Any, settings: Mapping[str, float]
