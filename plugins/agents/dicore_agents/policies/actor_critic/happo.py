@@ -74,7 +74,8 @@ class HAPPOPolicy(TeamPPOPolicy):
         self, agent: int, batch: Batch, settings: dict[str, float]
     ) -> list[dict[str, Any]]:
         """Runs the passes of one agent; fewer if the KL divergence exceeds `target_kl`."""
-        learn, results = self._cfg.learn, []
+        learn = self._cfg.learn
+        results: list[dict[str, Any]] = []
         optimizer = self._agent_optimizers[agent]
         optimizer.learning_rate = self._optimizer.learning_rate
         for _ in range(learn.epoch_per_collect):
