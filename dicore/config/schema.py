@@ -27,6 +27,7 @@ from attrs import frozen as frozen  # noqa: PLC0414 - exported
 from dicore.config.convert import Mismatch, convert
 from dicore.errors import UsageError
 
+_PLAIN = {"bool": bool, "float": float, "int": int, "str": str}
 _STRUCTURE = frozenset({"section", "component", "components"})
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 _NOTE = "while building "
@@ -199,13 +200,18 @@ def _redeclared(cls: type[Section], name: str, value: Any) -> object:
     if facts.keys() & _STRUCTURE:
         return attrs.field(default=old.default, metadata={**facts, "component_default": value})
     if value is not REQUIRED:
-        try:
-            value = convert(value, fields_of(cls)[name].hint, name)
-        except Mismatch as wrong:
-            told = ": ".join(wrong.findings[0])
-            raise TypeError(f"{cls.__name__} has no such default: {told}") from None
+        value = _default_like(cls, name, value, fields_of(cls)[name].hint)
     value = attrs.Factory(partial(deepcopy, value)) if isinstance(value, list | dict) else value
     return attrs.field(default=value, metadata={**facts, "follows": None}, validator=old.validator)
+
+
+def _default_like(cls: type[Section], name: str, value: object, hint: object) -> Any:
+    """Converts a default to the type of its option."""
+    try:
+        return convert(value, hint, name)
+    except Mismatch as wrong:
+        told = ": ".join(wrong.findings[0])
+        raise TypeError(f"{cls.__name__} has no such default: {told}") from None
 
 
 def _reduced(self: Section, protocol: Any) -> object:
@@ -274,6 +280,13 @@ class Section:
     implies: ClassVar[Mapping[str, Mapping[str, object]]] = {}
     requires: ClassVar[Mapping[str, tuple[object, str] | None]] = {}
     formerly: ClassVar[Mapping[str, object]] = {}
+
+    @classmethod
+    def __attrs_init_subclass__(cls) -> None:
+        for each in attrs.fields(cls):
+            hint = _PLAIN.get(str(each.type).removesuffix(" | None"))
+            if hint and type(each.default) in _PLAIN.values() and type(each.default) is not hint:
+                _default_like(cls, each.name, each.default, hint)
 
     def __getitem__(self, key: str) -> Any:
         if key.startswith("_") or not hasattr(self, key):

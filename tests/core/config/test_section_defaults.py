@@ -113,6 +113,16 @@ def test_a_name_that_the_class_lacks_and_a_default_of_another_type_are_told() ->
         section(Quiet, other={"eps": {"decay": "many"}})
 
 
+@pytest.mark.parametrize(("hint", "default"), [("int", "3"), ("str | None", 3), ("bool", 1)])
+def test_a_default_of_another_type_is_told_where_the_class_is_made(
+    hint: str, default: object
+) -> None:
+    body = {"__annotations__": {"size": hint}, "size": option(default, "how many")}
+    made = type("Wrong", (Section,), body)
+    with pytest.raises(TypeError, match=rf"Wrong has no such default: size: expected {hint[:3]}"):
+        frozen(kw_only=True)(made)
+
+
 def told(cfg: Section) -> list[str]:
     problems = Problems()
     run_checks(cfg, problems)
