@@ -62,7 +62,7 @@ class SignatureConfig(_MadeConfig):
         """Calls the target with its own options and the parts."""
         options = {name: plain(getattr(self, name)) for name in self._own_options}
         target: Any = type(self)._target  # noqa: SLF001 - a plain name may be an option's
-        return target(**options, **parts)
+        return target(**{**options, **parts})
 
 
 class InheritedConfig(_MadeConfig):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from dicore.config import ComponentConfig, compile_section, config_class
+from dicore.config.schema import fields_of
+from dicore.config.signature import SignatureConfig
 from dicore.errors import UsageError
 from dicore_registry import default
 
@@ -33,7 +36,8 @@ def build(
 
     Args:
         kind: Kind of the component (`dicore list kind`).
-        cfg: Its name, `{"type": name, **options}`, or a section of a compiled config.
+        cfg: Its name, `{"type": name, **options}`, or a section of a compiled config. Among the
+            options of a plain class or function may be parts, which no config can hold.
         ctx: What a config cannot hold (`dicore.run.BuildContext`): spaces, device, run.
         **parts: The components that it is made from, by role (`env_manager=…`).
 
@@ -49,5 +53,10 @@ def build(
         name = options.get("type")
         if not isinstance(name, str) or not name:
             raise UsageError(f"{kind}: no name is given", hint=f"set 'type' (dicore list {kind})")
-        cfg = compile_section(config_class(get(kind, name), kind), options)
+        target = get(kind, name)
+        cls = config_class(target, kind)
+        if issubclass(cls, SignatureConfig):
+            others = inspect.signature(target).parameters.keys() - fields_of(cls).keys()
+            parts = {**{key: options.pop(key) for key in others & options.keys()}, **parts}
+        cfg = compile_section(cls, options)
     return cfg.build(BuildContext() if ctx is None else ctx, **parts)
