@@ -19,9 +19,9 @@ from dicore.run.folder import RunLock
 from dicore.run.memory import available_bytes
 
 __all__ = [
-    "Fact", "Form", "RowLayout", "available_bytes", "check_bytes", "check_kind", "check_memory",
-    "check_numbers", "check_range", "check_room", "fitted", "poison", "remove_abandoned",
-    "row_bytes", "verdict",
+    "Fact", "Form", "RowLayout", "available_bytes", "check_bytes", "check_entries", "check_kind",
+    "check_memory", "check_numbers", "check_range", "check_room", "fitted", "poison",
+    "remove_abandoned", "row_bytes", "verdict",
 ]  # fmt: skip
 
 
@@ -173,6 +173,18 @@ def check_kind(state: State, key: str, what: str) -> None:
             f"the state is of a buffer that has no {what}",
             hint="load it into a buffer of the type that saved it",
         )
+
+
+def check_entries(state: State, paths: Iterable[str]) -> None:
+    """Raises SchemaError if a state lacks one of its entries, or entries of entries: `a.b`."""
+    for path in paths:
+        found: Any = state
+        for key in path.split("."):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if found is None:
+            raise SchemaError(
+                f"the state of the buffer has no '{path}'", hint="load another checkpoint"
+            )
 
 
 def check_room(count: int, capacity: int, what: str) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dicore_plugins.buffers.frame_store import FrameStore
     from dicore_plugins.buffers.memory import Fact, Form, RowLayout
     from dicore_plugins.buffers.storage import Storage
+    from dicore_plugins.frames import Chunk
 
 IntArray = npt.NDArray[np.int64]
 
@@ -436,16 +437,17 @@ class Ring:
         wrapped = len(samples) == self.capacity and 0 <= cursor < self.capacity
         if not (wrapped or cursor == len(samples)) or push_count < len(samples):
             raise SchemaError(f"the cursor {cursor} of {len(samples)} samples contradicts itself")
-        self.clear()
+        chunks: list[Chunk] = []
         if "frames" in state and len(samples):
             from dicore_plugins.buffers.frame_store import restored
 
             samples, chunks = restored(samples, state["frames"])
+        free = [each["free"] for each in state["frames"]] if chunks else []
+        self.clear()
+        if chunks:
             self._admit(samples)
-            for store, chunk, frames in zip(
-                self._frame_stores, chunks, state["frames"], strict=True
-            ):
-                store.load(chunk, frames["free"])
+            for store, chunk, slots in zip(self._frame_stores, chunks, free, strict=True):
+                store.load(chunk, slots)
         for start in range(0, len(samples), 4096):
             self.push(samples[start : start + 4096])
         self.cursor, self.push_count = cursor % self.capacity, push_count

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import numpy as np
 import pytest
 
 from dicore.data import Batch
-from dicore.errors import SchemaError
+from dicore.errors import SchemaError, UsageError
 from dicore.testing.buffer import numbered_rows
+from dicore.testing.compare import copied, difference
 from dicore_compat.deque import DequeReplayBuffer
 from dicore_plugins.buffers import (
     AdvancedReplayBuffer,
@@ -179,3 +182,58 @@ def test_a_state_that_contradicts_itself_is_not_resumed(kind: Any) -> None:
     assert twin.count() == 0
     twin.push(Batch({**numbered_rows(4).columns, "end": np.arange(4) == 3}))
     assert twin.check_valid() == (True, "")
+
+
+KINDS: list[Callable[[], Any]] = [
+    *(partial(filled, kind) for kind in (NaiveReplayBuffer, AdvancedReplayBuffer)),
+    *(partial(filled, kind) for kind in (ElasticReplayBuffer, EpisodeReplayBuffer)),
+    *(partial(filled, FileReplayBuffer), prioritized, frames),
+]
+
+
+def entries(state: Any, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yields the paths of all entries but columns."""
+    for key, value in state.items():
+        yield (*below, key)
+        if isinstance(value, dict) and key not in ("columns", "episodes", "running", "rng"):
+            yield from entries(value, (*below, key))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_that_lacks_an_entry_is_refused_before_anything_is_changed(
+    kind: Callable[[], Any],
+) -> None:
+    state, buffer = copy.deepcopy(kind().state_dict()), kind()
+    before = copied(buffer.state_dict())
+    paths = [*entries(state)]
+    refused = 0
+    for path in paths:
+        lacking = copy.deepcopy(state)
+        inner = lacking
+        for key in path[:-1]:
+            inner = inner[key]
+        del inner[path[-1]]
+        try:
+            buffer.load_state_dict(lacking)
+        except (SchemaError, UsageError):
+            refused += 1
+            assert difference(before, buffer.state_dict()) == "", path
+        else:  # older states lack it too
+            assert buffer.check_valid() == (True, ""), path
+            buffer.load_state_dict(copy.deepcopy(state))
+            before = copied(buffer.state_dict())
+    assert refused >= 4
+    getattr(buffer, "close", lambda: None)()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_of_nonsense_leaves_the_buffer_as_it_was_or_empty(kind: Callable[[], Any]) -> None:
+    state, buffer = copy.deepcopy(kind().state_dict()), kind()
+    for key in state:
+        before = buffer.count()
+        try:
+            buffer.load_state_dict({**state, key: object()})
+        except (SchemaError, UsageError, TypeError):
+            assert buffer.count() in (0, before), key
+            assert buffer.check_valid() == (True, ""), key
+    getattr(buffer, "close", lambda: None)()

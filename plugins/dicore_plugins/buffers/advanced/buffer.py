@@ -25,7 +25,7 @@ from dicore_plugins.buffers.advanced.limits import (
     checked_stamps,
     too_few_left,
 )
-from dicore_plugins.buffers.memory import Fact, fitted
+from dicore_plugins.buffers.memory import Fact, check_entries, fitted
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, ReplayBuffer, check_draw
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.priorities import Late, Priorities, by_slot, is_far
@@ -343,6 +343,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
     def _load(self, state: State) -> None:
         """Restores the samples; those of a naive buffer have equal priorities."""
+        check_entries(state, ("thruput.pushed", "thruput.drawn") if "thruput" in state else ())
         state = fitted(state, self._ring.capacity)
         held = len(Batch(dict(state["columns"]))) if state["columns"] else 0
         priority = np.asarray(state.get("priority", np.ones(held)), np.float64)

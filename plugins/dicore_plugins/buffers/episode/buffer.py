@@ -22,7 +22,6 @@ from dicore_plugins.buffers.memory import (
     Fact,
     available_bytes,
     check_bytes,
-    check_kind,
     check_room,
     row_bytes,
 )
@@ -60,6 +59,11 @@ class EpisodeReplayBuffer(ReplayBuffer):
     """
 
     config_class = EpisodeConfig
+    state_kind = ("episode_len", "episodes")
+    state_entries = (
+        *("episodes", "episode_len", "running", "running_len", "running_env", "broken_env"),
+        *("continuity.env_id", "continuity.open", "push_count"),
+    )
     capacity_in_episodes = True
     keeps_origin = True
     """Middleware pushes `end` and `env_id` too."""
@@ -275,7 +279,6 @@ class EpisodeReplayBuffer(ReplayBuffer):
 
     def _load(self, state: State) -> None:
         """Restores the episodes, also running ones."""
-        check_kind(state, "episode_len", "episodes")
         check_room(len(state["episode_len"]), self.replay_buffer_size, "episodes")
         self._empty()
         self._episodes.extend(_split(state["episodes"], state["episode_len"]))

@@ -24,7 +24,7 @@ from dicore_plugins.buffers.advanced.limits import checked_stamps, too_few_left
 from dicore_plugins.buffers.file.config import FileConfig
 from dicore_plugins.buffers.file.folder import BodyFolder
 from dicore_plugins.buffers.file.records import Place, packed, write_head
-from dicore_plugins.buffers.memory import Fact, check_kind, check_room
+from dicore_plugins.buffers.memory import Fact, check_room
 from dicore_plugins.buffers.naive.buffer import (
     ReplayBuffer,
     Samples,
@@ -81,6 +81,8 @@ class FileReplayBuffer(ReplayBuffer):
     """
 
     config_class = FileConfig
+    state_kind = ("ids", "files")
+    state_entries = ("columns", "ids", "use", "collect_iter", "priority", "push_count", "removed")
 
     def __init__(
         self,
@@ -365,7 +367,6 @@ class FileReplayBuffer(ReplayBuffer):
 
     def _load(self, state: State) -> None:
         """Restores the samples, which are written to files."""
-        check_kind(state, "ids", "files")
         ids = np.asarray(state["ids"]).tolist()
         check_room(len(ids), self.replay_buffer_size, "samples")
         self.clear()

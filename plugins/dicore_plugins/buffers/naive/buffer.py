@@ -55,6 +55,10 @@ class ReplayBuffer:
     config_class: ClassVar[type[ComponentConfig]]
     capacity_in_episodes: ClassVar[bool] = False
     """Whether `replay_buffer_size` is a number of episodes."""
+    state_kind: ClassVar[tuple[str, str]] = ("rng", "random generator")
+    """An entry that states of such buffers alone have, and what it holds."""
+    state_entries: ClassVar[tuple[str, ...]] = ()
+    """What a state must have, by path."""
 
     def __init__(
         self,
@@ -228,20 +232,26 @@ class ReplayBuffer:
         Raises:
             ReplayCapacityError: the samples do not fit; nothing is changed.
             UsageError: it is the state of something else; nothing is changed.
-            SchemaError: the state contradicts itself; the buffer may be empty then.
+            SchemaError: the state lacks something, and nothing is changed; or it contradicts
+                itself, and the buffer may be empty then.
         """
-        from dicore_plugins.buffers.memory import check_kind
+        from dicore_plugins.buffers.memory import check_entries, check_kind
 
         check_kind(state, "rng", "random generator")
+        check_kind(state, *self.state_kind)
+        check_entries(state, self.state_entries)
         with self._lock:
-            before = self._rng.bit_generator.state
+            before = self._rng.bit_generator.state, self.count(), self.push_count
+            self._rng.bit_generator.state = dict(state["rng"])
+            valid, why = False, ""
             try:
-                self._rng.bit_generator.state = dict(state["rng"])
                 self._load(state)
-            except (DicoreError, ValueError):
-                self._rng.bit_generator.state = before
-                raise
-            valid, why = self.check_valid()
+                valid, why = self.check_valid()
+            except Exception as error:
+                self._rng.bit_generator.state = before[0]
+                if isinstance(error, DicoreError) and before[1:] == (self.count(), self.push_count):
+                    raise
+                why = f"{type(error).__name__}: {error}"
             if not valid:
                 self.clear()
                 raise SchemaError(
@@ -296,6 +306,8 @@ class NaiveReplayBuffer(ReplayBuffer):
     """
 
     config_class: ClassVar[type[ComponentConfig]] = NaiveConfig
+    state_kind = ("cursor", "columns of samples")
+    state_entries: ClassVar[tuple[str, ...]] = ("columns", "push_count")
     by_row: ClassVar[bool] = False
     """Whether small samples are stored row after row: slower to push, faster to draw."""
     slot_bytes: ClassVar[int] = 8

@@ -15,14 +15,14 @@ from dicore.config.compiler import as_config
 from dicore.data import Batch, Columns, State, StateDict, tree_map
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.buffers.continuity import Continuity, origin
-from dicore_plugins.buffers.memory import Fact, check_kind, check_room
+from dicore_plugins.buffers.memory import Fact, check_entries, check_room
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, ReplayBuffer, check_draw
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.priorities import Priorities, Scale, slots_of
 from dicore_plugins.buffers.priority_tree import FloatArray, checked_priorities, ids_of, strata
 from dicore_plugins.buffers.ring import IntArray, RecycledBatch, as_sequences
 from dicore_plugins.buffers.sequence.config import SequenceConfig
-from dicore_plugins.buffers.sequence.index import BoolArray, SequenceIndex, StoredStates
+from dicore_plugins.buffers.sequence.index import ENTRIES, BoolArray, SequenceIndex, StoredStates
 
 if TYPE_CHECKING:
     from dicore_plugins.buffers.storage import Storage
@@ -71,6 +71,12 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     """
 
     config_class = SequenceConfig
+    state_kind = ("sequences", "sequences")
+    state_entries = (
+        *("columns", "cursor", "push_count", "continuity.env_id", "continuity.open"),
+        *(f"sequences.{key}" for key in ENTRIES),
+        *(f"priorities.{key}" for key in ("of", "highest", "draws", "in_use")),
+    )
     slot_bytes = 64
     keeps_origin = True
     """Middleware pushes `end`, `env_id` and `valid` too."""
@@ -334,7 +340,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             self._states.load_state_dict(state["states"], shift, held)
 
     def _check_form(self, state: State) -> None:
-        check_kind(state, "sequences", "sequences")
+        check_entries(state, ("states.slots",) if self._states is not None else ())
         form = [int(each) for each in state["sequences"]["form"]]
         mine = [int(each) for each in self._index.state_dict(0)["form"]]
         if form != mine or ("states" in state) != (self._states is not None):

@@ -31,6 +31,12 @@ _MANY = 64
 _FIRST = 64
 """States for which there is memory in the beginning."""
 
+ENTRIES = (
+    *("form", "lengths", "first", "stream", "position", "starts"),
+    *("env_id", "rows", "head", "tail", "begin", "fresh"),
+)
+"""What the state of an index has."""
+
 
 class SequenceIndex:
     """Where sequences begin, how long they are, and in which slots their steps are.
