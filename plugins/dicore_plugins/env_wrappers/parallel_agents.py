@@ -242,8 +242,8 @@ def make_parallel(env_id: str, **kwargs: object) -> Any:
         if name in pettingzoo.aec_registry:
             raise ConfigError(
                 f"env.env_id: '{env_id}' is turn-based; expected a parallel environment",
-                hint="give a module of your own whose function parallel_env converts it, by"
-                " pettingzoo.utils.turn_based_aec_to_parallel",
+                hint="set env.type=pettingzoo_agents (pip install dicore-agents), where a step is a"
+                " turn, and choose a policy of several agents",
             )
         return _module_of(env_id, pettingzoo.parallel_registry).parallel_env(**kwargs)
     except TypeError as error:

@@ -287,6 +287,12 @@ def test_mistakes(env_id: str, options: dict[str, Any], said: str) -> None:
         section(env_id, **options).build(None)
 
 
+def test_turns_are_played_by_another_component() -> None:
+    with pytest.raises(ConfigError) as caught:
+        section("classic.chess_v6").build(None)
+    assert "env.type=pettingzoo_agents" in str(caught.value.hint)
+
+
 def test_ids_of_pettingzoo_have_two_forms() -> None:
     for env_id in ("classic.rps_v2", "classic/rps_v2"):
         env = section(env_id).build(None)
