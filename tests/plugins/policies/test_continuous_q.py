@@ -176,16 +176,17 @@ def test_an_update_of_td3_and_ddpg_equals_the_formulas(name: str) -> None:
 def test_gradients_by_formulas_are_those_of_autograd(name: str, options: list[str]) -> None:
     weight = np.linspace(0, 2, ROWS, dtype=np.float32)
     found = []
-    for known in ({}, {"critic": False, "actor": False}):
+    for known in ({}, {"critic": None, "actor": None}):
         policy = policy_of(name, *options)
         with torch.no_grad():  # the last rows of log_std are out of its range
             policy._model.actor.layers[-1].bias[-1].fill_(2.5)
         learn = policy.learn_mode
         learn.forward(rows(0))
-        policy._known = dict(known)
+        policy._formulas = dict(known)
         results = [learn.forward(rows(seed, weight=weight)) for seed in range(3)]
         by_formulas = ("critic", "actor") if name == "sac" else ("critic",)
-        assert policy._known == (known or dict.fromkeys(by_formulas, True))
+        made = {part for part, formula in policy._formulas.items() if formula is not None}
+        assert made == (set() if known else set(by_formulas))
         scalars = [float(each[key]) for each in results for key in ("critic_loss", "actor_loss")]
         found.append([*policy._flats["actor"].data, *policy._flats["critic"].data, *scalars])
     np.testing.assert_allclose(*found, rtol=2e-3, atol=2e-5)
@@ -199,7 +200,8 @@ def test_a_changed_loss_of_the_actor_is_obeyed() -> None:
     policy = Least(policy_of("sac")._cfg)
     result = {key: float(each) for key, each in policy.learn_mode.forward(rows()).items()
               if key != "priority"}  # fmt: skip
-    assert policy._known == {"critic": True, "actor": False}
+    assert policy._formulas["critic"] is not None
+    assert policy._formulas["actor"] is None
     assert result["actor_loss"] == pytest.approx(-result["alpha"] * result["entropy"], abs=1e-5)
 
 

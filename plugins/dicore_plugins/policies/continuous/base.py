@@ -10,7 +10,7 @@ Shapes: K ready environments, B samples, A dimensions, E Q networks.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ from dicore_plugins.functional.losses import check_shapes
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions, weight_of
 from dicore_plugins.functional.td import bridged
 from dicore_plugins.models.flat import Flat
-from dicore_plugins.models.qac.model import QAC
+from dicore_plugins.models.formulas import formula_of, with_formula
 from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.base import (
     Actor,
@@ -114,10 +114,9 @@ class ContinuousQPolicy(Policy):
             }
         self._noise = stream("policy/learn")
         self._update_count = 0
-        self._known: dict[str, bool] = {}
+        self._formulas: dict[str, Callable[..., Any] | None] = {}
         learn = self._cfg.learn
-        self._by_autograd = bool(learn.get("compile") or learn.get("autocast"))
-        if self._by_autograd:
+        if learn.get("compile") or learn.get("autocast"):
             from dicore_plugins.policies.compiled import replace_losses
 
             replace_losses(self, "_critic_loss", "_actor_loss", draws=("_normal",))
@@ -141,12 +140,12 @@ class ContinuousQPolicy(Policy):
         for flat in self._flats.values():
             if not flat.intact():
                 flat.rebind()
-                self._known.clear()
+                self._formulas.clear()
         norm = getattr(self._model, "obs_norm", None)
         if norm is not None:
             norm.update(self._model.encode.vector(batch["obs"]))
         weight = weight_of(batch, sampled=self._cfg.priority_IS_weight)
-        loss, priority, value = self._update_critic(batch, weight)
+        loss, priority, value = self._descend("critic", batch, weight)
         self._update_count += 1
         return {
             "cur_lr": self._cfg.learn.learning_rate,
@@ -157,33 +156,35 @@ class ContinuousQPolicy(Policy):
             **self._update_actor(batch),
         }
 
-    def _update_critic(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Updates the Q networks; returns the results of `_critic_loss`."""
-        methods = "_critic_loss", "_q_taken", "_squared_loss", "_step"
-        if not self._by_hand("critic", ContinuousQPolicy, *methods):
-            loss, priority, value = self._critic_loss(batch, weight)
-            self._step("critic", loss)
-            return loss, priority, value
+    def _descend(self, part: str, *inputs: Any) -> Any:
+        """Updates a part of the network by its loss, `_actor_loss` or `_critic_loss`.
+
+        Returns:
+            What the loss returns for the inputs; the first is the loss itself.
+        """
+        name = f"_{part}_loss"
+        if part not in self._formulas:
+            self._formulas[part] = formula_of(self, name, self._model)
+        formula = self._formulas[part]
+        if formula is None:
+            found = getattr(self, name)(*inputs)
+            self._step(part, found[0])
+        else:
+            found = formula(self, *inputs)
+            self._optimizers[part].step(found[0])
+        return found
+
+    def _critic_gradient(
+        self, batch: Batch, weight: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Computes what `_critic_loss` does and the gradient of the Q networks, by formulas."""
         target = self._target(batch)
         q, pull = self._model.q_and_pull(batch["obs"], self._unit_action(batch["action"]))
         slope = (q - target).mul_(2 / len(batch))
         pull(slope if weight is None else slope.mul_(weight))
-        loss, priority, value = self._squared_loss(q, target, weight)
-        self._optimizers["critic"].step(loss)
-        return loss, priority, value
+        return self._squared_loss(q, target, weight)
 
-    def _by_hand(self, part: str, base: type, *methods: str) -> bool:
-        """Returns whether formulas update a part instead of autograd, which takes longer.
-
-        They need the plain network, and the methods of `base`, which a subclass may override.
-        """
-        known = False if self._by_autograd else self._known.get(part)
-        if known is None:
-            same = (getattr(type(self), name) is getattr(base, name) for name in methods)
-            plain = type(self._model) is QAC and all(same)
-            known = self._known[part] = plain and self._model.differentiable()
-        return known
-
+    @with_formula(_critic_gradient, "_q_taken", "_squared_loss", "_step")
     def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the sum over the Q networks of the mean squared TD errors.
 

@@ -20,6 +20,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, State, StateDict, Tree
 from dicore_plugins.functional.distributions import squashed_gaussian, squashed_gaussian_and_pull
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.models.formulas import with_formula
 from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.continuous.base import ContinuousQPolicy
 from dicore_plugins.policies.continuous.held_noise import HeldNoise
@@ -71,12 +72,7 @@ class SACPolicy(ContinuousQPolicy):
 
     def _update_actor(self, batch: Batch) -> Results:
         alpha = self._alpha
-        if self._by_hand("actor", SACPolicy, "_actor_loss", "_actor_value", "_sample", "_step"):
-            loss, entropy = self._pull_actor(batch["obs"], alpha)
-            self._optimizers["actor"].step(loss)
-        else:
-            loss, entropy = self._actor_loss(batch["obs"])
-            self._step("actor", loss)
+        loss, entropy = self._descend("actor", batch["obs"])
         if "alpha" in self._optimizers:  # its loss is log_alpha (entropy - target)
             self._flats["alpha"].grad.copy_(entropy - self._wanted_entropy(batch["obs"]))
             self._optimizers["alpha"].step()
@@ -85,8 +81,9 @@ class SACPolicy(ContinuousQPolicy):
         return {"actor_loss": loss.detach(), "alpha": alpha[0], "entropy": entropy}
 
     @torch.no_grad()
-    def _pull_actor(self, obs: Tree, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def _actor_gradient(self, obs: Tree) -> tuple[Tensor, Tensor]:
         """Computes what `_actor_loss` does and the gradient of the actor, by formulas."""
+        alpha = self._alpha
         output, pull = self._model.policy_and_pull(obs)
         mean, rows = output["mean"], len(output["mean"])
         action, log_prob, pull_sample = squashed_gaussian_and_pull(
@@ -98,6 +95,7 @@ class SACPolicy(ContinuousQPolicy):
         pull(*pull_sample(pull_q(slope, frozen=True), (alpha / rows).expand(rows)))
         return (alpha * log_prob - least[0]).mean(), -log_prob.mean()
 
+    @with_formula(_actor_gradient, "_actor_value", "_sample", "_step")
     def _actor_loss(self, obs: Tree) -> tuple[Tensor, Tensor]:
         """Computes the loss of the actor, and the entropy of its actions, without its graph."""
         action, log_prob = self._sample(obs)
