@@ -106,6 +106,7 @@ class GreedyModule(nn.Module):
     def _continuous(self, mean: Tensor, *, squash: bool) -> Tensor:
         """Returns actions of the environment, within its bounds."""
         mean = mean.tanh() if squash else mean
+        mean = mean if mean.dim() == 2 else mean.flatten(1)  # of teams, a row for each agent
         mean = mean * self.scale + self.middle if self.moves else mean
         action = torch.minimum(torch.maximum(mean, self.low), self.high)
         return action if self.dims is None else action.reshape(-1, *self.dims)
