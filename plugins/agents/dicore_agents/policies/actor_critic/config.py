@@ -150,6 +150,9 @@ class HAPPOConfig(TeamPPOConfig):
 class COMALearnConfig(ActorCriticLearnConfig):
     """Options of learning."""
 
+    batch_size: int | None = option(
+        256, "samples per update of the actors; None: all of a collect", ge=1
+    )
     critic_epoch_per_collect: int = option(
         4, "passes of the critic over the samples of a collect, before the actors' update", ge=1
     )
