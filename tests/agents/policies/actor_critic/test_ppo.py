@@ -81,6 +81,7 @@ def test_advantages_of_agents_are_those_of_gae() -> None:
     final = drawn(spec, 2, 99)
     for step, each in enumerate(rows):
         each["alive"][0, 1] = step < 3  # agent 1 of environment 0 dies after step 2
+    final["alive"][:] = [[1, 1], [1, 0]]  # where the episode is cut off, agent 1 would not go on
     obs = {key: np.stack([row[key] for row in rows[:-1]]) for key in rows[0]}
     done, end = np.zeros((2, steps, envs), np.bool_)
     done[3, 1] = end[3, 1] = end[4, 2] = True  # a termination and a truncation
@@ -101,7 +102,7 @@ def test_advantages_of_agents_are_those_of_gae() -> None:
     after = v[1:].copy()
     after[3, 1], after[4, 2] = value(final)
     over = np.broadcast_to(done[..., None], (steps, envs, 2)).copy()
-    over[2:, 0, 1] = True
+    over[2:, 0, 1] = over[4, 2, 1] = True
     for agent in range(2):
         wanted = gae(
             reward[..., agent], v[:-1, :, agent], after[..., agent], over[..., agent], end,

@@ -1,10 +1,10 @@
 """What algorithms share that learn actors of several agents: acting, advantages, rows of agents.
 
 A sample is a step of the team; its columns keep the axis of agents. An update takes the steps of
-agents that act as rows of one batch. An agent that does not act in the next step has ended there,
-unless the episode was cut off:
+agents that act as rows of one batch. An agent that would not act in the next step has ended there;
+where an episode is cut off, `alive` marks those that would have gone on:
 
-    done_a = done or (not alive'_a and not end)
+    done_a = done or not alive'_a
 
 Shapes: T steps, N environments, B samples, A agents, R rows of agents that act, K ready
 environments, n actions or numbers of one.
@@ -193,7 +193,7 @@ class TeamPolicy(ActorCriticPolicy):
             for each in (block["obs"], tail.obs, tail.final_obs)
         )
         later = rows_after(np.asarray(alive), last, finals, tail) != 0
-        dead: npt.NDArray[np.bool_] = found | (~later & ~block["end"][..., None])
+        dead: npt.NDArray[np.bool_] = found | ~later
         return dead
 
     def _agent_rewards(self, block: Batch, shape: tuple[int, ...]) -> Array:

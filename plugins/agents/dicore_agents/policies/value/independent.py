@@ -4,7 +4,7 @@ Each agent takes the others for a part of the environment:
 
     y_a = r_a + gamma (1 - done_a) Q'_a(o'_a, argmax_u Q_a(o'_a, u))
 
-An agent that does not act in the next step has ended, unless the episode was cut off there.
+An agent that would not act in the next step has ended.
 
 Shapes: B rows, A agents.
 """
