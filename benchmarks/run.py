@@ -24,6 +24,7 @@ SCRIPTS = (
     "atari",
     "update",
     "ppo",
+    "agents",
     "sac",
     "files_entered",
     "startup",
