@@ -20,7 +20,8 @@ def with_formula(formula: Callable[..., Any], *uses: str) -> Callable[[Loss], Lo
     """Attaches the formula of its gradient to a loss.
 
     Args:
-        formula: Takes and returns what the loss does, and overwrites `grad` of the parameters.
+        formula: Takes and returns what the family of the policy says: of `ContinuousQPolicy`, what
+            the loss does, and it overwrites `grad` of the parameters; else see `_losses`.
         *uses: Methods whose work the formula does, too: an override of one is not in it.
     """
 

@@ -33,6 +33,7 @@ from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.models.actor_critic.vac import VAC
 from dicore_plugins.models.encoders.mlp import applies
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.models.formulas import formula_of
 from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.actor_critic.base_config import ActorCriticPolicyConfig
 from dicore_plugins.policies.actor_critic.checks import output_problem
@@ -125,6 +126,7 @@ class ActorCriticPolicy(Policy):
         if not self._flat.intact():
             self._flat.rebind()
         self._by_hand = differentiates(self._model, VAC, self._cfg.learn)
+        self._formula = formula_of(self, "_loss", self._model)
         self._optimizer.learning_rate = (
             self._cfg.learn.learning_rate if learning_rate is None else learning_rate
         )
@@ -161,15 +163,7 @@ class ActorCriticPolicy(Policy):
         if learn.adv_norm and len(batch) > 1 and "advantage" in batch:
             batch = with_scaled_advantages(batch)
         weights = Weights.of(self._model, learn, settings)
-        found = None if pull is None else self._losses_and_slopes(batch, output, weights, settings)
-        slopes: dict[str, Tensor] | None = None
-        if found is not None:
-            parts, info, slopes = found
-        else:
-            log_prob, entropy = log_prob_entropy(
-                output, self._action_index(batch), mask_of(batch["obs"])
-            )
-            parts, info = self._loss(batch, output["value"], log_prob, entropy, **settings)
+        parts, info, slopes = self._losses(batch, output, weights, settings)
         value_loss = parts.value * weights.unit
         loss = torch.add(parts.policy, value_loss, alpha=learn.value_weight)
         if weights.entropy:
@@ -199,16 +193,23 @@ class ActorCriticPolicy(Policy):
             return batch, *self._model.forward_and_pull(batch["obs"])
         return batch, self._network(batch["obs"]), None
 
-    def _losses_and_slopes(
+    def _losses(
         self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, float]
-    ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
-        """Computes what `_loss` does and the derivatives of the whole loss, without autograd.
+    ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor] | None]:
+        """Computes what `_loss` does for the outputs of the network.
 
         Returns:
-            The results of `_loss`, and the derivatives by the outputs of the network, by their
-            names; None: there is no formula for them, so that autograd computes them.
+            Its results, and the derivatives of the whole loss by the outputs, by their names, if
+            the formula of `_loss` gives them; None: autograd computes them.
         """
-        return None
+        formula = self._formula if self._by_hand else None
+        found = formula and formula(self, batch, output, weights, settings)
+        if found is not None:
+            parts, info, slopes = found
+            return parts, info, slopes
+        action, mask = self._action_index(batch), mask_of(batch["obs"])
+        log_prob, entropy = log_prob_entropy(output, action, mask)
+        return *self._loss(batch, output["value"], log_prob, entropy, **settings), None
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: object

@@ -23,7 +23,7 @@ from dicore_plugins.functional.distributions import categorical_and_pull
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, ppo_error, ppo_slopes
 from dicore_plugins.functional.samples import next_obs_of
-from dicore_plugins.models.encoders.mlp import applies
+from dicore_plugins.models.formulas import with_formula
 from dicore_plugins.policies.actor_critic.base import ActorCriticPolicy
 from dicore_plugins.policies.actor_critic.base_config import ActorCriticPolicyConfig
 from dicore_plugins.policies.actor_critic.minibatches import Weights
@@ -41,6 +41,25 @@ class ClippedPolicy(ActorCriticPolicy):
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
     _cfg: PPOConfig | PPGConfig | PPOOffPolicyConfig
 
+    def _slopes(
+        self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, float]
+    ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
+        """Computes what `_losses` returns, by formulas; None: there are none for these options."""
+        learn, logit = self._cfg.learn, output.get("logit")
+        special = learn.value_clip or learn.dual_clip or "weight" in batch or "mean" in output
+        if special or not isinstance(logit, Tensor) or mask_of(batch["obs"]) is not None:
+            return None
+        log_prob, entropy, pull = categorical_and_pull(logit, self._action_index(batch))
+        columns = (batch[key] for key in ("log_prob", "advantage", "target"))
+        clip_ratio = settings.get("clip_ratio", learn.clip_ratio)
+        parts, info, slopes = ppo_slopes(
+            log_prob, entropy, output["value"], *columns, clip_ratio=clip_ratio
+        )
+        of_value = slopes.value * (weights.unit * learn.value_weight)
+        of_logit = pull(slopes.log_prob, -weights.entropy / len(entropy))
+        return parts, info._asdict(), {"logit": of_logit, "value": of_value}
+
+    @with_formula(_slopes)
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
@@ -62,24 +81,6 @@ class ClippedPolicy(ActorCriticPolicy):
             dual_clip=learn.dual_clip,
         )
         return parts, info._asdict()
-
-    def _losses_and_slopes(
-        self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, float]
-    ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
-        learn, logit = self._cfg.learn, output.get("logit")
-        special = learn.value_clip or learn.dual_clip or "weight" in batch or "mean" in output
-        special = special or not applies(type(self), "_losses_and_slopes", "_loss")
-        if special or not isinstance(logit, Tensor) or mask_of(batch["obs"]) is not None:
-            return None
-        log_prob, entropy, pull = categorical_and_pull(logit, self._action_index(batch))
-        columns = (batch[key] for key in ("log_prob", "advantage", "target"))
-        clip_ratio = settings.get("clip_ratio", learn.clip_ratio)
-        parts, info, slopes = ppo_slopes(
-            log_prob, entropy, output["value"], *columns, clip_ratio=clip_ratio
-        )
-        of_value = slopes.value * (weights.unit * learn.value_weight)
-        of_logit = pull(slopes.log_prob, -weights.entropy / len(entropy))
-        return parts, info._asdict(), {"logit": of_logit, "value": of_value}
 
     def _annealed(self) -> dict[str, tuple[float, float]]:
         learn = self._cfg.learn
