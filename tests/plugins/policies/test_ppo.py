@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -162,8 +163,7 @@ def test_updates_without_autograd_are_those_with_it(options: list[str]) -> None:
         policy.get_attribute("model").differentiable = lambda: False
 
     def without_formula(policy: Any) -> None:
-        loss = policy._loss
-        policy._loss = lambda *inputs, **settings: loss(*inputs, **settings)
+        policy._loss = partial(policy._loss)
 
     results, parameters = updated(lambda policy: None)
     for other in (by_autograd, without_formula):
