@@ -1,0 +1,45 @@
+"""Teams reach what their algorithms reach in the papers, and no more, on three seeds each.
+
+All actions are drawn uniformly, so that an algorithm is judged by what it makes of all of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dicore.run.launch import launch
+from dicore_tools.evaluation.evaluate import evaluate
+
+UNIFORM = ("policy.other.eps.start=1", "policy.other.eps.end=1")
+GAMES = {
+    # Rashid et al. 2018, section 5.1
+    ("two_step_game", "vdn"): (7, 6_000, ()),
+    ("two_step_game", "qmix"): (8, 6_000, ()),
+    # Son et al. 2019, table 1; Rashid et al. 2020, figure 2
+    ("matrix_game", "vdn"): (0, 6_000, ("env.game=qtran",)),
+    ("matrix_game", "qmix"): (0, 6_000, ("env.game=qtran",)),
+    ("matrix_game", "qtran"): (8, 6_000, ("env.game=qtran",)),
+    ("matrix_game", "wqmix"): (8, 6_000, ("env.game=qtran", "policy.learn.alpha=0.1")),
+}
+"""Returns of the last policies, env steps, and further options, by game and policy."""
+
+
+@pytest.mark.learns
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("env", "policy"), GAMES)
+def test_games_end_as_in_the_papers(env: str, policy: str, seed: int, tmp_path: Path) -> None:
+    value, budget, more = GAMES[env, policy]
+    launch(
+        env=env,
+        policy=policy,
+        seed=seed,
+        exp_name=str(tmp_path / "run"),
+        max_env_step=budget,
+        overrides=[*UNIFORM, *more, "env.stop_value=inf", "pipeline.logger=[]"],
+    )
+    found = evaluate(tmp_path / "run", n_episode=5, seed=100, load_path="final")
+    assert found.mean_return == pytest.approx(value)
