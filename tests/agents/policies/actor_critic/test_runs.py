@@ -44,8 +44,8 @@ def test_collectors_and_learner_apart(
 @pytest.mark.parametrize(
     ("name", "env"),
     [
-        ("mappo", "Mortals"),
-        pytest.param("happo", "MovingMortals", marks=pytest.mark.soak),
+        pytest.param("mappo", "Mortals", marks=pytest.mark.soak),
+        ("happo", "MovingMortals"),
         pytest.param("coma", "Mortals", marks=pytest.mark.soak),
     ],
 )
