@@ -21,7 +21,7 @@ def with_formula(formula: Callable[..., Any], *uses: str) -> Callable[[Loss], Lo
 
     Args:
         formula: Takes and returns what the family of the policy says: of `ContinuousQPolicy`, what
-            the loss does, and it overwrites `grad` of the parameters; else see `_losses`.
+            the loss does, and it overwrites `grad` of the parameters; of `ActorCriticPolicy`, see `_loss_parts`.
         *uses: Methods whose work the formula does, too: an override of one is not in it.
     """
 

@@ -163,7 +163,7 @@ class ActorCriticPolicy(Policy):
         if learn.adv_norm and len(batch) > 1 and "advantage" in batch:
             batch = with_scaled_advantages(batch)
         weights = Weights.of(self._model, learn, settings)
-        parts, info, slopes = self._losses(batch, output, weights, settings)
+        parts, info, slopes = self._loss_parts(batch, output, weights, settings)
         value_loss = parts.value * weights.unit
         loss = torch.add(parts.policy, value_loss, alpha=learn.value_weight)
         if weights.entropy:
@@ -193,7 +193,7 @@ class ActorCriticPolicy(Policy):
             return batch, *self._model.forward_and_pull(batch["obs"])
         return batch, self._network(batch["obs"]), None
 
-    def _losses(
+    def _loss_parts(
         self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, float]
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor] | None]:
         """Computes what `_loss` does for the outputs of the network.
