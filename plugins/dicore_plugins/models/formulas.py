@@ -20,8 +20,9 @@ def with_formula(formula: Callable[..., Any], *uses: str) -> Callable[[Loss], Lo
     """Attaches the formula of its gradient to a loss.
 
     Args:
-        formula: Takes and returns what the family of the policy says: of `ContinuousQPolicy`, what
-            the loss does, and it overwrites `grad` of the parameters; of `ActorCriticPolicy`, see `_loss_parts`.
+        formula: Takes and returns what the family of the policy says. Of `ContinuousQPolicy`, that
+            is what the loss does, and `grad` of the parameters is overwritten; of
+            `ActorCriticPolicy`, see `_loss_parts`.
         *uses: Methods whose work the formula does, too: an override of one is not in it.
     """
 

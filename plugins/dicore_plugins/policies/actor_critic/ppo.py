@@ -44,7 +44,7 @@ class ClippedPolicy(ActorCriticPolicy):
     def _slopes(
         self, batch: Batch, output: Tree, weights: Weights, settings: Mapping[str, float]
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
-        """Computes what `_loss_parts` returns, by formulas; None: there are none for these options."""
+        """Computes what `_loss_parts` returns, by formulas; None: these options have none."""
         learn, logit = self._cfg.learn, output.get("logit")
         special = learn.value_clip or learn.dual_clip or "weight" in batch or "mean" in output
         if special or not isinstance(logit, Tensor) or mask_of(batch["obs"]) is not None:
