@@ -43,6 +43,7 @@ from dicore_plugins.models.encoders.observation import ObsEncoder as ObsEncoder
 from dicore_plugins.models.encoders.recurrent import Recurrent as Recurrent
 from dicore_plugins.models.encoders.renorm import BatchRenorm as BatchRenorm
 from dicore_plugins.models.flat import Flat as Flat
+from dicore_plugins.models.formulas import with_formula as with_formula
 from dicore_plugins.models.imitation.bco import BCONet as BCONet
 from dicore_plugins.models.imitation.bco_config import BCOModelConfig as BCOModelConfig
 from dicore_plugins.models.imitation.dt import CausalBlock as CausalBlock

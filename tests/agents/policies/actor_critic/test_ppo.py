@@ -320,6 +320,7 @@ def test_gradients_by_formulas_are_those_of_autograd(seen: str, groups: list[int
         samples = acted(policy, obs, payoff)
         policy.learn_mode.forward(samples)
         assert policy._by_hand is shortcut
+        assert (policy._formula is not None) is shortcut
         states.append(net.state_dict())
     for name, each in states[0].items():
         torch.testing.assert_close(each, states[1][name], rtol=1e-4, atol=1e-6)

@@ -25,6 +25,7 @@ from dicore.data import Batch
 from dicore_agents.policies.actor_critic.base import TeamPolicy
 from dicore_agents.policies.actor_critic.config import TeamPPOConfig
 from dicore_plugins.functional import PolicyGradientLoss, value_error
+from dicore_plugins.models import with_formula
 from dicore_plugins.policies import PPOPolicy
 
 __all__ = ["TeamPPOPolicy", "huber_value_error"]
@@ -36,6 +37,14 @@ class TeamPPOPolicy(TeamPolicy, PPOPolicy):
     config_class: ClassVar[type[PolicyConfig]] = TeamPPOConfig
     _cfg: TeamPPOConfig
 
+    def _slopes(
+        self, batch: Batch, output: Any, weights: Any, settings: Mapping[str, float]
+    ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
+        if self._cfg.learn.value_loss == "huber":
+            return None
+        return super()._slopes(batch, output, weights, settings)
+
+    @with_formula(_slopes)
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
@@ -54,13 +63,6 @@ class TeamPPOPolicy(TeamPolicy, PPOPolicy):
             return value_error(value, target, weight, old, clip)
         error = huber_value_error(value, target, old, clip, learn.huber_delta * unit)
         return (error if weight is None else error * weight).mean()
-
-    def _losses_and_slopes(
-        self, batch: Batch, output: Any, weights: Any, settings: Mapping[str, float]
-    ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
-        if self._cfg.learn.value_loss == "huber":
-            return None
-        return super()._losses_and_slopes(batch, output, weights, settings)
 
 
 def huber_value_error(
