@@ -133,6 +133,24 @@ def test_agents_that_do_not_act_are_not_learned_from(name: str) -> None:
         assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
 
 
+def test_errors_count_in_full_if_those_that_act_chose_best() -> None:
+    """WQMIX, central weighting: what dead agents are said to have chosen decides nothing."""
+    found = []
+    for dead in (0, 1):
+        policy = made("wqmix", team_spec(2, alive=MultiBinary(2)), learn={"alpha": 0.0})
+        obs = {**states(np.zeros(2, int)), "alive": np.array([[1, 0]] * 2, np.int8)}
+        best = greedy(policy, 0)[0]
+        columns = {"obs": obs, "next_obs": obs, "reward": np.full(2, -9, np.float32)}
+        action = np.array([[best, dead], [1 - best, dead]])
+        batch = Batch({**columns, "action": action, "done": np.ones(2, np.float32)}, 2).to_torch()
+        model = policy.get_attribute("model")
+        loss, error, target = policy._loss(batch, None)
+        free = (model.central_total(batch["action"], batch["obs"]) - target).square().mean()
+        torch.testing.assert_close(loss, error[0].square() / 2 + free)
+        found.append(loss)
+    assert torch.equal(found[0], found[1])
+
+
 def test_an_agent_that_drops_out_has_no_value_afterwards() -> None:
     policy = made("independent_q", team_spec(2, alive=MultiBinary(2)))
     samples = one_step(SECOND[1])

@@ -6,8 +6,8 @@ best actions. Q* has no such limit and makes the targets:
     y = R + gamma (1 - done) Q*'(s', u'),  u'_a = argmax_u Q_a(o'_a, u)
     L = (Q*(s, u) - y)^2 + w (Q(s, u) - y)^2
 
-w is 1, else alpha: CW where y > Q*(s, u^) or u = u^ (u^: each agent's best action; section 5.1);
-OW where Q(s, u) < y (section 5.2).
+w is 1, else alpha: CW where y > Q*(s, u^) or u = u^ (u^: the best action of each agent that acts;
+section 5.1); OW where Q(s, u) < y (section 5.2).
 
 Shapes: B rows, A agents.
 """
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
+from dicore_agents.models.observations import alive_of
 from dicore_agents.policies.value.base import AgentQPolicy
 from dicore_agents.policies.value.config import WQMIXConfig
 from dicore_plugins.functional import td_loss
@@ -58,6 +59,7 @@ class WQMIXPolicy(AgentQPolicy):
             counts = total < target
         else:
             best = q.argmax(-1)
-            same = (best == batch["action"]).all(-1)
+            equal, alive = best == batch["action"], alive_of(batch["obs"])
+            same = (equal if alive is None else equal | (alive == 0)).all(-1)
             counts = same | (target > self._model.central_total(best, batch["obs"]))
         return torch.where(counts, 1.0, learn.alpha)
