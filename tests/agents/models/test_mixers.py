@@ -80,3 +80,13 @@ def test_mistakes_are_told_before_a_network_is_built() -> None:
         create_model({"type": "vdn", "share": "group", "agents": 2, "groups": (0, 1, 1)})
     with pytest.raises(ConfigError, match="number the groups from 0 on"):
         create_model({"type": "vdn", "share": "group", "agents": 2, "groups": (0, 2)})
+
+
+@pytest.mark.parametrize("name", TEAMS)
+def test_what_an_agent_chooses_that_does_not_act_has_no_influence(name: str) -> None:
+    made, q = TEAMS[name](), torch.randn(1, AGENTS, ACTIONS)
+    alive = torch.tensor([[1, 0, 1]])
+    obs = {"obs": torch.ones(1, AGENTS, 6), "alive": alive, "state": torch.ones(1, STATE)}
+    one, other = (made.total(q, torch.tensor([[1, at, 2]]), obs) for at in (0, 3))
+    assert torch.equal(one, other)
+    assert name == "vdn" or not torch.equal(one, made.total(q, torch.tensor([[3, 0, 2]]), obs))

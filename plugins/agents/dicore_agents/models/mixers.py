@@ -9,7 +9,7 @@
                                                               (Wang et al. 2021)
     QTRAN  Q(s, u) and V(s), of networks of their own         (Son et al. 2019)
 
-Agents that do not act count as values of 0.
+Agents that do not act count as values of 0 of action 0.
 
 Shapes: B rows, A agents, S numbers of the state, n actions, E units of a mixer, H heads.
 """
@@ -71,7 +71,8 @@ class TeamQ(AgentQ):
         """
         alive = alive_of(obs)
         best = chosen_of(q, q.argmax(-1), alive)
-        found: Tensor = self.mixer(chosen_of(q, action, alive), best, team_state(obs), action)
+        taken = action if alive is None else torch.where(alive > 0, action, 0)
+        found: Tensor = self.mixer(chosen_of(q, action, alive), best, team_state(obs), taken)
         return found
 
 
