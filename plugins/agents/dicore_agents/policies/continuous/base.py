@@ -27,13 +27,12 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore_agents.models.team_q import TeamQAC
 from dicore_agents.policies.continuous.config import TeamQACPolicyConfig
+from dicore_agents.policies.samples import own_samples
 from dicore_plugins.functional import (
     allowed,
     greedy,
-    nstep_samples,
     proportional,
     softmax,
-    transitions,
     uniform,
 )
 from dicore_plugins.policies import ContinuousQPolicy, Policy
@@ -101,9 +100,7 @@ class TeamQACPolicy(ContinuousQPolicy):
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Converts a block to single steps, or to n-step samples; rewards [B] or [B, A]."""
-        if self._cfg.nstep == 1:
-            return transitions(block, tail)
-        return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
+        return own_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
 
 
 class DiscreteTeamPolicy(TeamQACPolicy):

@@ -118,7 +118,7 @@ class AgentQPolicy(DQNPolicy):
         """Returns rewards [B] or [B, A], where to go on [B], and gamma^k ([B], or a number)."""
         cfg, done = self._cfg, batch["done"]
         going = torch.ones_like(done) if cfg.learn.ignore_done else 1 - done
-        gamma: Tensor | float = batch.get("value_gamma", cfg.discount_factor)
+        gamma: Tensor | float = batch.get("value_gamma", cfg.discount_factor**cfg.nstep)
         return batch["reward"], going, gamma
 
     def _team_target(self, batch: Batch, value: Tensor) -> Tensor:

@@ -18,8 +18,10 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
+from dicore.interfaces.policy import Tail
 from dicore_agents.models.mixers import chosen_of
 from dicore_agents.models.observations import alive_of
+from dicore_agents.policies.samples import own_samples
 from dicore_agents.policies.value.base import AgentQPolicy
 from dicore_agents.policies.value.config import IndependentQConfig
 from dicore_plugins.functional import td_loss
@@ -32,6 +34,9 @@ class IndependentQPolicy(AgentQPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = IndependentQConfig
     _cfg: IndependentQConfig
+
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
+        return own_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
 
     def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         learn, obs = self._cfg.learn, batch["obs"]

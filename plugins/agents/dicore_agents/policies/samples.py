@@ -1,0 +1,30 @@
+"""Samples of agents that learn each for itself.
+
+Shapes: T steps, N environments, B samples, A agents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dicore.data import Batch
+from dicore.interfaces.policy import Tail
+from dicore_plugins.functional import nstep_samples, transitions
+
+__all__ = ["own_samples"]
+
+
+def own_samples(block: Batch, nstep: int, gamma: float, tail: Tail | None) -> Batch:
+    """Converts a block [T, N, ...] to single steps, or to n-step samples, of each agent's rewards.
+
+    What a team earns after an agent died is no return of this agent: where agents can die, rewards
+    of n-step samples are [B, A].
+    """
+    if nstep == 1:
+        return transitions(block, tail)
+    alive, reward = block["obs"].get("alive"), block["reward"]
+    if alive is not None:
+        reward = reward if reward.ndim > 2 else reward[..., None]
+        own = np.where(alive != 0, reward, np.float32(0))
+        block = Batch({**block.columns, "reward": own}, len(block))
+    return nstep_samples(block, nstep, gamma, tail)
