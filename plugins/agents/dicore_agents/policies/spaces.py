@@ -45,6 +45,11 @@ def team_options(spec: EnvSpec, algorithm: str, *, state: bool) -> dict[str, obj
             f" each agent; this env has {' '.join(str(spec.observation).split())}",
             hint="agents with unequal observations: pad them in the environment",
         )
+    if spec.reward_shape not in ((), (count,)):
+        raise ConfigError(
+            f"policy.type: '{algorithm}' needs a reward of the team, or one for each of {count}"
+            f" agents; this env returns rewards {[*spec.reward_shape]}"
+        )
     found: dict[str, object] = {
         "model.agents": count,
         "model.obs_shape": math.prod(shape[1:]),

@@ -189,3 +189,11 @@ def test_spaces_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=problem):
             made("vdn", spec)
+
+
+def test_rewards_of_others_than_the_agents_are_refused() -> None:
+    fits = team_spec(2)
+    rewards = Box(-1, 1, (3,), np.float32)
+    spec = EnvSpec(fits.observation, fits.action, rewards, agents=fits.agents)
+    with pytest.raises(ConfigError, match=r"one for each of 2 agents; .* rewards \[3\]"):
+        made("vdn", spec)

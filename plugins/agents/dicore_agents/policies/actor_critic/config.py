@@ -31,12 +31,7 @@ def _shapes(cfg: ActorCriticPolicyConfig, spec: EnvSpec) -> dict[str, object]:
     """Returns the options of the model that describe what the team sees."""
     model: Any = cfg.model or {}
     found = team_options(spec, cfg.type, state="state_shape" in model)
-    shape, parts = spec.reward_shape, getattr(spec.observation, "spaces", {})
-    if shape not in ((), (len(spec.agents),)):
-        raise ConfigError(
-            f"policy.type: '{cfg.type}' needs a reward of the team, or one for each of"
-            f" {len(spec.agents)} agents; this env returns rewards {[*shape]}"
-        )
+    parts = getattr(spec.observation, "spaces", {})
     seen = model.get("critic_input")
     if seen == "state" and "state" not in parts:
         raise ConfigError(
