@@ -60,7 +60,6 @@ class ParallelAgents(gymnasium.Env[Tree, Tree]):
                 f"{env} does not list its agents", hint="set possible_agents in its __init__"
             )
         self.env, self.agents, self.agent_num = env, [str(name) for name in names], len(names)
-        self.agent_ids = tuple(self.agents)
         self._names, self._team, self._add_alive = names, team_reward, add_alive
         self.metadata = dict(getattr(env, "metadata", None) or {})
         self.render_mode = getattr(env, "render_mode", None)

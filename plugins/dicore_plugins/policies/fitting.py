@@ -10,7 +10,7 @@ from dicore.errors import ConfigError, UsageError
 from dicore_registry import default
 
 if TYPE_CHECKING:
-    from dicore.interfaces.env import Space
+    from dicore.interfaces.env import EnvSpec, Space
 
 
 _asking: ContextVar[bool] = ContextVar("policies are being asked whether they fit", default=False)
@@ -50,6 +50,26 @@ def fitting(space: Space) -> list[str]:
     finally:
         _asking.reset(token)
     return sorted(found)
+
+
+def expect_one_agent(policy: str, spec: EnvSpec) -> None:
+    """Raises an error if several agents act, or are paid, in an environment.
+
+    Args:
+        policy: Name of the policy.
+        spec: What is known of the environment.
+
+    Raises:
+        ConfigError: it has several agents, in the form of `EnvSpec`.
+        UsageError: a step has several rewards.
+    """
+    if spec.agents:
+        raise ConfigError(
+            f"policy.type: '{policy}' trains one agent; this env has {', '.join(spec.agents)}",
+            hint="choose a policy of several agents (docs/concepts/agents.md), or make one agent of"
+            " all: env.env_wrapper=agents_as_one",
+        )
+    refuse_rewards(policy, spec.reward_shape)
 
 
 def refuse_rewards(policy: str, shape: Sequence[int]) -> None:

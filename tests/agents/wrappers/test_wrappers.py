@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
-from dicore.config import compile_config
+from dicore.config import bind, compile_config
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import make_env_manager
@@ -121,3 +121,13 @@ def test_what_does_not_fit_is_told() -> None:
         OneAsAgents(TwoStepGame())
     with pytest.raises(ConfigError, match="the action of an agent is one choice"):
         OneAsAgents(AgentsAsOne(TwoStepGame()))
+
+
+@pytest.mark.parametrize("policy", ["dqn", "ppo", "sac", "dt", "r2d2"])
+def test_a_policy_of_one_agent_refuses_a_team(policy: str) -> None:
+    box = Box(-1, 1, (2, 3), np.float32)
+    acts = box if policy == "sac" else MultiDiscrete([2, 2])
+    spec = EnvSpec(Dict(obs=box), acts, agents=("left", "right"))
+    compiled = compile_config({"env": {"type": "cartpole"}, "policy": {"type": policy}})
+    with pytest.raises(ConfigError, match=f"'{policy}' trains one agent; this env has left, right"):
+        bind(compiled, spec)

@@ -128,10 +128,9 @@ class ActorCriticPolicyConfig(PolicyConfig):
                 does not take the observations.
         """
         from dicore_plugins.models.shapes import action_options, options_for
-        from dicore_plugins.policies.fitting import refuse_rewards
+        from dicore_plugins.policies.fitting import expect_one_agent
 
-        if spec.reward_shape:
-            refuse_rewards(self.type, spec.reward_shape)
+        expect_one_agent(self.type, spec)
         return {
             **options_for(self.model, spec.observation),
             **action_options(spec.action, algorithm=self.type or "actor-critic"),

@@ -83,10 +83,9 @@ class ActorQPolicyConfig(PolicyConfig):
             UsageError: the environment declares several rewards per step.
         """
         from dicore_plugins.models.shapes import has_images, options_for
-        from dicore_plugins.policies.fitting import refuse_rewards
+        from dicore_plugins.policies.fitting import expect_one_agent
 
-        if spec.reward_shape:
-            refuse_rewards(self.type, spec.reward_shape)
+        expect_one_agent(self.type, spec)
         found = options_for(self.model, spec.observation)
         images = has_images(found["model.obs_shape"], found.get("model.obs_parts"))
         if images and self.model is not None and "critic_hidden_size_list" in self.model:

@@ -101,10 +101,9 @@ class DTConfig(PolicyConfig):
             discrete_shape,
             options_for,
         )
-        from dicore_plugins.policies.fitting import refuse_rewards
+        from dicore_plugins.policies.fitting import expect_one_agent
 
-        if spec.reward_shape:
-            refuse_rewards(self.type, spec.reward_shape)
+        expect_one_agent(self.type, spec)
         name, seen = self.type or "dt", options_for(self.model, spec.observation)
         if type(spec.action).__name__ == "Box":
             found = box_options(spec.action, algorithm=name)

@@ -159,10 +159,9 @@ class DQNConfig(PolicyConfig):
             ConfigError: the actions are not discrete, or the model does not take the observations.
         """
         from dicore_plugins.models.shapes import action_start, discrete_shape, options_for
-        from dicore_plugins.policies.fitting import refuse_rewards
+        from dicore_plugins.policies.fitting import expect_one_agent
 
-        if spec.reward_shape:
-            refuse_rewards(self.type, spec.reward_shape)
+        expect_one_agent(self.type, spec)
         return {
             **options_for(self.model, spec.observation),
             "model.action_shape": discrete_shape(spec.action, algorithm=self.type or "dqn"),
