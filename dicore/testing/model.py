@@ -57,7 +57,8 @@ class ModelContract(Suite):
 
     def rows(self, count: int, width: int) -> Any:
         """Returns observations, tensors [B, width]; of teams `obs` [B, 3, width]."""
-        rng, team = np.random.default_rng(0), hasattr(self.registered.config_class, "agents")
+        rng, kind = np.random.default_rng(0), self.component and self.registered.config_class
+        team = hasattr(kind, "agents")
         shape = (count, 3, width) if team else (count, width)
         drawn = to_tensor(rng.standard_normal(shape).astype(np.float32))
         return {"obs": drawn} if team else drawn

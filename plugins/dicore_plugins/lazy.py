@@ -1,13 +1,15 @@
-"""Imports on first use: public names of packages, and classes that options build."""
+"""Imports on first use: public names of packages, former paths, and classes that options build."""
 
 from __future__ import annotations
 
 import ast
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dicore_registry.errors import MissingPackageError
@@ -15,6 +17,20 @@ from dicore_registry.public_names import refusal
 
 if TYPE_CHECKING:
     from dicore.run.env_factory import BuildContext
+
+
+class FormerPaths:
+    """Finds modules by the paths that they had; it is asked when there is none of the name."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Returns how to import the module in its present place; None: it is none of ours."""
+        if not name.startswith("dicore_plugins."):
+            return None
+        found: ModuleSpec | None = import_module("dicore_plugins.former").spec_of(name)
+        return found
 
 
 def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import dicore
+import dicore_agents
 import dicore_compat
 import dicore_dist
 import dicore_plugins
@@ -40,7 +41,7 @@ contrib = pytest.importorskip("dicore_contrib_envs")
 
 FILES = sorted(
     file
-    for package in (dicore, dicore_plugins, dicore_dist, dicore_compat, contrib)
+    for package in (dicore, dicore_plugins, dicore_dist, dicore_compat, dicore_agents, contrib)
     for file in Path(str(package.__file__)).parent.rglob("*.py")
 )
 HOLDS_A_CONFIG = {"cfg", "_cfg"}

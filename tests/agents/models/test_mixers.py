@@ -90,3 +90,11 @@ def test_what_an_agent_chooses_that_does_not_act_has_no_influence(name: str) -> 
     one, other = (made.total(q, torch.tensor([[1, at, 2]]), obs) for at in (0, 3))
     assert torch.equal(one, other)
     assert name == "vdn" or not torch.equal(one, made.total(q, torch.tensor([[3, 0, 2]]), obs))
+
+
+@pytest.mark.parametrize("name", ["agents_vac", "agent_q"])
+def test_networks_are_built_by_name(name: str) -> None:
+    shapes = {"obs_shape": 6, "action_shape": 4, "agents": 3}
+    more = {"state_shape": 18} if name == "agents_vac" else {}
+    made: Any = create_model({"type": name, **shapes, **more})
+    assert made({"obs": torch.zeros(2, 3, 6)})["logit"].shape == (2, 3, 4)

@@ -24,7 +24,8 @@ ROWS = 32
 NAMES = [
     each.name
     for each in default().entries("policy")
-    if issubclass(get_policy_cls(each.name), DQNPolicy | ContinuousQPolicy)
+    if each.dist != "dicore-agents"  # whose policies have samples of their own
+    and issubclass(get_policy_cls(each.name), DQNPolicy | ContinuousQPolicy)
     and each.name not in ("paddpg", "pdqn", "r2d2")  # hybrid actions; not trained so
     and not getattr(default().resolve("policy", each.name).target, "demonstrations", False)
 ]

@@ -98,7 +98,10 @@ SPACES: dict[str, Any] = {
     ),
 }
 WITHOUT_NETWORK = {"random", "expert"}
-NAMES = sorted({entry.name for entry in default().entries("policy")} - WITHOUT_NETWORK)
+NAMES = sorted(
+    {entry.name for entry in default().entries("policy") if entry.dist != "dicore-agents"}
+    - WITHOUT_NETWORK
+)
 
 
 def built(name: str, space: str) -> Any:

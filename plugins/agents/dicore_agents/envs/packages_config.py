@@ -41,8 +41,8 @@ class AgentsConfig(EnvConfig):
 
     def form(self) -> dict[str, bool]:
         """Returns the arguments of `AgentsEnv`."""
-        names = ("pad", "alive", "state", "team_reward")
-        return {name: getattr(self, name) for name in names}
+        named = {"pad": self.pad, "alive": self.alive, "state": self.state}
+        return {**named, "team_reward": self.team_reward}
 
 
 @frozen(kw_only=True)

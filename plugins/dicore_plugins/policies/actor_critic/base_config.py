@@ -130,7 +130,8 @@ class ActorCriticPolicyConfig(PolicyConfig):
         from dicore_plugins.models.shapes import action_options, options_for
         from dicore_plugins.policies.fitting import expect_one_agent
 
-        expect_one_agent(self.type, spec)
+        if spec.agents or spec.reward_shape:
+            expect_one_agent(self.type, spec)
         return {
             **options_for(self.model, spec.observation),
             **action_options(spec.action, algorithm=self.type or "actor-critic"),

@@ -85,7 +85,8 @@ class ActorQPolicyConfig(PolicyConfig):
         from dicore_plugins.models.shapes import has_images, options_for
         from dicore_plugins.policies.fitting import expect_one_agent
 
-        expect_one_agent(self.type, spec)
+        if spec.agents or spec.reward_shape:
+            expect_one_agent(self.type, spec)
         found = options_for(self.model, spec.observation)
         images = has_images(found["model.obs_shape"], found.get("model.obs_parts"))
         if images and self.model is not None and "critic_hidden_size_list" in self.model:

@@ -103,7 +103,8 @@ class DTConfig(PolicyConfig):
         )
         from dicore_plugins.policies.fitting import expect_one_agent
 
-        expect_one_agent(self.type, spec)
+        if spec.agents or spec.reward_shape:
+            expect_one_agent(self.type, spec)
         name, seen = self.type or "dt", options_for(self.model, spec.observation)
         if type(spec.action).__name__ == "Box":
             found = box_options(spec.action, algorithm=name)

@@ -161,7 +161,8 @@ class DQNConfig(PolicyConfig):
         from dicore_plugins.models.shapes import action_start, discrete_shape, options_for
         from dicore_plugins.policies.fitting import expect_one_agent
 
-        expect_one_agent(self.type, spec)
+        if spec.agents or spec.reward_shape:
+            expect_one_agent(self.type, spec)
         return {
             **options_for(self.model, spec.observation),
             "model.action_shape": discrete_shape(spec.action, algorithm=self.type or "dqn"),
