@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.config.schema import frozen, option
+from dicore_agents.models.config import AgentQConfig
 
 if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
@@ -15,30 +15,16 @@ __all__ = ["AgentsActorConfig", "AgentsVACConfig", "COMAModelConfig"]
 
 
 @frozen(kw_only=True)
-class AgentsActorConfig(ComponentConfig):
+class AgentsActorConfig(AgentQConfig):
     """An actor for each agent, or one that several share."""
 
-    obs_shape: int | None = option(
-        None, "numbers in the observation of one agent; None: read from the env", ge=1
-    )
     action_shape: int | None = option(
         None, "number of actions, or of continuous action values, of one agent; None: read from"
         " the env", ge=1,
     )  # fmt: skip
-    agents: int | None = option(None, "number of agents; None: read from the env", ge=1)
     state_shape: int | None = option(
         None, "numbers that the critic sees of the team; None: read from the env", ge=1
     )
-    groups: tuple[int, ...] | None = option(
-        None, "number of the group of each agent, from 0 on, for share=group", ge=0
-    )
-    share: Literal["all", "group", "none"] = option(
-        "all", "agents that have one network: all, those of a group, or none"
-    )
-    agent_ids: bool = option(
-        True, "append the number of the agent to its observation, one-hot; agents of one network"
-        " can then act differently"
-    )  # fmt: skip
     hidden_size_list: tuple[int, ...] = option(
         (64, 64), "units of each hidden layer of the actor", ge=1
     )
@@ -49,23 +35,10 @@ class AgentsActorConfig(ComponentConfig):
         "tanh", "activation function of the hidden layers"
     )
 
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        count = self.agents
-        if self.share == "group" and self.groups is None:
-            yield "groups", "is missing; set the group of each agent, or share=all"
-        if count is not None and self.groups is not None and len(self.groups) != count:
-            yield "groups", f"names {len(self.groups)} agents, the environment has {count}"
-        if self.groups is not None and {*self.groups} != {*range(max(self.groups, default=-1) + 1)}:
-            yield "groups", f"must number the groups from 0 on, got {list(self.groups)}"
-
     def _arguments(self) -> dict[str, Any]:
         """Returns the options as keyword arguments of a network."""
-        names = (
-            *("obs_shape", "action_shape", "agents", "state_shape", "groups", "share"),
-            *("agent_ids", "hidden_size_list", "critic_hidden_size_list", "activation"),
-        )
-        return {name: self[name] for name in names}
+        sizes = {"critic_hidden_size_list": self.critic_hidden_size_list}
+        return {**super()._arguments(), "state_shape": self.state_shape, **sizes}
 
 
 @frozen(kw_only=True)
