@@ -34,6 +34,7 @@ from dicore_registry import default
 
 from . import faulty_env as faulty
 from .faulty_env import FaultyEnv, action
+from .left import names_left, shared_names
 from .toy_envs import CountEnv, SpaceEnv, cartpole, played
 
 LIMIT_S = 1.0
@@ -261,11 +262,9 @@ def wait_for_end(pids: Iterable[int]) -> None:
     assert not any(map(running, pids))
 
 
-def descriptors() -> tuple[int, int, set[str]]:
-    """Returns open files, threads, and names in shared memory."""
-    shm = Path("/dev/shm")
-    names = {each.name for each in shm.iterdir()} if shm.exists() else set()
-    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), names
+def descriptors() -> tuple[int, int]:
+    """Returns how many files and threads are open."""
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
 
 def test_closing_leaves_nothing_in_any_state() -> None:
@@ -273,7 +272,7 @@ def test_closing_leaves_nothing_in_any_state() -> None:
     with closing(launched(*makes, envs_per_worker=1)):
         pass
     gc.collect()  # what earlier tests left to the collector
-    before = descriptors()
+    before, names = descriptors(), shared_names()
     for ends in ("launched", "twice", "spaces", "killed", "lost", "deleted"):
         manager: Any = SyncSubprocessManager(makes, {"envs_per_worker": 1, "restart_budget": 0})
         if ends == "spaces":
@@ -294,6 +293,7 @@ def test_closing_leaves_nothing_in_any_state() -> None:
         wait_for_end(pids)
         gc.collect()  # exceptions keep the frames of the manager alive
         assert descriptors() == before, ends
+    assert not names_left(names)
 
 
 def test_environments_that_hang_when_closed_are_killed() -> None:
@@ -346,14 +346,14 @@ def script(body: str, folder: Path) -> subprocess.CompletedProcess[str]:
     [("kill", "forkserver"), ("busy", "forkserver"), ("busy", "fork"), ("raise", "forkserver")],
 )
 def test_workers_end_with_the_main_process(end: str, context: str, tmp_path: Path) -> None:
-    before = descriptors()[2]
+    before = shared_names()
     guard = f"\nif __name__ == '__main__':\n    main({end!r}, {context!r})\n"
     done = script(guard, tmp_path)
     assert done.returncode == (1 if end == "raise" else -signal.SIGKILL), done.stderr
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2
     wait_for_end(pids)
-    assert descriptors()[2] == before
+    assert not names_left(before)
 
 
 def running(pid: int) -> bool:
