@@ -6,7 +6,7 @@ Shapes: T steps, N environments, K of them, `...` one item.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from dicore.interfaces.policy import Tail
 
 __all__ = ["Block"]
 
+_Place: TypeAlias = tuple[str, list[tuple[str, Any]] | None, Any]
+"""Key of a column, and the column, or those of a dict by their keys."""
 _NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 
@@ -52,6 +54,7 @@ class Block:
         self._spec: Any = None
         self._leaves: list[Tree] = []  # arrays, or stacks of frames
         self._items: list[tuple[str, Any]] | None = None
+        self._nested: list[_Place] | None = None
         self._order: list[int] = []
         self._forms: list[tuple[tuple[int, ...], Any]] = []
 
@@ -113,7 +116,8 @@ class Block:
         if self._spec is None:
             self._allocate(row)
         if self._items is None or len(row) != len(self._items):
-            self._write_leaves(t, row)
+            if not self._write_nested(t, row):
+                self._write_leaves(t, row)
             return
         for (key, column), (shape, dtype) in zip(self._items, self._forms):  # noqa: B905 - equal
             value: Tree = row.get(key)
@@ -126,6 +130,30 @@ class Block:
             else:
                 self._write_leaves(t, row)
                 return
+
+    def _write_nested(self, t: int, row: Row) -> bool:
+        """Writes columns of which some are dicts of arrays; False if a form has changed."""
+        if self._nested is None:
+            self._nested = _places(self._leaves, self._spec)
+        if not self._nested or len(row) != len(self._nested):
+            return False
+        try:
+            for key, inner, column in self._nested:
+                value: Tree = row[key]
+                if inner is None:
+                    if not _equal_form(value, column):
+                        return False
+                    column[t] = value
+                    continue
+                if value.__class__ is not dict or len(value) != len(inner):
+                    return False
+                for name, part in inner:
+                    if not _equal_form(value[name], part):
+                        return False
+                    part[t] = value[name]
+        except KeyError:
+            return False
+        return True
 
     def write_some(
         self, env_id: npt.NDArray[np.int64], row: Row, done: npt.NDArray[np.bool_]
@@ -190,6 +218,7 @@ class Block:
 
     def _name_columns(self) -> None:
         """Sets the columns by key, in the order of the first row; None where some are nested."""
+        self._nested = None
         if self._spec is None or self._flat_keys is None:
             self._items = None
             return
@@ -397,6 +426,27 @@ def _array(leaf: Tree) -> Tree:
     if is_tensor(leaf):
         return leaf.detach().cpu().numpy()
     return leaf if hasattr(leaf, "__array_function__") else np.asarray(leaf)
+
+
+def _places(leaves: list[Tree], spec: Any) -> list[_Place]:
+    """Returns the columns of a row, and of dicts in it; none, if there are deeper ones."""
+    places: list[_Place] = []
+    for key, column in optree.tree_unflatten(spec, leaves).items():
+        parts = list(column.items()) if isinstance(column, dict) else None
+        deepest = [part for _, part in parts] if parts else [column]
+        if any(isinstance(part, dict | list | tuple) for part in deepest):
+            return []
+        places.append((key, parts, column))
+    return places
+
+
+def _equal_form(value: Tree, column: Tree) -> bool:
+    """Returns whether a row of a column can be written as it is."""
+    return (
+        value.__class__ is column.__class__
+        and value.dtype == column.dtype
+        and value.shape == column.shape[1:]
+    )
 
 
 def _concatenated(*leaves: Tree) -> Tree:

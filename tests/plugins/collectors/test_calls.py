@@ -366,3 +366,26 @@ def test_a_column_is_not_cast_or_repeated(later: Any) -> None:
     block.write(1, {"reward": np.array([3, 4], np.int32)})
     with pytest.raises(SchemaError, match=r"expected int64\[2\]"):
         block.write(2, {"reward": later})
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"obs": {"obs": np.float32([0.5, 2.7])}},
+        {"obs": {"obs": np.array([5, 6]), "state": np.array([1, 2])}},
+        {"obs": np.array([5, 6])},
+        {"seen": {"obs": np.array([5, 6])}},
+    ],
+)
+def test_columns_in_dicts_are_the_same_in_each_row(later: Any) -> None:
+    block = Block(2)
+    block.reserve(4)
+    for number, kind in enumerate((np.int64, np.int64, np.int32)):
+        seen = {"obs": np.array([number, 7], kind)}
+        block.write(number, {"obs": seen, "reward": np.float64([number, 1])})
+    block.rows[:] = 3
+    batch, _ = block.together(3, 6, np.zeros(2))
+    assert batch["obs"]["obs"].tolist() == [[0, 7], [1, 7], [2, 7]]
+    assert batch["reward"].tolist() == [[0, 1], [1, 1], [2, 1]]
+    with pytest.raises(SchemaError, match="columns changed"):
+        block.write(3, {"reward": np.zeros(2), **later})
