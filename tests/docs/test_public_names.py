@@ -52,9 +52,11 @@ def test_examples(file: Path) -> None:
     assert private_imports(file.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("kind", kinds())
-def test_templates(kind: str, tmp_path: Path) -> None:
-    place = write_plugin("fresh-public", kind, folder=tmp_path / "fresh")
+@pytest.mark.parametrize(
+    ("kind", "agents"), [*((each, 1) for each in kinds()), ("env", 2), ("policy", 2)]
+)
+def test_templates(kind: str, agents: int, tmp_path: Path) -> None:
+    place = write_plugin("fresh-public", kind, folder=tmp_path / "fresh", agents=agents)
     code = [path.read_text(encoding="utf-8") for path in place.rglob("*.py")]
     assert [name for each in code for name in private_imports(each)] == []
 

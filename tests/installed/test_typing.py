@@ -109,8 +109,9 @@ def test_generated_packages_of_every_kind_are_typed(tmp_path: Path) -> None:
     With the options and the cache of `make lint`, which has checked what they import.
     """
     wanted = []
-    for kind in kinds():
-        folder = write_plugin(f"my-{kind}", kind, folder=tmp_path / kind)
+    for kind, agents in [*((each, 1) for each in kinds()), ("env", 2), ("policy", 2)]:
+        name = f"my-{kind}" if agents == 1 else f"my-team-{kind}"
+        folder = write_plugin(name, kind, folder=tmp_path / name, agents=agents)
         package = next(folder.glob("my_*"))
         for test in (folder / "tests").glob("*.py"):
             (package / f"{test.stem}_of_it.py").write_text(test.read_text())

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from dicore.cli import main
 from dicore.errors import UsageError
 from dicore_registry import Registry, default, using
 from dicore_tools.commands.new import kinds, write_plugin
+from tests.soak import SOAK
 
 SELECTED = [name for name, kind in default().kinds().items() if kind.use.startswith("dicore ")]
 QUICK = ["env.evaluator_env_num=1", "env.n_evaluator_episode=1"]
@@ -99,12 +103,15 @@ def test_options_that_cannot_be(here: Path, options: dict[str, str], said: str) 
         write_plugin("mine", "env", **options)  # type: ignore[arg-type] # each is a str
 
 
-@pytest.mark.parametrize("kind", SELECTED)
+@pytest.mark.parametrize(
+    ("kind", "agents"), [*((each, 1) for each in SELECTED), ("env", 3), ("policy", 2)]
+)
 def test_what_its_readme_says_works(
-    kind: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    kind: str, agents: int, here: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """As if installed: the package and its metadata on the path, the command as it is written."""
-    place = write_plugin(f"fresh-{kind.replace('_', '-')}", kind)
+    place = write_plugin(f"fresh-{kind.replace('_', '-')}-{agents}", kind, agents=agents)
     project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
     info = place / f"{project['name'].replace('-', '_')}-1.0.dist-info"
     info.mkdir()
@@ -125,6 +132,24 @@ def test_what_its_readme_says_works(
     if words[0] == "train" and kind != "preset":
         (record,) = here.glob("runs/*/run.json")
         assert project["name"] in record.read_text(), "the component took part"
+    if agents > 1:
+        tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        tests.append("tests" if SOAK else "tests/test_behaviour.py")
+        path = {**os.environ, "PYTHONPATH": str(place.resolve())}
+        done = subprocess.run(
+            tests, cwd=place, env=path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_several_agents_are_for_environments_and_policies(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", "plugin", "mine", "--kind", "model", "--multi-agent"]) == 2
+    assert "no template for several agents and --kind model" in capsys.readouterr().err
+    assert main(["new", "plugin", "mine", "--kind", "env", "--agents", "4"]) == 0
+    assert "AGENTS = 4\n" in (here / "mine" / "mine" / "env.py").read_text()
+    assert "-p ippo" in (here / "mine" / "README.md").read_text()
 
 
 def test_every_readme_says_how_to_use_what_is_made() -> None:

@@ -24,6 +24,8 @@ _EPILOG = """\b
 Examples:
   dicore new plugin mazes --kind env
   dicore new plugin acme-rl --kind policy --name acme_dqn --backend setuptools
+  dicore new plugin teams --kind env --agents 2
+  dicore new plugin acme-teams --kind policy --multi-agent
 """
 _DICORE: Final = "dicore>=0.1,<0.2"
 _BACKENDS: Final = {
@@ -104,12 +106,30 @@ def command() -> None:
     help="Build backend.",
 )  # fmt: skip
 @click.option("--folder", metavar="DIR", help="Output folder.  [default: ./NAME]")
-def plugin(dist: str, kind: str | None, name: str | None, backend: str, folder: str | None) -> None:
+@click.option(
+    "--agents",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    show_default=True,
+    help="Agents of an environment.",
+)
+@click.option("--multi-agent", is_flag=True, help="A policy for several agents.")
+def plugin(
+    dist: str,
+    kind: str | None,
+    name: str | None,
+    backend: str,
+    folder: str | None,
+    agents: int,
+    multi_agent: bool,
+) -> None:
     """Creates a package with one component and its tests.
 
     The component works as it is: its tests pass.
     """
-    place = write_plugin(dist, kind or _asked_kind(), name=name, backend=backend, folder=folder)
+    kind, agents = kind or _asked_kind(), max(agents, 2 if multi_agent else 1)
+    place = write_plugin(dist, kind, name=name, backend=backend, folder=folder, agents=agents)
     sys.stdout.write(
         f"created {place}; next:\n  cd {place}\n  pip install -e '.[test]'\n  pytest\n"
     )
@@ -123,6 +143,7 @@ def write_plugin(
     name: str | None = None,
     backend: str = "hatchling",
     folder: str | Path | None = None,
+    agents: int = 1,
 ) -> Path:
     """Writes a package and returns its folder.
 
@@ -132,10 +153,11 @@ def write_plugin(
         name: Name of the component; None takes the name of the package.
         backend: Build backend, one of `hatchling setuptools flit pdm poetry uv`.
         folder: Output folder; None: `dist` in the working directory.
+        agents: Agents of an environment; for a policy, more than one: it is for any number of them.
 
     Raises:
-        UsageError: a name is invalid or taken, the kind has no template, or the folder exists or
-            cannot be written.
+        UsageError: a name is invalid or taken, the kind has no template, or none for several
+            agents, or the folder exists or cannot be written.
     """
     kind = _canonical_kind(kind)
     dist = dist.strip()
@@ -145,7 +167,7 @@ def write_plugin(
     place = Path(dist if folder is None else folder)
     if place.exists() and any(place.iterdir() if place.is_dir() else [place]):
         raise UsageError(f"{place} already exists", hint="use another name, or --folder DIR")
-    own, shared = _read_template(kind), _read_template("project")
+    own, shared = _read_template(_template_of(kind, agents)), _read_template("project")
     words = _variables(dist, package, kind, component)
     dependencies = [_DICORE, *own.needs]
     words["dependencies"] = "\n".join(f'    "{each}",' for each in dependencies)
@@ -154,6 +176,7 @@ def write_plugin(
         f'[build-system]\nrequires = ["{requires}"]\nbuild-backend = "{builder}"'
     )
     words["build_options"] = "\n[" + Template(options).substitute(words)
+    words["agents"] = str(agents)
     words["target"] = Template(own.target).substitute(words)
     words["usage"] = _usage(kind, words)
     for file, text in {**shared.files, **own.files}.items():
@@ -165,6 +188,23 @@ def write_plugin(
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
     return place
+
+
+def _template_of(kind: str, agents: int) -> str:
+    """Returns the name of the template.
+
+    Raises:
+        UsageError: there is none for several agents.
+    """
+    if agents == 1:
+        return kind
+    name = f"{kind}.agents"
+    if not files(_TEMPLATES).joinpath(f"{name}.tmpl").is_file():
+        raise UsageError(
+            f"--agents, --multi-agent: no template for several agents and --kind {kind}",
+            hint="--kind env --agents 2, or --kind policy --multi-agent",
+        )
+    return name
 
 
 def _variables(dist: str, package: str, kind: str, component: str) -> dict[str, str]:
@@ -187,6 +227,8 @@ def _usage(kind: str, words: Mapping[str, str]) -> str:
         return Template(_BY_HAND[kind]).substitute(words)
     given = {**words, "item": words["name"], "position": "after_iter", "freq": "100"}
     usage = dicore_registry.default().kinds()[kind].usage(given)
+    if words["agents"] != "1":
+        usage = usage.replace("-p dqn", "-p ippo").replace("-e cartpole", "-e two_step_game")
     text = f"Use it after `pip install .`:\n\n```\n{usage}\n```"
     return text if usage else Template(_SLOT).substitute(words)
 
