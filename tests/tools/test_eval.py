@@ -247,6 +247,7 @@ def test_quiet_says_the_result_alone_and_verbose_more(run: Path) -> None:
         ("x -q -v", 2, "mutually exclusive"),
         ("--laod-path x", 2, "did you mean '--load-path'"),
         ("x y", 2, "expected one run"),
+        ("x -e acrobot", 2, "--env: x has its own env"),
     ],
 )
 def test_what_is_wrong_is_said(

@@ -108,6 +108,12 @@ def _evaluate(words: Sequence[str], **given: Any) -> Evaluation:
         return evaluate(place, **options, **given)
     if places and load_path is not None:
         raise UsageError(f"checkpoint given twice: {places[0]} and --load-path {load_path}")
+    if places and names["config"] is None and (names["env"] is None or names["policy"] is None):
+        one, other = ("env", "policy") if names["policy"] is None else ("policy", "env")
+        raise UsageError(
+            f"--{one}: {places[0]} has its own {one}",
+            hint=f"drop --{one}; for other settings name a checkpoint, --{one} and --{other}",
+        )
     request = TrainRequest(**names, seed=seed, overrides=overrides, trust=trust)
     return eval_by_config(request, load_path=places[0] if places else load_path, **given)
 
