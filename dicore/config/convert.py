@@ -11,7 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 from dicore.config.redact import (
@@ -62,9 +62,7 @@ def to_builtin(value: object) -> object:
 
 def describe_value(value: object) -> str:
     """Describes a value for a message: `str 'apple'`, `None`."""
-    if value is None:
-        return "None"
-    return f"{type(value).__name__} {shortened(value)}"
+    return "None" if value is None else f"{type(value).__name__} {shortened(value)}"
 
 
 def shortened(value: object) -> str:
@@ -115,13 +113,10 @@ def _mismatch(hint: object, value: object, path: str) -> Mismatch:
     return Mismatch([(path, f"expected {type_name(hint)}, got {describe_value(value)}")])
 
 
-def _scalar(kind: type) -> _Converter:
-    def convert_scalar(value: object, path: str) -> object:
-        if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
-            return str.__str__(value) if kind is str else kind(value)
-        raise _mismatch(kind, value, path)
-
-    return convert_scalar
+def _scalar(kind: type, value: object, path: str) -> object:
+    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return str.__str__(value) if kind is str else kind(value)
+    raise _mismatch(kind, value, path)
 
 
 def _none(value: object, path: str) -> None:
@@ -180,83 +175,62 @@ def _each(
 def _int(value: object, path: str) -> int:
     if isinstance(value, str) and _COUNT_TEXT.fullmatch(value):
         return int(float(value))
-    return int(_scalar(int)(value, path))
+    return typing.cast(int, _scalar(int, value, path))
 
 
-def _sequence(hint: object) -> _Converter:
+def _sequence(hint: object, value: object, path: str) -> object:
     origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
-    make = list if origin is list else tuple
-    fixed = make is tuple and origin is tuple and args and args[-1] is not Ellipsis
-
-    def convert_sequence(value: object, path: str) -> object:
-        if isinstance(value, str) and "," in value:  # 64,64 on the command line
-            value = [parse_value(item.strip()) for item in value.split(",")]
-        if not isinstance(value, _LISTS):
-            raise _mismatch(hint, value, path)
-        hints = args if fixed else [args[0] if args else Any] * len(value)
-        return make(_items(hint, value, hints, path))
-
-    return convert_sequence
-
-
-def _mapping(hint: object) -> _Converter:
-    args = typing.get_args(hint) or (Any, Any)
-
-    def convert_mapping(value: object, path: str) -> object:
-        if not isinstance(value, Mapping):
-            raise _mismatch(hint, value, path)
-
-        def convert_one(key: Any, item: object) -> tuple[Any, Any]:
-            name = convert(key, args[0], f"{path} key")
-            return name, convert(item, args[1], f"{path}.{key}")
-
-        return dict(_each(convert_one, value.items()))
-
-    return convert_mapping
-
-
-def _literal(hint: object) -> _Converter:
-    args = typing.get_args(hint)
-
-    def convert_literal(value: object, path: str) -> object:
-        for arg in args:
-            if type(arg) is type(value) and arg == value:
-                return arg
-        if value is None and "none" in args:  # the word, as a command line reads it
-            return "none"
-        raise Mismatch([(path, f"expected {type_name(hint)}, got {value!r}")])
-
-    return convert_literal
-
-
-def _union(hint: object) -> _Converter:
-    members = typing.get_args(hint)
-
-    def convert_union(value: object, path: str) -> object:
-        if type(value) in members:
-            return convert(value, type(value), path)
-        containers = _LISTS if isinstance(value, _LISTS) else (dict,)
-        findings = []
-        for member in members:
-            try:
-                return convert(value, member, path)
-            except Mismatch as wrong:
-                if isinstance(value, containers) and _origin(member) in containers:
-                    findings.append(wrong)
-        if len(findings) == 1:
-            raise findings[0]
+    if isinstance(value, str) and "," in value:  # 64,64 on the command line
+        value = [parse_value(item.strip()) for item in value.split(",")]
+    if not isinstance(value, _LISTS):
         raise _mismatch(hint, value, path)
+    fixed = origin is tuple and args and args[-1] is not Ellipsis
+    hints = args if fixed else [args[0] if args else Any] * len(value)
+    return (list if origin is list else tuple)(_items(hint, value, hints, path))
 
-    return convert_union
+
+def _mapping(hint: object, value: object, path: str) -> object:
+    if not isinstance(value, Mapping):
+        raise _mismatch(hint, value, path)
+    key_hint, item_hint = typing.get_args(hint) or (Any, Any)
+
+    def convert_one(key: Any, item: object) -> tuple[Any, Any]:
+        return convert(key, key_hint, f"{path} key"), convert(item, item_hint, f"{path}.{key}")
+
+    return dict(_each(convert_one, value.items()))
 
 
-def _instance(hint: object) -> _Converter:
-    def convert_instance(value: object, path: str) -> object:
-        if isinstance(hint, type) and not isinstance(value, hint):
-            raise _mismatch(hint, value, path)
-        return value
+def _literal(hint: object, value: object, path: str) -> object:
+    args = typing.get_args(hint)
+    for arg in args:
+        if type(arg) is type(value) and arg == value:
+            return arg
+    if value is None and "none" in args:  # the word, as a command line reads it
+        return "none"
+    raise Mismatch([(path, f"expected {type_name(hint)}, got {value!r}")])
 
-    return convert_instance
+
+def _union(hint: object, value: object, path: str) -> object:
+    members = typing.get_args(hint)
+    if type(value) in members:
+        return convert(value, type(value), path)
+    containers = _LISTS if isinstance(value, _LISTS) else (dict,)
+    findings = []
+    for member in members:
+        try:
+            return convert(value, member, path)
+        except Mismatch as wrong:
+            if isinstance(value, containers) and _origin(member) in containers:
+                findings.append(wrong)
+    if len(findings) == 1:
+        raise findings[0]
+    raise _mismatch(hint, value, path)
+
+
+def _instance(hint: object, value: object, path: str) -> object:
+    if isinstance(hint, type) and not isinstance(value, hint):
+        raise _mismatch(hint, value, path)
+    return value
 
 
 def _origin(hint: object) -> object:
@@ -265,8 +239,8 @@ def _origin(hint: object) -> object:
 
 _SCALARS: dict[object, _Converter] = {
     int: _int,
-    bool: _scalar(bool),
-    str: _scalar(str),
+    bool: partial(_scalar, bool),
+    str: partial(_scalar, str),
     float: _float,
     None: _none,
     type(None): _none,
@@ -290,13 +264,13 @@ def _converter(hint: object) -> _Converter:
     if origin is Annotated:
         return _converter(args[0])
     if origin is Literal:
-        return _literal(hint)
+        return partial(_literal, hint)
     if origin in (Union, types.UnionType):
-        return _union(hint)
+        return partial(_union, hint)
     container = _origin(hint)
     if container is dict:
-        return _mapping(hint)
-    return _sequence(hint) if container else _instance(hint)
+        return partial(_mapping, hint)
+    return partial(_sequence if container else _instance, hint)
 
 
 def parse_value(text: str) -> object:
