@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dicore.config.paths import Keys, dotted, leaves, plain, to_dict
+from dicore.config.paths import dotted, leaves, plain, to_dict
 from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, redacted
 from dicore.config.schema import REQUIRED
 from dicore.config.sections import Compiled
 from dicore.errors import ConfigError, ConfigWarning
+from dicore.run.atomic import write_file
 from dicore_registry import default
 
 JSON = "config.json"
@@ -61,15 +62,7 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        unfinished = target / f".{name}.{os.getpid()}.tmp"
-        try:
-            with unfinished.open("w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            unfinished.replace(target / name)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_file(target / name, text.encode())
     return target / JSON
 
 
@@ -81,7 +74,11 @@ def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
         secret = declared.metadata.get("secret")
         hide = redact and (is_secret(path) if secret is None else secret)
         if value is not REQUIRED:
-            _put(tree, keys, _saved(value, path, hide, redact, compiled.references))
+            saved = _saved(value, path, hide, redact, compiled.references)
+            section: Any = tree
+            for key in keys[:-1]:
+                section = section[key]
+            section[keys[-1]] = saved
     return tree
 
 
@@ -104,12 +101,6 @@ def _saved(
         items = (_saved(v, f"{path}[{i}]", hide, redact, references) for i, v in enumerate(value))
         return type(value)(items)
     return value
-
-
-def _put(tree: Any, keys: Keys, value: object) -> None:
-    for key in keys[:-1]:
-        tree = tree[key]
-    tree[keys[-1]] = value
 
 
 def fingerprint(compiled: Compiled) -> str:

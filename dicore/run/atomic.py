@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 __all__ = [
-    "Stamp", "Written", "backup_path", "reach", "read_json", "read_regular", "recover",
-    "recover_one", "replace_folder", "stamp", "sync_folder", "temporary", "write_file",
+    "Stamp", "Written", "backup_path", "open_regular", "reach", "read_json", "read_regular",
+    "recover", "recover_one", "replace_folder", "stamp", "sync_folder", "temporary", "write_file",
     "write_synced",
 ]  # fmt: skip
 
@@ -63,6 +63,14 @@ def read_regular(path: str | os.PathLike[str], *, at_most: int = _MOST_BYTES) ->
     Raises:
         OSError: it is a link, or not a file (a pipe would be waited for); or it is too large.
     """
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > at_most:
+            raise OSError(errno.EFBIG, f"larger than {at_most >> 20} MiB", str(path))
+        return file.read()
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a file to read; refuses links, pipes and devices."""
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, os.O_RDONLY | flags)
@@ -70,13 +78,10 @@ def read_regular(path: str | os.PathLike[str], *, at_most: int = _MOST_BYTES) ->
         if error.errno == errno.ELOOP:
             error.strerror = "a symbolic link"
         raise
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        if status.st_size > at_most:
-            raise OSError(errno.EFBIG, f"larger than {at_most >> 20} MiB", str(path))
-        return file.read()
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def read_json(path: str | os.PathLike[str], parse: Callable[[str], object] = json.loads) -> Any:

@@ -11,16 +11,16 @@ import json
 import os
 import platform
 import shutil
-import stat
 import struct
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from errno import EINVAL, ELOOP
 from hashlib import sha256
 from math import prod
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from dicore.errors import (
 )
 from dicore.run.atomic import (
     Stamp,
+    open_regular,
     recover_one,
     replace_folder,
     stamp,
@@ -237,21 +238,18 @@ def _parsed(folder: Path, raw: bytes) -> Manifest:
     files = body.get("files")
     if not isinstance(files, dict) or list(files) != [TENSORS]:
         raise CheckpointUnsafeError(f"{folder}: the manifest lists files besides {TENSORS}")
+    facts = body["facts"]
+    for name in ("train_iter", "env_step"):
+        if type(facts.get(name, 0)) is not int or facts.get(name, 0) < 0:
+            raise ValueError(f"a valid {name}")
     return Manifest(
         format_version=body["format_version"],
         versions=dict(body["versions"]),
-        metadata=_metadata(body["facts"]),
+        metadata=facts,
         size=int(files[TENSORS]["size"]),
         sha256=str(files[TENSORS]["sha256"]),
         skeleton=body["state"],
     )
-
-
-def _metadata(metadata: dict[str, Any]) -> dict[str, object]:
-    for name in ("train_iter", "env_step"):
-        if type(metadata.get(name, 0)) is not int or metadata.get(name, 0) < 0:
-            raise ValueError(f"a valid {name}")
-    return metadata
 
 
 def _sealed(skeleton: Json, metadata: Mapping[str, object], files: Mapping[str, object]) -> bytes:
@@ -318,22 +316,15 @@ def _check_kind(folder: Path) -> None:
         raise CheckpointError(f"{folder}: no such checkpoint")
 
 
-def _open(file: Path) -> Any:
+def _open(file: Path) -> BinaryIO:
     try:
-        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | _NONBLOCK)
+        return open_regular(file)
     except FileNotFoundError:
         raise CheckpointCorruptError(f"{file.parent}: {file.name} is missing") from None
     except OSError as error:
-        if file.is_symlink():
-            raise CheckpointUnsafeError(f"{file}: a symbolic link inside a checkpoint") from None
+        if error.errno in (ELOOP, EINVAL):
+            raise CheckpointUnsafeError(f"{file}: {error.strerror}") from None
         raise CheckpointError(f"{file}: cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise CheckpointUnsafeError(f"{file}: not a regular file")
-    return os.fdopen(descriptor, "rb")
-
-
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
 def _check(folder: Path, text: str, holds: bool) -> None:

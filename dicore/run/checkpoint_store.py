@@ -25,7 +25,7 @@ from dicore.errors import (
     CheckpointUnsafeError,
     CheckpointWriteError,
 )
-from dicore.run.atomic import Stamp, backup_path, recover, temporary
+from dicore.run.atomic import Stamp, backup_path, recover, stamp, temporary
 from dicore.run.checkpoint_io import (
     Copies,
     encoded,
@@ -208,8 +208,7 @@ class CheckpointStore:
 
     def names(self) -> list[str]:
         """Returns the names of all checkpoints, valid or not, oldest first."""
-        paths = {path.name: path for path in self._folders()}
-        return sorted(paths, key=lambda name: _age(paths[name]))
+        return [path.name for path in sorted(self._folders(), key=_age)]
 
     def latest(self) -> str | None:
         """Returns the newest valid checkpoint; warns if invalid ones are skipped."""
@@ -305,11 +304,12 @@ class CheckpointStore:
         """Reads a checkpoint, again if a writer replaced it meanwhile."""
         for _ in range(_MAX_READS):
             path = self._find(name)
-            before = _identity(path)
+            before = stamp(path)
             try:
                 return read(path)
             except CheckpointError:
-                if before is not None and _identity(self._find(name)) == before:
+                now = self._find(name)
+                if before is not None and (now, stamp(now)) == (path, before):
                     raise
         return read(self._find(name))
 
@@ -367,15 +367,6 @@ class CheckpointStore:
         except CheckpointError:
             return False
         return True
-
-
-def _identity(path: Path) -> tuple[str, int, int] | None:
-    """Identifies a folder; the change time is needed because inode numbers are reused."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return path.name, status.st_ino, status.st_ctime_ns
 
 
 def _age(path: Path) -> tuple[int, int, str]:

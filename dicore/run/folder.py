@@ -29,6 +29,7 @@ EXIST: Final[tuple[Exist, ...]] = ("new", "resume", "overwrite", "error")
 
 _LOCK_FILE: Final = ".lock"
 _MIN_FREE_BYTES: Final = 64 << 20
+_TEMPORARY: Final = re.compile(r"\.(tmp-|.*\.tmp$)")
 _PLAIN: Final = (stat.S_IFREG, stat.S_IFDIR)
 
 
@@ -140,7 +141,9 @@ class RunFolder:
     def _clear(self, exist: Exist) -> None:
         """Deletes what is in the folder if `exist` allows it; keeps the lock."""
         content = [each for each in self.path.iterdir() if each.name != _LOCK_FILE]
-        if not self.config.is_file() and not all(map(_is_unfinished, content)):
+        # A start that was killed before it wrote `config.json` leaves temporary files alone.
+        left = [each for each in content if each.is_dir() or not _TEMPORARY.match(each.name)]
+        if left and not self.config.is_file():
             raise UsageError(
                 f"{self}: not a run folder; nothing was deleted",
                 hint="choose another folder with --exp-name",
@@ -271,11 +274,6 @@ def default_name(env: str, policy: str, seed: int) -> str:
 def _file_name(name: str) -> str:
     last = name.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
     return re.sub(r"[^\w.-]+", "_", last).strip("._")[:60] or "unnamed"
-
-
-def _is_unfinished(path: Path) -> bool:
-    """Returns whether a start that was killed before it wrote `config.json` leaves such a file."""
-    return path.name.startswith(".") and path.name.endswith(".tmp") and not path.is_dir()
 
 
 def _not_made(folder: RunFolder | Path, reason: str) -> UsageError:
