@@ -30,7 +30,6 @@ Examples:
   dicore show buffer/naive --json
   dicore show pipeline/serial --graph       also preset/NAME; env/NAME --frame cartpole.png
 """
-_SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
 
 @click.command(name="show", epilog=_EPILOG)
@@ -144,7 +143,7 @@ def options_of(
 
 def _option(field: Any, registry: Registry, only: tuple[object, str] | None) -> dict[str, Any]:
     from dicore.config.convert import type_name
-    from dicore.config.schema import REQUIRED
+    from dicore.config.schema import BOUNDS, REQUIRED
 
     facts = field.metadata
     text, default = type_name(field.hint), field.default()
@@ -158,7 +157,7 @@ def _option(field: Any, registry: Registry, only: tuple[object, str] | None) -> 
     if get_origin(field.hint) is Literal:
         choices = get_args(field.hint)
         text = " or ".join(dict.fromkeys(type(choice).__name__ for choice in choices))
-    bounds = [f"{_SIGNS[sign]} {bound:g}" for sign, bound in facts.get("bounds", {}).items()]
+    bounds = [f"{BOUNDS[name][0]} {bound:g}" for name, bound in facts.get("bounds", {}).items()]
     bounds = [f"only {only[0]!r}"] if only else bounds
     if field.follows:
         bounds.append(f"follows {field.follows}")

@@ -12,6 +12,7 @@ A config class is light: it imports attrs and nothing heavy; its `build` imports
 from __future__ import annotations
 
 import inspect
+import operator
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial, reduce, wraps
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
 from attrs import frozen as frozen  # noqa: PLC0414 - exported
@@ -27,9 +28,16 @@ from attrs import frozen as frozen  # noqa: PLC0414 - exported
 from dicore.config.convert import Mismatch, convert
 from dicore.errors import UsageError
 
+T = TypeVar("T")
+
 _PLAIN = {"bool": bool, "float": float, "int": int, "str": str}
 _STRUCTURE = frozenset({"section", "component", "components"})
-_SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+BOUNDS: Final = {
+    "ge": (">=", operator.ge),
+    "gt": (">", operator.gt),
+    "le": ("<=", operator.le),
+    "lt": ("<", operator.lt),
+}
 _NOTE = "while building "
 
 
@@ -95,10 +103,14 @@ def option(  # noqa: PLR0913 - each names one fact of an option
         "follows": follows,
         "secret": secret,
     }
-    if isinstance(default, list | dict):
-        factory = partial(deepcopy, default)
-        return attrs.field(factory=factory, metadata=metadata, validator=_in_range)
-    return attrs.field(default=default, metadata=metadata, validator=_in_range)
+    return attrs.field(default=_own(default), metadata=metadata, validator=_in_range)
+
+
+def _own(default: object) -> Any:
+    """Returns a default of which each instance has a copy if it is mutable."""
+    return (
+        attrs.Factory(partial(deepcopy, default)) if isinstance(default, list | dict) else default
+    )
 
 
 def section(
@@ -201,8 +213,8 @@ def _redeclared(cls: type[Section], name: str, value: Any) -> object:
         return attrs.field(default=old.default, metadata={**facts, "component_default": value})
     if value is not REQUIRED:
         value = _default_like(cls, name, value, fields_of(cls)[name].hint)
-    value = attrs.Factory(partial(deepcopy, value)) if isinstance(value, list | dict) else value
-    return attrs.field(default=value, metadata={**facts, "follows": None}, validator=old.validator)
+    facts["follows"] = None
+    return attrs.field(default=_own(value), metadata=facts, validator=old.validator)
 
 
 def _default_like(cls: type[Section], name: str, value: object, hint: object) -> Any:
@@ -241,18 +253,11 @@ def range_problem(value: Any, metadata: Mapping[str, Any]) -> str | None:
         if item != item:  # noqa: PLR0124 - only NaN differs from itself
             return f"must be a number, got nan{where}"
         for name, bound in metadata.get("bounds", {}).items():
-            if not _HOLDS[name](item, bound):
-                return f"must be {_SIGNS[name]} {bound}, got {item!r}{where}"
+            sign, holds = BOUNDS[name]
+            if not holds(item, bound):
+                return f"must be {sign} {bound}, got {item!r}{where}"
     check = metadata.get("check")
     return check(value) if check is not None else None
-
-
-_HOLDS: dict[str, Callable[[float, float], bool]] = {
-    "ge": lambda value, bound: value >= bound,
-    "gt": lambda value, bound: value > bound,
-    "le": lambda value, bound: value <= bound,
-    "lt": lambda value, bound: value < bound,
-}
 
 
 def _in_range(_: object, attribute: attrs.Attribute[object], value: object) -> None:
@@ -375,14 +380,14 @@ class Field:
         return self.metadata.get("follows")
 
 
+def _per_class(read: Callable[[type[Section]], T]) -> Callable[[type[Section]], T]:
+    """Caches a function of a config class, which type checkers do not take for hashable."""
+    return typing.cast("Callable[[type[Section]], T]", cache(read))
+
+
+@_per_class
 def fields_of(cls: type[Section]) -> Mapping[str, Field]:
     """Returns the options of a config class by name, in order of declaration; cached per class."""
-    hashable: object = cls
-    return _read_fields(hashable)
-
-
-@cache
-def _read_fields(cls: type[Section]) -> Mapping[str, Field]:
     fields: dict[str, Field] = {}
     for attribute in attrs.fields(cls):
         owner: Any = _declaring_class(cls, attribute.name)
@@ -396,14 +401,9 @@ def _read_fields(cls: type[Section]) -> Mapping[str, Field]:
     return MappingProxyType(fields)
 
 
+@_per_class
 def required_by(cls: type[Section]) -> Mapping[str, tuple[object, str]]:
     """Returns by path the only values that options may have, and why; see `Section`."""
-    hashable: object = cls
-    return _read_required(hashable)
-
-
-@cache
-def _read_required(cls: Any) -> Mapping[str, tuple[object, str]]:
     found: dict[str, Any] = {}
     for at, base in reversed([*enumerate(cls.__mro__)]):
         rules = vars(base).get("requires")
@@ -469,10 +469,7 @@ def resolve_hint(written: object, names: dict[str, object]) -> object:
 
 
 def _declaring_class(cls: type, name: str) -> type:
-    for owner in cls.__mro__:
-        if name in inspect.get_annotations(owner):
-            return owner
-    return cls
+    return next((owner for owner in cls.__mro__ if name in inspect.get_annotations(owner)), cls)
 
 
 def _default_of(attribute: attrs.Attribute[Any]) -> Callable[[], Any]:

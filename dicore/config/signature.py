@@ -32,8 +32,6 @@ from dicore_registry import default
 _RESERVED = frozenset(
     ("type", "build", "keys", "get", "one_of", "check", "bind", "from_spec", "knows")
 )
-_POSITIONAL_OR_KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
-_KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
 
 class _MadeConfig:
@@ -110,15 +108,7 @@ def config_class(target: Any, kind: str) -> type[ComponentConfig]:
 
 @cache
 def _inherited(target: Any) -> type[ComponentConfig]:
-    namespace: dict[str, Any] = {
-        "__annotations__": {},
-        "__doc__": inspect.getdoc(target),
-        "__module__": target.__module__,
-        "__qualname__": f"{target.__qualname__}Config",
-        "_target": target,
-    }
-    made = type(f"{target.__name__}Config", (InheritedConfig, target.config_class), namespace)
-    return frozen(kw_only=True)(made)
+    return _made(target, target.__qualname__, (InheritedConfig, target.config_class), {})
 
 
 @cache
@@ -132,17 +122,23 @@ def _from_signature(target: Callable[..., object], is_env: bool) -> type[Compone
             f"{name}: a parameter cannot be called '{taken[0]}'",
             hint="rename it, or register a config class",
         )
+    return _made(target, name, (SignatureConfig, base), options)
+
+
+def _made(
+    target: Any, name: str, bases: tuple[type, ...], options: dict[str, tuple[object, object]]
+) -> type[ComponentConfig]:
+    """Returns the config class of a target with the types and declarations of its own options."""
     namespace: dict[str, object] = {
         "__annotations__": {key: hint for key, (hint, _) in options.items()},
         "__doc__": inspect.getdoc(target),
         "__module__": getattr(target, "__module__", __name__),
         "__qualname__": f"{name}Config",
-        "_target": staticmethod(target),
+        "_target": target if isinstance(target, type) else staticmethod(target),
         "_own_options": tuple(options),
         **{key: declared for key, (_, declared) in options.items()},
     }
-    made = type(f"{name}Config", (SignatureConfig, base), namespace)
-    return frozen(kw_only=True)(made)
+    return frozen(kw_only=True)(type(f"{name.rpartition('.')[2]}Config", bases, namespace))
 
 
 def _options_of(target: Callable[..., object]) -> dict[str, tuple[object, object]]:
@@ -154,7 +150,7 @@ def _options_of(target: Callable[..., object]) -> dict[str, tuple[object, object
     helps = _helps(target)
     options: dict[str, tuple[object, Any]] = {}
     for parameter in parameters:
-        if parameter.kind not in (_POSITIONAL_OR_KEYWORD, _KEYWORD_ONLY):
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             continue
         hint = _hint(target, parameter)
         if parameter.name.startswith("_") or hint is None or not is_leaf_type(hint):
