@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -52,32 +52,31 @@ class EnvNames:
             imports: Import modules that the text names, to see what they have.
         """
         self._tried = []
-        forms = self._colon_forms if ":" in text else self._plain_forms
-        choice = next((found for form in forms(text, imports) if (found := form())), None)
+        choice = self._with_colon(text, imports) if ":" in text else self._plain(text)
         unfit = EnvChoice(text, tried=tuple(self._tried))
-        if choice is None and ":" in text and self._entry(text.partition(":")[0]):
-            left, _, right = text.partition(":")
+        left, colon, right = text.partition(":")
+        if choice is None and colon and self._entry(left):
             return EnvChoice(left, right)  # it takes no ids, which is said later
         return choice or unfit
 
-    def _plain_forms(self, text: str, imports: bool) -> Iterator[Callable[[], EnvChoice | None]]:
-        yield (
-            lambda: EnvChoice(text, name="" if "/" in text else text) if self._entry(text) else None
-        )
-        yield lambda: self._known_id(text)
-        if text.endswith(".py"):
+    def _plain(self, text: str) -> EnvChoice | None:
+        if self._entry(text):
+            return EnvChoice(text, name="" if "/" in text else text)
+        choice = self._known_id(text)
+        if choice is None and text.endswith(".py"):
             self._tried.append(f"a class of a file (write {text}:CLASS)")
+        return choice
 
-    def _colon_forms(self, text: str, imports: bool) -> Iterator[Callable[[], EnvChoice | None]]:
+    def _with_colon(self, text: str, imports: bool) -> EnvChoice | None:
         place = text.rpartition(":")[0]
         left, _, right = text.partition(":")
         if place.endswith(".py") or "/" in place or "\\" in place:
-            yield lambda: EnvChoice(text)
-        yield lambda: EnvChoice(left, right) if self._takes_ids(left) else None
+            return EnvChoice(text)
+        if self._takes_ids(left):
+            return EnvChoice(left, right)
         if not imports:
-            yield lambda: EnvChoice(text)
-        yield lambda: self._import_path(text)
-        yield lambda: self._module_id(text, place)
+            return EnvChoice(text)
+        return self._import_path(text) or self._module_id(text, place)
 
     def _entry(self, name: str) -> Entry | Literal[True] | None:
         """Returns what is declared under a name; True if it cannot be used, which is said later."""
@@ -107,10 +106,9 @@ class EnvNames:
         name = self._namesake(env_id)
         if name:
             return EnvChoice(name, env_id, name)
-        try:
+        provider = ""
+        with suppress(RegistryError):
             provider = self.registry.default("env") or ""
-        except RegistryError:
-            provider = ""
         known = getattr(self._class(provider), "knows", None) if provider else None
         found = known(env_id) if known is not None else False
         if not found:
