@@ -186,22 +186,14 @@ def report(error: DicoreError, *, debug: bool, words: Sequence[str] = ()) -> int
         import shlex
 
         hint = f"if you trust it: {shlex.join(['dicore', *words, '--trust'])}"
-    if debug:
-        _print_traceback(error)
-    for problem in getattr(error, "problems", (error.message,)):
-        sys.stderr.write(f"error: {printable(problem)}\n")
-    if hint:
-        sys.stderr.write(f"  hint: {printable(hint)}\n")
+    _print_error(error, getattr(error, "problems", (error.message,)), hint, debug)
     return error.exit_code
 
 
 def _report_usage(error: click.ClickException, *, debug: bool) -> int:
-    if debug:
-        _print_traceback(error)
-    sys.stderr.write(f"error: {printable(_usage_message(error))}\n")
     context = getattr(error, "ctx", None)
-    if context is not None:
-        sys.stderr.write(f"  hint: {context.command_path} --help\n")
+    hint = f"{context.command_path} --help" if context is not None else ""
+    _print_error(error, (_usage_message(error),), hint, debug)
     return error.exit_code
 
 
@@ -232,10 +224,15 @@ def _meant(error: Any, option: str) -> str:
     return f"; did you mean '{close}'?" if close else ""
 
 
-def _print_traceback(error: Exception) -> None:
-    import traceback
+def _print_error(error: Exception, problems: Sequence[str], hint: str, debug: bool) -> None:
+    if debug:
+        import traceback
 
-    sys.stderr.write(without_secrets("".join(traceback.format_exception(error))))
+        sys.stderr.write(without_secrets("".join(traceback.format_exception(error))))
+    for problem in problems:
+        sys.stderr.write(f"error: {printable(problem)}\n")
+    if hint:
+        sys.stderr.write(f"  hint: {printable(hint)}\n")
 
 
 def _stdout_fails() -> bool:

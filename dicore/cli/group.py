@@ -49,8 +49,7 @@ class Commands(click.Group):
         try:
             resolved = dicore_registry.default().resolve("command", cmd_name)
         except UnknownComponentError:
-            command = _command_of_plugins(cmd_name)
-            if command is not None:
+            if (command := _command_of_plugins(cmd_name)) is not None:
                 return command
             dist = known("command").get(cmd_name.lower())
             if dist is None:

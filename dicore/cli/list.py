@@ -60,7 +60,11 @@ def command(
             raise explain.unknown_kind(kind, known, "")
         entries = [entry for entry in entries if entry.kind == kind]
     if pattern is not None:
-        entries = [entry for entry in entries if _matches(pattern, entry)]
+        entries = [
+            entry
+            for entry in entries
+            if any(map(pattern.search, (entry.name, f"{entry.kind}/{entry.name}", entry.qualified)))
+        ]
     if load:
         entries = _loaded(entries)
     with registry.remembering():
@@ -83,11 +87,6 @@ def _pattern(match: str) -> re.Pattern[str]:
         return re.compile(match, re.IGNORECASE)
     except re.error as error:
         raise UsageError(f"--match: {match!r} is not a regular expression: {error}") from error
-
-
-def _matches(pattern: re.Pattern[str], entry: Entry) -> bool:
-    names = (entry.name, f"{entry.kind}/{entry.name}", entry.qualified)
-    return any(pattern.search(name) for name in names)
 
 
 def _loaded(entries: Sequence[Entry]) -> list[Entry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace as changed
 from inspect import signature
 from itertools import chain
@@ -206,7 +206,9 @@ def report_missing(cfg: Section, problems: Problems, *, prefix: str = "", whole:
         path = dotted(keys)
         if value is not REQUIRED or problems.below(path):
             continue
-        if field.follows and (not whole or _is_wrong(cfg, field.follows, problems)):
+        if (source := field.follows) and (
+            not whole or lookup(cfg, source) is REQUIRED or problems.below(source.partition(".")[0])
+        ):
             continue  # the followed option is reported
         problems.add(path, f"must be given: {field.metadata.get('help') or field.name}")
     for keys, section in sections(cfg, start):
@@ -215,10 +217,6 @@ def report_missing(cfg: Section, problems: Problems, *, prefix: str = "", whole:
         for name, message in () if offline else _empty_groups(section):
             if not problems.below(path):
                 problems.add(join(path, name), message)
-
-
-def _is_wrong(cfg: Section, path: str, problems: Problems) -> bool:
-    return lookup(cfg, path) is REQUIRED or problems.below(path.partition(".")[0])
 
 
 def _empty_groups(section: Section) -> Iterator[tuple[str, str]]:
@@ -241,13 +239,11 @@ def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
             continue
         if any(value is REQUIRED for _, _, value in leaves(section)):
             continue
-        for below, message in chain(_unmet(section, required), check() if check else ()):
+        label = section.get("type") or label_of(type(section))
+        unmet = (
+            (at, f"{label} {why}")
+            for at, (wanted, why) in required.items()
+            if lookup(section, at, wanted) != wanted
+        )
+        for below, message in chain(unmet, check() if check else ()):
             problems.add(join(path, below) if below else path, message)
-
-
-def _unmet(
-    section: Section, required: Mapping[str, tuple[object, str]]
-) -> Iterator[tuple[str, str]]:
-    for path, (wanted, why) in required.items():
-        if lookup(section, path, wanted) != wanted:
-            yield path, f"{section.get('type') or label_of(type(section))} {why}"

@@ -127,11 +127,10 @@ def compile_config(  # noqa: PLR0913 - sources are many
     if loaded is not None:
         loaded(reduce(merge, (layer.tree for layer in layers), {}))
     compiled = Compiler(resolver, problems).compile(layers, strict=strict)
-    compiled = evolved(compiled, saved=resolver.are_foreign(layers))
-    if file is not None:
-        compiled = evolved(compiled, cpanel=file.cpanel)
-    elif isinstance(main, Compiled):
-        compiled = evolved(compiled, cpanel=main.cpanel)
+    source = main if file is None and isinstance(main, Compiled) else file
+    panel = None if source is None else source.cpanel
+    foreign = any(layer.saved and resolver.only_names(layer) for layer in layers)
+    compiled = evolved(compiled, saved=foreign, cpanel=panel)
     compare_record(compiled, record, locked=locked)
     return compiled
 

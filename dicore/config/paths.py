@@ -149,7 +149,9 @@ def combine(
             at = join(path, key)
             joined[key] = combine(joined[key], value, at, contradiction) if known else value
         return joined
-    if not _agree(to_builtin(first), to_builtin(second)):
+    one, other = to_builtin(first), to_builtin(second)
+    same_kind = isinstance(one, bool) is isinstance(other, bool)
+    if not (same_kind and (one is other or one == other)):
         contradiction(path, first, second)
     return first
 
@@ -158,12 +160,6 @@ def _as_section(value: object) -> object:
     if value is None:
         return {}
     return {"type": value} if isinstance(value, str | type) else value
-
-
-def _agree(first: object, second: object) -> bool:
-    if isinstance(first, bool) is not isinstance(second, bool):
-        return False
-    return first is second or bool(first == second)
 
 
 def differences(one: Any, other: Any) -> dict[str, tuple[object, object]]:

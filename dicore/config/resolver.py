@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from dicore.config.layers import Layer, Problems
 from dicore.config.paths import join
@@ -64,10 +64,6 @@ class ComponentResolver:
     def only_names(self, layer: Layer) -> bool:
         """Returns whether code paths of a layer are refused: all, none, or those of saved ones."""
         return layer.saved if self.names_only is None else self.names_only
-
-    def are_foreign(self, layers: Sequence[Layer]) -> bool:
-        """Returns whether a config of these layers is a stranger's, see `Compiled.saved`."""
-        return any(layer.saved and self.only_names(layer) for layer in layers)
 
     def _refuses(self, layer: Layer, text: str) -> bool:
         """Returns whether a layer may not name code by a path, or a module."""
@@ -189,10 +185,8 @@ class ComponentResolver:
         """Returns whether a name is known, usable or not."""
         try:
             self.registry.find(kind, name)
-        except UnknownComponentError:
-            return False
-        except RegistryError:
-            return True
+        except RegistryError as error:
+            return not isinstance(error, UnknownComponentError)
         return True
 
     def _entry(self, kind: str, name: object) -> Entry | None:
@@ -392,16 +386,16 @@ def type_of(kind: str, cls: type, registry: RegistryView) -> str | None:
 class NamedConfig(Section):
     """Components of one kind by name; reads like any section (`replay_buffer.demo`)."""
 
+    _kind: ClassVar[str]
+
     def build(self, ctx: Any, **parts: Any) -> dict[str, Any]:
         """Builds each component; returns them by name."""
         return {name: getattr(self, name).build(ctx, **parts) for name in self.keys()}
 
     def __reduce__(self) -> tuple[object, ...]:
-        kind = _KINDS[type(self)]
-        return _rebuild, (kind, tuple((name, getattr(self, name)) for name in self.keys()))
+        return _rebuild, (self._kind, tuple((name, getattr(self, name)) for name in self.keys()))
 
 
-_KINDS: dict[type, str] = {}
 _RESERVED = frozenset(dir(NamedConfig)) | {"type", "check", "bind", "import_names", "cfg_type"}
 
 
@@ -412,11 +406,10 @@ def named_class(kind: str, names: tuple[str, ...]) -> type[NamedConfig]:
         "__annotations__": dict.fromkeys(names, ComponentConfig),
         "__doc__": f"The {kind}s {', '.join(names)}.",
         "__module__": __name__,
+        "_kind": kind,
         **{name: component(kind) for name in names},
     }
-    made: type[NamedConfig] = frozen(kw_only=True)(type("NamedConfig", (NamedConfig,), namespace))
-    _KINDS[made] = kind
-    return made
+    return frozen(kw_only=True)(type("NamedConfig", (NamedConfig,), namespace))
 
 
 def _rebuild(kind: str, values: tuple[tuple[str, object], ...]) -> NamedConfig:

@@ -61,18 +61,15 @@ class Sources:
 
     def layers(self, problems: Problems, file: ConfigFile | None = None) -> list[Layer]:
         """Returns the layers but that of the preset, aliases expanded."""
-        layers: list[Layer] = []
         main, name, lines = self.main, self.name, None
-        if isinstance(main, str | PathLike):
-            main, name = None, str(main)
-            if file is not None:
-                name, lines = file.name, file.lines
+        saved = whole = self.saved
         if file is not None:
+            if isinstance(main, str | PathLike):
+                name, lines = file.name, file.lines
             main = [file.main, file.create]
-        saved = self.saved or (file is not None and file.is_saved)
-        whole = self.saved or (file is not None and file.whole)
+            saved, whole = saved or file.is_saved, whole or file.whole
         layer = Layer(name, lines=lines, saved=saved, handed_on=self.saved, complete=whole)
-        layers.append(_layer(layer, main, self.create, problems))
+        layers = [_layer(layer, main, self.create, problems)]
         if self.overrides:
             tree = override_tree(self.overrides, problems)
             layers.append(_layer(Layer("command line"), tree, None, problems))

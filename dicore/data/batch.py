@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Self, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
@@ -17,6 +18,7 @@ from dicore.data.tree import (
     Array,
     Index,
     is_tensor,
+    loaded_torch,
     to_tensor,
     tree_len,
     tree_map,
@@ -156,8 +158,6 @@ class Batch:
 def _join(leaves: Sequence[Tree]) -> Tree:
     if not is_tensor(leaves[0]):
         return np.concatenate(leaves)
-    from dicore.data.tree import loaded_torch
-
     torch = loaded_torch()
     assert torch is not None, "columns are arrays or tensors"
     return torch.cat(tuple(leaves))
@@ -234,6 +234,7 @@ with warnings.catch_warnings():
     )
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TimestepBatch:
     """The timesteps of K environments as arrays.
 
@@ -246,23 +247,12 @@ class TimestepBatch:
         abnormal: bool [K]: steps to exclude from training; None: no such steps.
     """
 
-    __slots__ = ("abnormal", "info", "obs", "reward", "terminated", "truncated")
-
-    def __init__(
-        self,
-        obs: Tree,
-        reward: npt.NDArray[np.float32],
-        terminated: npt.NDArray[np.bool_],
-        truncated: npt.NDArray[np.bool_],
-        info: list[Info],
-        abnormal: npt.NDArray[np.bool_] | None = None,
-    ) -> None:
-        self.obs = obs
-        self.reward = reward
-        self.terminated = terminated
-        self.truncated = truncated
-        self.info = info
-        self.abnormal = abnormal
+    obs: Tree
+    reward: npt.NDArray[np.float32]
+    terminated: npt.NDArray[np.bool_]
+    truncated: npt.NDArray[np.bool_]
+    info: list[Info]
+    abnormal: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def stack(cls, steps: list[Timestep]) -> Self:

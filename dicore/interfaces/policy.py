@@ -139,12 +139,9 @@ def facts_of(mode: object) -> PolicyFacts:
     get: Callable[[str], Any] | None = getattr(mode, "get_attribute", None)
     if get is None:
         return PolicyFacts()
-    try:
-        found = get("facts")
-    except (AttributeError, KeyError):
-        found = None
-    if isinstance(found, PolicyFacts):
-        return found
+    with suppress(AttributeError, KeyError):
+        if isinstance(found := get("facts"), PolicyFacts):
+            return found
     known: dict[str, Any] = {}
     for name in PolicyFacts._fields:
         with suppress(AttributeError, KeyError):

@@ -270,11 +270,10 @@ def _prepare(
             limits=Limits(pipeline.max_env_step, pipeline.max_train_iter, compiled.env.stop_value),
             resume=resumed is not None,
         )
-    except OSError as error:
+    except BaseException as error:
         folder.unlock()
-        raise _unwritable(folder, error) from error
-    except BaseException:
-        folder.unlock()
+        if isinstance(error, OSError):
+            raise _unwritable(folder, error) from error
         raise
     run.learner_hooks, run.device, run.ignore_missing = hooks, device, request.ignore_missing
     return run

@@ -151,18 +151,21 @@ class LogHub:
         if value is None:
             return None
         if tag in RESERVED or not isinstance(tag, str):
-            self._warn(tag, "the name is reserved" if tag in RESERVED else "the name is not a text")
+            reason = "the name is reserved" if tag in RESERVED else "the name is not a text"
+            _warn_once(self._warned, tag, f"'{tag}' is not logged: {reason}")
             return None
         try:
             return float(value.item() if hasattr(value, "item") else value)
         except Exception as error:  # of any conversion; a huge int raises OverflowError
-            self._warn(tag, f"not a single number: {error}")
+            text = f"'{tag}' is not logged: not a single number: {error}"
+            _warn_once(self._warned, tag, text)
             return None
 
-    def _warn(self, tag: str, reason: str) -> None:
-        if tag not in self._warned:
-            self._warned.add(tag)
-            _log.warning("'%s' is not logged: %s", tag, reason)
+
+def _warn_once(warned: set[str], key: str, text: str) -> None:
+    if key not in warned:
+        warned.add(key)
+        _log.warning("%s", text)
 
 
 RESERVED: Final = ("step", "train_iter", "time")
@@ -190,7 +193,8 @@ class LineFile:
         try:
             self._write_waiting()
         except OSError as error:
-            self._warn(str(self.path), f"{self.path} is not written for now: {error.strerror}")
+            text = f"{self.path} is not written for now: {error.strerror}"
+            _warn_once(self._warned, str(self.path), text)
 
     def close(self) -> None:
         """Closes the file after a last attempt to write; further calls do nothing."""
@@ -202,7 +206,7 @@ class LineFile:
         if self._file is not None and os.fstat(self._file.fileno()).st_nlink == 0:
             self._close_file()
             text = "was removed during training; it is made again, without the earlier lines"
-            self._warn("removed", f"{self.path} {text}")
+            _warn_once(self._warned, "removed", f"{self.path} {text}")
         try:
             while self._waiting:
                 self._write(self._waiting[0])
@@ -227,11 +231,6 @@ class LineFile:
             self._file.close()
             self._file = None
 
-    def _warn(self, key: str, text: str) -> None:
-        if key not in self._warned:
-            self._warned.add(key)
-            _log.warning(text)
-
 
 class MetricsFile(LineFile):
     """A metrics file, with a position that checkpoints save."""
@@ -248,7 +247,7 @@ class MetricsFile(LineFile):
             "time": round(time.monotonic() - self._began, 6),
         }
         for tag, value in scalars.items():
-            line[tag] = value if math.isfinite(value) else _non_finite(value)
+            line[tag] = value if math.isfinite(value) else json.dumps(value)  # one of _NON_FINITE
         self.append(json.dumps(line, ensure_ascii=False))
 
     def position(self) -> dict[str, float]:
@@ -299,20 +298,16 @@ def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
 
     Leaves out a last line that a crash cut off; raises `UsageError` for any other that is not JSON.
     """
-    raw = _content(Path(path)).split(b"\n")
+    try:
+        raw = read_regular(path).split(b"\n")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     for number, line in enumerate(raw[:-1], start=1):
         try:
             values = json.loads(line).items()
         except (AttributeError, RecursionError, ValueError) as error:
             raise UsageError(f"{path}, line {number}: not a JSON object: {error}") from None
         yield {tag: float(v) if v in _NON_FINITE else v for tag, v in values}
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return read_regular(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _end_of_line(file: BinaryIO, size: int) -> int:
@@ -325,7 +320,3 @@ def _end_of_line(file: BinaryIO, size: int) -> int:
             return begin + found + 1
         size = begin
     return 0
-
-
-def _non_finite(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -89,13 +89,7 @@ class Streams:
         with self._lock:
             named = {name: each.bit_generator.state for name, each in self._generators.items()}
         state: dict[str, Any] = {"seed": self.seed, "numpy": named}
-        if self._seeds_globals:
-            state["python"] = random.getstate()
-            state["numpy_global"] = np.random.get_state(legacy=False)  # noqa: NPY002 - as above
-            torch = loaded_torch()
-            if torch is not None:
-                state.update(_torch_state(torch))
-        return state
+        return state | _global_state() if self._seeds_globals else state
 
     def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned, also in streams that were returned before."""
@@ -105,12 +99,7 @@ class Streams:
         if "python" not in state:
             return
         self._seeds_globals = True
-        random.setstate(state["python"])
-        np.random.set_state(state["numpy_global"])  # noqa: NPY002 - as above
-        torch = loaded_torch()
-        if torch is not None and "torch" in state:
-            self._torch_seeded = True
-            _restore_torch(torch, state)
+        self._torch_seeded |= _restore_globals(state)
 
     def _seed_torch(self) -> None:
         torch = loaded_torch()
@@ -133,6 +122,26 @@ def _restore_torch(torch: Any, state: Mapping[str, Any]) -> None:
         torch.cuda.set_rng_state_all(state["torch_cuda"][: torch.cuda.device_count()])
 
 
+def _global_state() -> dict[str, object]:
+    torch = loaded_torch()
+    return {
+        "python": random.getstate(),
+        "numpy_global": np.random.get_state(legacy=False),  # noqa: NPY002 - as above
+        **({} if torch is None else _torch_state(torch)),
+    }
+
+
+def _restore_globals(state: Mapping[str, Any]) -> bool:
+    """Restores the global generators; returns whether that of torch is among them."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy_global"])  # noqa: NPY002 - as above
+    torch = loaded_torch()
+    if torch is None or "torch" not in state:
+        return False
+    _restore_torch(torch, state)
+    return True
+
+
 _ambient: Streams | None = None
 _block_streams: ContextVar[Streams | None] = ContextVar("streams of a seeded block", default=None)
 
@@ -151,9 +160,7 @@ def seeded(seed: int) -> Iterator[Streams]:
 
     Other threads keep their named streams, but share the global generators.
     """
-    torch = loaded_torch()
-    saved = None if torch is None else _torch_state(torch)
-    python, old_numpy = random.getstate(), np.random.get_state(legacy=False)  # noqa: NPY002 - as above
+    saved = _global_state()
     streams = Streams(seed)
     token = _block_streams.set(streams)
     try:
@@ -161,10 +168,7 @@ def seeded(seed: int) -> Iterator[Streams]:
         yield streams
     finally:
         _block_streams.reset(token)
-        random.setstate(python)
-        np.random.set_state(old_numpy)  # noqa: NPY002 - as above
-        if saved is not None:
-            _restore_torch(torch, saved)
+        _restore_globals(saved)
 
 
 def ambient_streams() -> Streams:
@@ -203,7 +207,7 @@ def hash_seed(*parts: int | str) -> int:
     """Returns a uint64 hash of integers (modulo 2**64) and strings, their types and their order."""
     mixed = _finish(len(parts) + _GOLDEN)
     for part in parts:
-        word = part if part.__class__ is int else _word(part)
+        word = _text_word(part) if isinstance(part, str) else operator.index(part)
         mixed = _finish(mixed + word + _GOLDEN & _MASK)
     return mixed
 
@@ -227,10 +231,6 @@ def _finish(mixed: int) -> int:
 @lru_cache(maxsize=1024)
 def _prefix(run_seed: int, role: str) -> int:
     return hash_seed(run_seed, role)
-
-
-def _word(part: int | str) -> int:
-    return _text_word(part) if isinstance(part, str) else operator.index(part)
 
 
 @lru_cache(maxsize=1024)

@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import dicore.config
 from dicore.config import Compiled, compile_config, differences
 from dicore.config.paths import plain
 from dicore.config.redact import REDACTED, is_secret, redact_text, redacted_paths
@@ -146,10 +147,6 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
     given = {path: value for path, value in fields.items() if value is not None}
     overrides = [*([json.dumps(given)] if given else []), *request.overrides]
 
-    def call_plugins(tree: dict[str, object]) -> None:
-        if plugins:
-            plugins.call("dicore_config_loaded", cfg=tree)
-
     def compile_with(*assumed: str, more: Sequence[Any] = ()) -> Compiled:
         return compile_config(
             config,
@@ -159,7 +156,9 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
             cpanel=request.cpanel,
             names_only=request.names_only,
             locked=request.locked,
-            loaded=call_plugins if plugins and not assumed and not more else None,
+            loaded=(lambda tree: plugins.call("dicore_config_loaded", cfg=tree))
+            if plugins and not assumed and not more
+            else None,
         )
 
     assumed: dict[str, Any] = {}
@@ -167,7 +166,8 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
         compiled = compile_with()
     except ConfigError as error:
         by_name = any(each is not None for each in (request.env, names.env, preset))
-        assumed = _missing_assumptions(error) if by_name else {}
+        missing = {problem.split(":", 1)[0] for problem in error.problems}
+        assumed = {path: value for path, value in _ASSUMED.items() if by_name and path in missing}
         if not assumed:
             raise
         compiled = compile_with(json.dumps(assumed))
@@ -178,16 +178,10 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
     return compile_with(*assumptions, more=[{"pipeline.logger": loggers}])
 
 
-def _is_config(path: str | PathLike[str]) -> bool:
-    from dicore.config.reader import is_config  # most trainings read no file
-
-    return is_config(path)
-
-
 def _sources(request: TrainRequest) -> tuple[object, str | None]:
     """Returns config and name of the preset of a request."""
     config = request.config
-    if isinstance(config, str | PathLike) and not _is_config(config):
+    if isinstance(config, str | PathLike) and not dicore.config.is_config(config):
         if not _is_preset(str(config)):
             raise UsageError(
                 f"{config}: no such config file, run or preset",
@@ -245,12 +239,6 @@ def _is_preset(name: str) -> bool:
     except UnknownComponentError:
         return False
     return True
-
-
-def _missing_assumptions(error: ConfigError) -> dict[str, object]:
-    """Returns the assumed values of the options that an error reports as missing."""
-    missing = {problem.split(":", 1)[0] for problem in error.problems}
-    return {path: value for path, value in _ASSUMED.items() if path in missing}
 
 
 def folder_name(compiled: Compiled, request: TrainRequest) -> str:

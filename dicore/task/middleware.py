@@ -183,25 +183,23 @@ def suspended_in(result: object, name: str) -> Suspended:
 
 
 def _refuse_unfit(fn: object) -> None:
+    name = name_of(fn)
     if inspect.isclass(fn):
-        name = name_of(fn)
         raise TaskError(
             f"{name} is a class, not a middleware",
             hint=f"pass an instance: task.use({name}(...))",
         )
     if isinstance(fn, GeneratorType):
-        name = name_of(fn)
         raise TaskError(
             f"'{name}' was called already; pass the function itself",
             hint=f"task.use({name})",
         )
     if not callable(fn):
         raise TaskError(f"a middleware must be a callable that takes the context, got {fn!r}")
-    if any(map(inspect.iscoroutinefunction, (fn, _call_of(fn)))) or any(
-        map(inspect.isasyncgenfunction, (fn, _call_of(fn)))
-    ):
+    is_async = inspect.iscoroutinefunction, inspect.isasyncgenfunction
+    if any(test(each) for test in is_async for each in (fn, _call_of(fn))):
         raise TaskError(
-            f"middleware '{name_of(fn)}' is an async function", hint="write 'def', with 'yield'"
+            f"middleware '{name}' is an async function", hint="write 'def', with 'yield'"
         )
     try:
         signature = inspect.signature(fn)
@@ -211,8 +209,8 @@ def _refuse_unfit(fn: object) -> None:
         signature.bind(None)
     except TypeError:
         raise TaskError(
-            f"{name_of(fn)}{signature} cannot be called with only a context",
-            hint=f"is it a factory? Then call it: task.use({name_of(fn)}(...))",
+            f"{name}{signature} cannot be called with only a context",
+            hint=f"is it a factory? Then call it: task.use({name}(...))",
         ) from None
 
 
@@ -257,7 +255,11 @@ def check_order(parts: Sequence[MiddlewareSpec], ctx: Context) -> None:
     _place(parts, frozenset(), placed)
     problems: list[str] = []
     for part, before in placed:
-        problems += _unknown(part, ctx)
+        problems += [
+            f"'{part.name}' needs a field '{name}', which {type(ctx).__name__} lacks"
+            for name in dict.fromkeys((*part.fields.reads, *part.fields.writes))
+            if not ctx.has_attr(name)
+        ]
         problems += _too_early(part, before, [each for each, _ in placed], ctx)
     for index, (part, _) in enumerate(placed):
         problems += _lost(part, [each for each, _ in placed], index, ctx)
@@ -286,13 +288,6 @@ def _place(
             placed.append((part, seen))
             after = (after - {*part.fields.either}) | {*part.fields.writes}  # it takes the either
     return after
-
-
-def _unknown(part: MiddlewareSpec, ctx: Context) -> Iterable[str]:
-    """Yields the required fields that the context class does not declare."""
-    for name in dict.fromkeys((*part.fields.reads, *part.fields.writes)):
-        if not ctx.has_attr(name):
-            yield f"'{part.name}' needs a field '{name}', which {type(ctx).__name__} lacks"
 
 
 def _remedy(problems: Sequence[str], ctx: Context) -> str:
