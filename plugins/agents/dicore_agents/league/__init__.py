@@ -1,0 +1,1 @@
+"""Self-play and leagues: sides of a game, players, matchmaking, payoffs and ratings."""

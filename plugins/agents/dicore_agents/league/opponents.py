@@ -1,0 +1,81 @@
+"""Who plays the other sides of a game.
+
+Shapes: K environments, k agents of a side, n actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box
+
+from dicore.data import EnvBatch, Tree
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import EnvSpec
+
+__all__ = ["IOpponent", "PolicyOpponent", "RandomOpponent"]
+
+
+class IOpponent(Protocol):
+    """Chooses the actions of a side, for many environments at once."""
+
+    def act(self, env_id: npt.NDArray[np.int64], seen: Tree) -> Tree:
+        """Returns actions [K, ...] for what a side sees in the environments named."""
+
+    def reset(self, env_ids: list[int]) -> None:
+        """Begins new episodes."""
+
+
+class RandomOpponent:
+    """Draws allowed actions uniformly.
+
+    Args:
+        spec: That of a side.
+        rng: Random generator; may be replaced at any time.
+    """
+
+    def __init__(self, spec: EnvSpec, rng: np.random.Generator) -> None:
+        self._space: Any = spec.action
+        self.rng = rng
+
+    def act(self, env_id: npt.NDArray[np.int64], seen: Tree) -> Tree:
+        """Returns actions; masks are obeyed."""
+        space, count = self._space, len(env_id)
+        if isinstance(space, Box):
+            low, high = np.maximum(space.low, -1e3), np.minimum(space.high, 1e3)
+            return self.rng.uniform(low, high, (count, *space.shape)).astype(space.dtype)
+        sizes = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", None)))
+        drawn = self.rng.random((count, *space.shape, int(sizes.max())))
+        mask = seen.get("action_mask") if isinstance(seen, Mapping) else None
+        if mask is None:
+            mask = np.arange(int(sizes.max())) < sizes[:, None]
+            mask = mask if space.shape else mask[0]
+        return np.where(mask != 0, drawn, -1.0).argmax(-1)
+
+    def reset(self, env_ids: list[int]) -> None:
+        """Does nothing: it has no memory."""
+
+
+class PolicyOpponent:
+    """A policy with parameters that do not change while it plays.
+
+    Args:
+        mode: Collect or eval mode of the policy.
+        settings: Keyword arguments of its forward (`eps`, ...).
+    """
+
+    def __init__(self, mode: Any, settings: Mapping[str, object] | None = None) -> None:
+        self._mode, self._settings = mode, dict(settings or {})
+
+    def act(self, env_id: npt.NDArray[np.int64], seen: Tree) -> Tree:
+        """Returns the actions of one forward pass."""
+        output = EnvBatch.of(self._mode.forward(EnvBatch(env_id, seen), **self._settings))
+        return output.value["action"]
+
+    def reset(self, env_ids: list[int]) -> None:
+        """Resets the memory of the policy, if it has one."""
+        self._mode.reset(env_ids)
