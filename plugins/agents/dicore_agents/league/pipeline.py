@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dicore.config import bind
 from dicore.config.layers import Problems
 from dicore.errors import ConfigError, DicoreError
+from dicore.run.env_factory import spec_of
+from dicore_agents.league.battle import Contestant, check_same_game, find_contestant
 from dicore_agents.league.config import LeagueConfig, named
 from dicore_agents.league.league import League
 from dicore_agents.league.parts import PlayerParts
@@ -206,17 +209,18 @@ def _foreign(cfg: Any, players: Mapping[str, Any]) -> dict[str, Any]:
     for name, each in players.items():
         if getattr(each, "run", None) is None:
             continue
-        from dicore_agents.league.battle import load_side
-
         place = f"pipeline.players: '{name}' (run={each.run})"
         try:
-            other = load_side(each.run)
+            other = find_contestant(each.run)
+            check_same_game(Contestant(cfg, "this league", None), other)
         except DicoreError as error:
             raise ConfigError(f"{place}: {error.message}", hint=error.hint) from error
-        if other.spaces != (str(cfg.policy.model), cfg.policy.type):
+        theirs = bind(other.compiled, spec_of(cfg.env, cfg.seed)).policy if other.by_side else None
+        if theirs is None or (theirs.type, theirs.model) != (cfg.policy.type, cfg.policy.model):
             raise ConfigError(
-                f"{place}: a policy of another game, or with another network",
-                hint="expected a run of this game with the same policy",
+                f"{place}: its policy '{other.compiled.policy.type}' does not have the network of"
+                f" this league's '{cfg.policy.type}'",
+                hint="expected a run with one_side and the same policy.type and policy.model",
             )
         found[name] = other.state
     return found

@@ -118,6 +118,11 @@ class Sides:
         own = self._own(seats)
         actions[own] = np.asarray(chosen).reshape(actions[own].shape)
 
+    def taken(self, actions: npt.NDArray[Any], seats: Seats) -> npt.NDArray[Any]:
+        """Returns the part of sides, [K, k, ...], of actions of all agents."""
+        part: npt.NDArray[Any] = actions[self._own(seats)]
+        return part
+
     def earned(self, reward: npt.NDArray[np.float32], seats: Seats) -> npt.NDArray[np.float32]:
         """Returns rewards of sides: [K], or [K, k] of teams."""
         own = reward[self._own(seats)]

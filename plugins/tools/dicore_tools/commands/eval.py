@@ -26,6 +26,7 @@ Examples:
   dicore eval runs/cartpole_dqn_s0 -n 3 --replay-path video
   dicore eval runs/cartpole_dqn_s0 --load-path iteration_10000 --json
   dicore eval runs/cartpole_dqn_s0/ckpt/best
+  dicore eval runs/a --against runs/b -n 200         two policies of one game, as often on each side
   dicore -m eval -e cartpole -p dqn --load-path runs/x/ckpt/best --replay-path video
 
 Nothing is written to the run folder. Without -n, -s and a.b=c, the training's evaluation episodes
@@ -61,6 +62,16 @@ checkpoint was selected by that result; use -s to evaluate it on new episodes.
     metavar="DIR",
     help="Record a video (mp4) of each episode to this folder.",
 )
+@click.option(
+    "--against",
+    metavar="RUN|CKPT",
+    help="Play a game of two sides against the policy of another run.",
+)
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="With --against: draw actions as in training.  [default: greedy actions]",
+)
 @click.option("-c", "--config", metavar="FILE", help="Config file, if no run is given.")
 @click.option("-e", "--env", metavar="NAME", help="Environment, if no run is given.")
 @click.option("-p", "--policy", metavar="NAME", help="Algorithm, if no run is given.")
@@ -75,8 +86,18 @@ def command(words: Sequence[str], *, as_json: bool, **given: Any) -> None:
     """Evaluates a trained policy over whole episodes; optionally records videos."""
     from dicore.console import say
 
+    against, sample = given.pop("against"), given.pop("sample")
+    if sample and against is None:
+        raise UsageError("--sample has no effect without --against")
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
-        evaluation = _evaluate(words, **given)
+        if against is not None:
+            played = _battle(words, against, sample=sample, **given)
+        else:
+            evaluation = _evaluate(words, **given)
+    if against is not None:
+        told = json.dumps(played.as_json(), allow_nan=False) if as_json else str(played)
+        say(told, result=True)
+        return
     if as_json:
         say(json.dumps(_as_json(evaluation), allow_nan=False), result=True)
         return
@@ -116,6 +137,27 @@ def _evaluate(words: Sequence[str], **given: Any) -> Evaluation:
         )
     request = TrainRequest(**names, seed=seed, overrides=overrides, trust=trust)
     return eval_by_config(request, load_path=places[0] if places else load_path, **given)
+
+
+def _battle(words: Sequence[str], against: str, *, sample: bool, **given: Any) -> Any:
+    """Plays a run against another one; returns a `Battle` of dicore-agents."""
+    from dicore import battle
+    from dicore.console import own_process
+    from dicore_tools.commands.words import split_words
+
+    own_process()
+    places, overrides = split_words(words)
+    kept = ("n_episode", "seed", "load_path", "trust")
+    others = {name: given[name] for name in given if name not in kept and given[name] is not None}
+    if overrides or others:
+        named = [*overrides, *(f"--{name.replace('_', '-')}" for name in others)]
+        raise UsageError(f"--against plays a run as it was trained: drop {named[0]}")
+    if len(places) != 1:
+        raise UsageError(
+            "--against needs one run", hint="dicore eval RUN_A --against RUN_B -n 200"
+        )
+    given = {name: given[name] for name in kept if given[name] is not None}
+    return battle(places[0], against, sample=sample, **given)
 
 
 def _only(config: str | None, word: str) -> str:
