@@ -12,6 +12,7 @@ from dicore.run import read_state, write_state
 from dicore.run.atomic import write_file
 from dicore_agents.league.interface import Participant, Standing
 from dicore_agents.league.manager import outcome
+from dicore_agents.league.names import COPIES, FILE
 from dicore_agents.league.opponents import PolicyOpponent, RandomOpponent
 from dicore_agents.league.payoff import Payoff, as_table, mixture
 from dicore_agents.league.ratings import Ratings
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
     from dicore_agents.league.opponents import IOpponent
     from dicore_agents.league.parts import PlayerParts
 
-__all__ = ["FILE", "League"]
+__all__ = ["League"]
 
-FILE: Final = "league.json"
-"""Table of the league in the run folder."""
 _CACHED: Final = 64
 """Frozen policies whose parameters are kept in memory."""
 _MIXED: Final = 60
@@ -130,7 +129,7 @@ class League:
 
     def folder(self, name: str) -> Path:
         """Returns the folder of the checkpoint of a frozen copy."""
-        return self._run.folder.path / "league" / name.replace(":", "_")
+        return self._run.folder.path / COPIES / name.replace(":", "_")
 
     # ---- rules
 

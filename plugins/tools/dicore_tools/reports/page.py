@@ -12,6 +12,7 @@ from statistics import mean, median
 from typing import Final
 
 from dicore.console import plural
+from dicore.errors import UsageError
 from dicore.run.atomic import read_regular
 from dicore_tools.reports.chart import COLORS, SIZE, SMALL, chart
 from dicore_tools.reports.curves import AXES, TAG, Axis, Group, goal_of, group_runs
@@ -30,6 +31,7 @@ _OWN_METRICS: Final = (
     "evaluator/avg_envstep_per_episode", "collector/avg_envstep_per_sec",
 )  # fmt: skip
 _SIMPLE: Final = ("exp_name", "seed")
+_LEAGUE: Final = "league.json"
 _HERE: Final = Path(__file__).parent
 
 _Row = Sequence[str]
@@ -63,6 +65,7 @@ def page(
         *_curves(runs, groups),
         *_summary(groups, members),
         *_metrics(runs, groups),
+        *_leagues(runs),
         *_differences(runs, groups),
         *_runs(runs),
         *_videos(runs),
@@ -176,6 +179,27 @@ def _metrics(runs: Sequence[RunData], groups: Sequence[Group]) -> Iterator[str]:
     for tag, picture in shown:
         yield f"<section><h3>{escape(tag)}</h3>{picture}</section>"
     yield "</div>"
+
+
+def _leagues(runs: Sequence[RunData]) -> Iterator[str]:
+    """Draws ratings and payoffs of runs that are leagues."""
+    for run in runs:
+        if not (run.folder.path / _LEAGUE).is_file():
+            continue
+        from dicore import league_sections
+
+        yield f"<h2>League of {escape(run.folder.path.name)}</h2>"
+        tags = [tag for tag in run.columns if tag.startswith("league/") and tag.endswith("/elo")]
+        found = [(tag.split("/")[1], run.curve(tag, "env_step")) for tag in tags]
+        groups = [Group(name, [curve]) for name, curve in found if curve is not None]
+        if groups:
+            picture = chart(groups, x_title=AXES["env_step"][1], y_title="Elo")
+            yield f"<h3>Elo of those that learn</h3><figure>{picture}</figure>"
+            yield from _legend(groups, None)
+        try:
+            yield from league_sections(run.folder.path)
+        except UsageError as error:
+            yield f'<p class="note">{escape(error.message)}</p>'
 
 
 # ---- tables
