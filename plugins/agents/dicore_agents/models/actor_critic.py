@@ -5,7 +5,7 @@ is one network (for each that agents share) with a value for each agent, so that
 read once.
 
 Shapes: B rows, A agents, D numbers of an observation, S of the state, n actions or numbers of one,
-G networks.
+G networks, S' numbers of the state of a recurrent layer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from dicore_agents.models.actor_critic_config import (
     AgentsVACConfig,
     COMAModelConfig,
 )
-from dicore_agents.models.agent_mlp import Activation, AgentMLP, Share, networks_of
+from dicore_agents.models.agent_mlp import Activation, AgentMLP
+from dicore_agents.models.agent_net import AgentNet
 from dicore_agents.models.observations import (
     agent_rows,
     agent_rows_by_numpy,
@@ -43,23 +44,17 @@ CriticInput = Literal["own", "observations", "state", "team"]
 Mode = Literal["compute_actor_critic", "compute_actor", "compute_critic"]
 
 
-class AgentsActor(nn.Module):
+class AgentsActor(AgentNet):
     """Actors of A agents; base class of networks that add a critic.
 
     Args:
-        obs_shape: D.
-        action_shape: n.
-        agents: A.
-        groups: Number of the group of each agent; None: one group.
-        share: Agents that have one network.
-        agent_ids: Append the number of the agent to its observation.
-        hidden_size_list: Units of each hidden layer.
+        *shapes: First arguments of `AgentNet`.
         activation: Activation function of the hidden layers.
         continuous: Actions are n Gaussian numbers instead of one of n.
         log_std_init: Initial log standard deviation of Gaussian actions.
+        **form: Further arguments of `AgentNet`.
 
     Attributes:
-        networks: Number of the network of each agent.
         value_norm: `RunningNorm` of the returns, or None; whoever trains updates it.
 
     Raises:
@@ -68,38 +63,20 @@ class AgentsActor(nn.Module):
 
     config_class: type[ComponentConfig] = AgentsActorConfig
     actor: Any
-    ids: Tensor | None
     value_norm: RunningNorm | None
 
-    def __init__(  # noqa: PLR0913 - one argument per option
+    def __init__(
         self,
-        obs_shape: int | None,
-        action_shape: int | None,
-        agents: int | None,
-        groups: Sequence[int] | None = None,
-        share: Share = "all",
-        *,
-        agent_ids: bool = True,
-        hidden_size_list: Sequence[int] = (64, 64),
+        *shapes: Any,
         activation: Activation = "tanh",
         continuous: bool = False,
         log_std_init: float = 0.0,
+        **form: Any,
     ) -> None:
-        super().__init__()
-        if not obs_shape or not action_shape or not agents:
-            raise ConfigError(
-                "policy.model: obs_shape, action_shape or agents is missing",
-                hint="set them (a run reads them from the env)",
-            )
-        self.agents, self.actions = agents, action_shape
+        super().__init__(*shapes, activation=activation, **form)
         self.value_norm = None
-        self.networks = networks_of(share, groups or (0,) * agents)
-        self.count = max(self.networks) + 1
-        named = agent_ids and self.count < agents
-        self.register_buffer("ids", torch.eye(agents) if named else None, persistent=False)
-        self.inputs = obs_shape + agents * named
-        self.actor = self._make_actor((self.inputs, *hidden_size_list, action_shape), activation)
-        deviations = torch.full((self.count, action_shape), log_std_init)
+        self.actor = self._make_actor((*self.below, self.actions), activation)
+        deviations = torch.full((self.count, self.actions), log_std_init)
         self.log_std = nn.Parameter(deviations) if continuous else None
 
     def _make_actor(self, sizes: Sequence[int], activation: Activation) -> Any:
@@ -112,17 +89,22 @@ class AgentsActor(nn.Module):
 
     def distribution(self, obs: Mapping[str, Tensor]) -> Columns:
         """Computes how agents act: `logit` [B, A, n], or `mean` and `log_std` [B, A, n]."""
-        found = self.actor(agent_rows(obs, self.ids))
+        found = self.actor(self.seen(obs))
         if self.log_std is None:
             return {"logit": found}
         return {"mean": found, "log_std": self._deviations(self.log_std).expand_as(found)}
 
     def distribution_of(self, agent: int, obs: Mapping[str, Tensor]) -> Columns:
         """Computes how one agent acts: `logit` [B, n], or `mean` and `log_std` [B, n]."""
-        found = self.actor.of_agent(agent, agent_rows(obs, self.ids)[:, agent])
+        found = self.actor.of_agent(agent, self.seen(obs)[:, agent])
         if self.log_std is None:
             return {"logit": found}
         return {"mean": found, "log_std": self.log_std[self.networks[agent]].expand_as(found)}
+
+    def _known(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Returns what critics of the team know: its state, and what all remember: [B, S]."""
+        state = team_state(obs)
+        return state if self.rnn is None else torch.cat([state, self.seen(obs).flatten(1)], 1)
 
     def _deviations(self, log_std: Any) -> Any:
         """Returns the deviations of agents [A, n] of those of networks [G, n]."""
@@ -134,9 +116,9 @@ class AgentsActor(nn.Module):
 
         Returns:
             A function of observations of K teams that returns `distribution`; None: the parameters
-            are not on the CPU.
+            are not on the CPU, or there is a recurrent layer.
         """
-        views = self.actor.by_numpy()
+        views = self.actor.by_numpy() if self.rnn is None else None
         if views is None:
             return None
         rows = _Rows(self.inputs, None if self.ids is None else self.ids.numpy())
@@ -216,36 +198,75 @@ class AgentsVAC(AgentsActor):
         activation = actor.get("activation", "tanh")
         self.critic_input = critic_input
         if critic_input == "own":
-            self.critic = AgentMLP((self.inputs, *hidden, 1), self.networks, activation)
+            sizes = (self.inputs + self.remembers, *hidden, 1)
+            self.critic = AgentMLP(sizes, self.networks, activation)
         elif not state_shape:
             raise ConfigError(
                 "policy.model: state_shape is missing",
                 hint="set it (a run reads it from the env)",
             )
         else:
-            sizes = (state_shape, *hidden, self.agents)
+            sizes = (state_shape + self.agents * self.remembers, *hidden, self.agents)
             self.critic = AgentMLP(sizes, range(self.count), activation)
         self.value_norm = RunningNorm(1) if value_norm else None
 
-    def forward(self, obs: Mapping[str, Tensor], mode: Mode = "compute_actor_critic") -> Columns:
+    def forward(
+        self,
+        obs: Mapping[str, Tensor],
+        hidden: Tensor | None = None,
+        mode: Mode = "compute_actor_critic",
+    ) -> Columns:
         """Computes how agents act, and their values.
 
         Args:
             obs: Observations of teams: `obs` [B, A, ...], maybe `alive` and `state`.
+            hidden: float32 [B, A, S']; the states of the recurrent layer before the step; None:
+                zeros.
             mode: `compute_actor` or `compute_critic` compute only their part.
 
         Returns:
-            `logit` float32 [B, A, n], or `mean` and `log_std`; and `value` [B, A].
+            `logit` float32 [B, A, n], or `mean` and `log_std`; and `value` [B, A]. With a recurrent
+            layer also the next states, `hidden`.
         """
+        more: Columns = {}
+        if self.rnn is not None:
+            memory, more["hidden"] = self.remember(obs, hidden)
+            obs = {**obs, "memory": memory}
         output = {} if mode == "compute_critic" else self.distribution(obs)
         if mode != "compute_actor":
             output["value"] = self.v(obs)
-        return output
+        return {**output, **more}
+
+    def unroll(
+        self,
+        obs: Mapping[str, Tensor],
+        hidden: Tensor | None = None,
+        end: Tensor | None = None,
+    ) -> Columns:
+        """Computes how agents act, and their values, in sequences, with the recurrent layer.
+
+        Args:
+            obs: Observations of teams: `obs` [T, B, A, ...], maybe `alive` and `state`.
+            hidden: float32 [B, A, S']; the states before the first step; None: zeros.
+            end: bool (or 0/1) [T, B]; the episode's last step: the next one starts from zeros.
+
+        Returns:
+            The outputs of `forward`, [T, B, A, ...]; `hidden` [B, A, S'] after the last step; and
+            `ended` [E, A, S'], the states after the steps that end an episode, step by step.
+        """
+        found, shape = self.unrolled(obs, hidden, end), obs["obs"].shape[:2]
+        flat = {name: each.flatten(0, 1) for name, each in obs.items()}
+        flat["memory"] = found.memory.flatten(0, 1)
+        outputs = {**self.distribution(flat), "value": self.v(flat)}
+        steps = {name: each.unflatten(0, shape) for name, each in outputs.items()}
+        return {**steps, "hidden": found.hidden, "ended": found.ended}
 
     def v(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Computes only the `value` of `forward`."""
         if self.critic_input == "own":
-            value = self.critic(agent_rows(obs, self.ids)).squeeze(2)
+            rows = agent_rows(obs, self.ids)
+            rows = rows if self.rnn is None else torch.cat([rows, self.seen(obs)], 2)
+            value = self.critic(rows).squeeze(2)
         else:
             value = self._own(self.critic(self._team(obs)))
         norm = self.value_norm
@@ -255,6 +276,7 @@ class AgentsVAC(AgentsActor):
         """Returns whether `forward_and_pull` is possible; parameters need their `grad`."""
         return (
             type(self) is AgentsVAC
+            and self.rnn is None
             and self.log_std is None
             and self.actor.differentiable()
             and self.critic.differentiable()
@@ -301,8 +323,8 @@ class AgentsVAC(AgentsActor):
     def _team(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Returns what the critics see of the team, float32 [B, G, S]."""
         if self.critic_input == "observations":
-            obs = {name: obs[name] for name in ("obs", "alive") if name in obs}
-        return team_state(obs).unsqueeze(1).expand(-1, self.count, -1)
+            obs = {name: obs[name] for name in ("obs", "alive", "memory") if name in obs}
+        return self._known(obs).unsqueeze(1).expand(-1, self.count, -1)
 
     def _own(self, each: Tensor) -> Tensor:
         """Returns the value [B, A] that the network of each agent has for it, of [B, G, A]."""
@@ -342,24 +364,36 @@ class COMANet(AgentsActor):
                 hint="set it (a run reads it from the env)",
             )
         hidden = critic_hidden_size_list or actor.get("hidden_size_list", (64, 64))
-        inputs = state_shape + self.agents * (self.actions + 1)
+        inputs = state_shape + self.agents * (self.actions + 1 + self.remembers)
         sizes = (inputs, *hidden, self.actions)
         self.critic = AgentMLP(sizes, self.networks, actor.get("activation", "tanh"))
         self.register_buffer("numbers", torch.eye(self.agents), persistent=False)
 
-    def forward(self, obs: Mapping[str, Tensor], action: Tensor | None = None) -> Columns:
+    def forward(
+        self,
+        obs: Mapping[str, Tensor],
+        hidden: Tensor | None = None,
+        action: Tensor | None = None,
+    ) -> Columns:
         """Computes how agents act, and the values of their actions.
 
         Args:
             obs: Observations of teams: `obs` [B, A, ...], maybe `alive` and `state`.
+            hidden: float32 [B, A, S']; the states of the recurrent layer before the step; None:
+                zeros.
             action: int64 [B, A]; None: each agent's likeliest one.
 
         Returns:
-            `logit` and `q_value`, float32 [B, A, n] each.
+            `logit` and `q_value`, float32 [B, A, n] each. With a recurrent layer also the next
+            states, `hidden`.
         """
+        more: Columns = {}
+        if self.rnn is not None:
+            memory, more["hidden"] = self.remember(obs, hidden)
+            obs = {**obs, "memory": memory}
         logit = self.distribution(obs)["logit"]
         taken = logit.argmax(-1) if action is None else action
-        return {"logit": logit, "q_value": self.q(obs, taken)}
+        return {"logit": logit, "q_value": self.q(obs, taken), **more}
 
     def q(self, obs: Mapping[str, Tensor], action: Tensor) -> Tensor:
         """Computes Q_a(s, (u_-a, .)): float32 [B, A, n], of actions int64 [B, A]."""
@@ -369,7 +403,7 @@ class COMANet(AgentsActor):
         if alive is not None:
             taken = taken * alive.unsqueeze(2)
         others = taken.unsqueeze(1) * (1 - self.numbers).unsqueeze(2)
-        state = team_state(obs).unsqueeze(1).expand(-1, agents, -1)
+        state = self._known(obs).unsqueeze(1).expand(-1, agents, -1)
         parts = [state, others.flatten(2), self.numbers.expand(count, -1, -1)]
         found: Tensor = self.critic(torch.cat(parts, 2))
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.config.schema import frozen, option
-from dicore_agents.models.config import AgentQConfig
+from dicore_agents.models.config import MemoryConfig
 
 if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
@@ -15,7 +15,7 @@ __all__ = ["AgentsActorConfig", "AgentsVACConfig", "COMAModelConfig"]
 
 
 @frozen(kw_only=True)
-class AgentsActorConfig(AgentQConfig):
+class AgentsActorConfig(MemoryConfig):
     """An actor for each agent, or one that several share."""
 
     action_shape: int | None = option(

@@ -1,6 +1,6 @@
 """Q networks of several agents, each of which sees its own observation.
 
-Shapes: B rows, A agents, D numbers of an observation, n actions.
+Shapes: B rows, A agents, D numbers of an observation, n actions, S numbers of a recurrent state.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dicore.errors import ConfigError
-from dicore_agents.models.agent_mlp import Activation, AgentMLP, Array, Share, networks_of
+from dicore_agents.models.agent_mlp import AgentMLP, Array, Share
+from dicore_agents.models.agent_net import AgentNet
 from dicore_agents.models.config import AgentQConfig
-from dicore_agents.models.observations import agent_rows, agent_rows_by_numpy
+from dicore_agents.models.observations import agent_rows_by_numpy
 
 if TYPE_CHECKING:
     from dicore.data import Columns
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["AgentQ"]
 
 
-class AgentQ(nn.Module):
+class AgentQ(AgentNet):
     """Q networks of A agents.
 
     Args:
@@ -31,16 +30,13 @@ class AgentQ(nn.Module):
         agents: A.
         groups: Number of the group of each agent; None: one group.
         share: Agents that have one network.
-        agent_ids: Append the number of the agent to its observation.
-        hidden_size_list: Units of each hidden layer.
-        activation: Activation function of the hidden layers.
+        **form: Further arguments of `AgentNet`.
 
     Raises:
         ConfigError: a shape is missing.
     """
 
     config_class = AgentQConfig
-    ids: Tensor | None
 
     def __init__(
         self,
@@ -49,41 +45,37 @@ class AgentQ(nn.Module):
         agents: int | None,
         groups: Sequence[int] | None = None,
         share: Share = "all",
-        *,
-        agent_ids: bool = True,
-        hidden_size_list: Sequence[int] = (64, 64),
-        activation: Activation = "relu",
+        **form: Any,
     ) -> None:
-        super().__init__()
-        if not obs_shape or not action_shape or not agents:
-            raise ConfigError(
-                "policy.model: obs_shape, action_shape or agents is missing",
-                hint="set them (a run reads them from the env)",
-            )
-        networks = networks_of(share, groups or (0,) * agents)
-        named = agent_ids and agents > 1 and len({*networks}) < agents
-        self.register_buffer("ids", torch.eye(agents) if named else None, persistent=False)
-        self.inputs = obs_shape + agents * named
-        self.values = AgentMLP((self.inputs, *hidden_size_list, action_shape), networks, activation)
+        super().__init__(obs_shape, action_shape, agents, groups, share, **form)
+        sizes = (*self.below, self.actions)
+        self.values = AgentMLP(sizes, self.networks, form.get("activation", "relu"))
 
-    def forward(self, obs: Mapping[str, Tensor]) -> Columns:
+    def forward(self, obs: Mapping[str, Tensor], hidden: Tensor | None = None) -> Columns:
         """Computes the values of each agent's actions.
 
         Args:
             obs: Observations of the team: `obs` [B, A, ...].
+            hidden: float32 [B, A, S]; the state of the recurrent layer before the step; None:
+                zeros.
 
         Returns:
-            `logit`: float32 [B, A, n].
+            `logit`: float32 [B, A, n]. With a recurrent layer also the next state, `hidden`.
         """
-        return {"logit": self.q(obs)}
+        if self.rnn is None:
+            return {"logit": self.q(obs)}
+        memory, state = self.remember(obs, hidden)
+        return {"logit": self.q({**obs, "memory": memory}), "hidden": state}
 
     def q(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Computes only the `logit` of `forward`."""
-        found: Tensor = self.values(agent_rows(obs, self.ids))
+        """Computes only the `logit` of `forward`, from `memory` if it is in the observations."""
+        found: Tensor = self.values(self.seen(obs))
         return found
 
     def act_numpy(self) -> Callable[[Mapping[str, Any]], Array] | None:
-        """Returns the NumPy forward pass, on views of the parameters; None: not on this device."""
+        """Returns the NumPy forward pass, on views of the parameters; None: there is none."""
+        if self.rnn is not None:
+            return None
         views, ids = self.values.by_numpy(), None if self.ids is None else self.ids.numpy()
         if views is None:
             return None

@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
     from dicore.run.env_factory import BuildContext
 
-__all__ = ["AgentQConfig", "MixedConfig", "QMIXModelConfig", "QPLEXModelConfig", "QTRANModelConfig",
-           "VDNModelConfig", "WQMIXModelConfig"]  # fmt: skip
+__all__ = [
+    "AgentNetConfig", "AgentQConfig", "MemoryConfig", "MixedConfig", "QMIXModelConfig",
+    "QPLEXModelConfig", "QTRANModelConfig", "VDNModelConfig", "WQMIXModelConfig",
+]  # fmt: skip
 
 
 @frozen(kw_only=True)
-class AgentQConfig(ComponentConfig):
-    """A Q network for each agent, or one that all share."""
+class AgentNetConfig(ComponentConfig):
+    """Options of networks of several agents."""
 
     obs_shape: int | None = option(
         None, "numbers in the observation of one agent; None: read from the env", ge=1
@@ -51,16 +53,6 @@ class AgentQConfig(ComponentConfig):
         if self.groups is not None and {*self.groups} != {*range(max(self.groups, default=-1) + 1)}:
             yield "groups", f"must number the groups from 0 on, got {list(self.groups)}"
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing.
-        """
-        from dicore_agents.models.agent_q import AgentQ
-
-        return AgentQ(**self._arguments())
-
     def _arguments(self) -> dict[str, Any]:
         """Returns the options as keyword arguments of the network."""
         return {
@@ -73,6 +65,35 @@ class AgentQConfig(ComponentConfig):
             "hidden_size_list": self.hidden_size_list,
             "activation": self.activation,
         }
+
+
+@frozen(kw_only=True)
+class MemoryConfig(AgentNetConfig):
+    """Options of networks of several agents that may have a memory."""
+
+    rnn: Literal["lstm", "gru"] | None = option(
+        None, "recurrent layer after the hidden layers; None: no memory"
+    )
+    rnn_hidden_size: int = option(64, "units of the recurrent layer", ge=1)
+
+    def _arguments(self) -> dict[str, Any]:
+        memory = {"rnn": self.rnn, "rnn_hidden_size": self.rnn_hidden_size}
+        return {**super()._arguments(), **memory}
+
+
+@frozen(kw_only=True)
+class AgentQConfig(MemoryConfig):
+    """A Q network for each agent, or one that all share."""
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing.
+        """
+        from dicore_agents.models.agent_q import AgentQ
+
+        return AgentQ(**self._arguments())
 
 
 @frozen(kw_only=True)

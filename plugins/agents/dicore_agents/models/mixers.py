@@ -25,7 +25,8 @@ from torch import Tensor, nn
 
 from dicore_agents.models.agent_mlp import AgentMLP
 from dicore_agents.models.agent_q import AgentQ
-from dicore_agents.models.observations import agent_rows, alive_of, team_state
+from dicore_agents.models.agent_rnn import Remembered
+from dicore_agents.models.observations import alive_of, team_state
 from dicore_plugins.models import MLP
 
 __all__ = [
@@ -171,8 +172,32 @@ class WeightedTeamQ(TeamQ):
         inputs = agents["agents"] + mixing["state_shape"]
         self.central_mixer = MLP((inputs, central_size, central_size, 1))
 
+    @property
+    def hidden_shape(self) -> tuple[int, int]:
+        """Shape of the recurrent states of both networks side by side: (A, 2 S)."""
+        agents, size = super().hidden_shape
+        return agents, 2 * size
+
+    def unrolled(
+        self,
+        obs: Mapping[str, Tensor],
+        hidden: Tensor | None = None,
+        end: Tensor | None = None,
+    ) -> Remembered:
+        """Runs the recurrent layers of both networks; see `AgentNet.unrolled`.
+
+        Returns:
+            `memory` [T, B, A, 2 H] and states [B, A, 2 S], of one network beside the other.
+        """
+        states = (None, None) if hidden is None else hidden.chunk(2, -1)
+        own = super().unrolled(obs, states[0], end)
+        central = self.central.unrolled(obs, states[1], end)
+        return Remembered(*(torch.cat(pair, -1) for pair in zip(own, central, strict=True)))
+
     def central_total(self, action: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
         """Computes Q*(s, u): float32 [B], of actions [B, A]."""
+        if "memory" in obs:
+            obs = {**obs, "memory": obs["memory"][..., self.remembers :]}
         chosen = chosen_of(self.central.q(obs), action, alive_of(obs))
         found: Tensor = self.central_mixer(torch.cat([chosen, team_state(obs)], 1)).squeeze(-1)
         return found
@@ -188,9 +213,9 @@ class QTRANNet(AgentQ):
 
     def __init__(self, mixing: Mapping[str, Any], **agents: Any) -> None:
         super().__init__(**agents)
-        count, self.actions = agents["agents"], agents["action_shape"]
+        count = agents["agents"]
         state, units = mixing["state_shape"], mixing["mixing_size"]
-        width = self.inputs + self.actions
+        width = (self.remembers or self.inputs) + self.actions
         self.encoder = AgentMLP((width, units), (0,) * count, activate_output=True)
         self.joint = MLP((state + units, units, units, 1))
         self.value = MLP((state, units, units, 1))
@@ -198,7 +223,7 @@ class QTRANNet(AgentQ):
     def joint_q(self, action: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
         """Computes Q(s, u): float32 [B], of actions [B, A]."""
         taken = F.one_hot(action, self.actions).to(torch.float32)
-        each = self.encoder(torch.cat([agent_rows(obs, self.ids), taken], 2))
+        each = self.encoder(torch.cat([self.seen(obs), taken], 2))
         alive = alive_of(obs)
         each = each if alive is None else each * alive.unsqueeze(-1)
         found: Tensor = self.joint(torch.cat([team_state(obs), each.sum(1)], 1)).squeeze(-1)

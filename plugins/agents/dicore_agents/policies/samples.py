@@ -11,7 +11,7 @@ from dicore.data import Batch
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional import nstep_samples, transitions
 
-__all__ = ["own_samples"]
+__all__ = ["own_samples", "with_own_rewards"]
 
 
 def own_samples(block: Batch, nstep: int, gamma: float, tail: Tail | None) -> Batch:
@@ -22,9 +22,14 @@ def own_samples(block: Batch, nstep: int, gamma: float, tail: Tail | None) -> Ba
     """
     if nstep == 1:
         return transitions(block, tail)
+    return nstep_samples(with_own_rewards(block), nstep, gamma, tail)
+
+
+def with_own_rewards(block: Batch) -> Batch:
+    """Returns a block with rewards [T, N, A] of the agents that act, where agents can die."""
     alive, reward = block["obs"].get("alive"), block["reward"]
-    if alive is not None:
-        reward = reward if reward.ndim > 2 else reward[..., None]
-        own = np.where(alive != 0, reward, np.float32(0))
-        block = Batch({**block.columns, "reward": own}, len(block))
-    return nstep_samples(block, nstep, gamma, tail)
+    if alive is None:
+        return block
+    reward = reward if reward.ndim > 2 else reward[..., None]
+    own = np.where(alive != 0, reward, np.float32(0))
+    return Batch({**block.columns, "reward": own}, len(block))

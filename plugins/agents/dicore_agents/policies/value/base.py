@@ -8,30 +8,34 @@ Shapes: B rows, A agents, n actions, K ready environments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, Columns, EnvBatch, Tree
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_agents.models.agent_q import AgentQ
 from dicore_agents.models.observations import alive_of
 from dicore_agents.policies.value.config import TeamQConfig
+from dicore_agents.policies.value.memory import as_sequences, as_steps
 from dicore_plugins.functional import (
     allowed,
     eps_greedy,
     greedy,
     legal,
     nstep_samples,
+    sequence_priority,
     transitions,
     uniform,
 )
+from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.policies import DQNPolicy
 
 __all__ = ["AgentQPolicy"]
@@ -40,7 +44,7 @@ __all__ = ["AgentQPolicy"]
 class AgentQPolicy(DQNPolicy):
     """Base class: acting, samples with an axis of agents, and their targets.
 
-    A subclass computes `_loss`. The network is an `AgentQ`.
+    A subclass computes `_team_loss`. The network is an `AgentQ`.
     """
 
     config_class: ClassVar[type[PolicyConfig]] = TeamQConfig
@@ -53,14 +57,26 @@ class AgentQPolicy(DQNPolicy):
                 hint="derive it from dicore_agents.models.AgentQ",
             )
 
+    @cached_property
+    def _recurrent(self) -> bool:
+        """Whether agents remember."""
+        return self._model.rnn is not None
+
     # ---- acting
 
     def _init_collect(self) -> None:
         self._actor = self._make_actor()
+        self._collect_model = self._acting(self._actor)
         self._rng = stream("policy/collect")
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
+        self._eval_model = self._acting(self._actor)
+
+    def _acting(self, actor: Any) -> Tree:
+        if not self._recurrent:
+            return actor
+        return model_wrap(actor, "hidden_state", save_prev_state=True)
 
     def _forward_collect(
         self, obs: Mapping[int, Tree], eps: Any = None, **unknown: object
@@ -85,34 +101,88 @@ class AgentQPolicy(DQNPolicy):
         eps = self._cfg.other.eps.end if eps is None else eps
         if isinstance(eps, Mapping):
             eps = [eps[env_id] for env_id in batch.env_id.tolist()]
-        logit, mask = self._rows(batch.value)
+        output, mask = self._rows(self._collect_model, batch)
+        logit = output["logit"]
         chance = np.broadcast_to(np.asarray(eps, np.float64).reshape(-1, 1), logit.shape[:2])
         coin, noise = uniform(self._rng, (2, logit.shape[0] * logit.shape[1]), logit)
         rows = logit.reshape(-1, logit.shape[-1])
         action = eps_greedy(rows, chance.reshape(-1), coin, noise, mask)
-        return batch.with_value({"logit": logit, "action": action.reshape(logit.shape[:2])})
+        return batch.with_value({**output, "action": action.reshape(logit.shape[:2])})
 
     def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
-        logit, mask = self._rows(batch.value)
+        output, mask = self._rows(self._eval_model, batch)
+        logit = output["logit"]
         action = greedy(logit.reshape(-1, logit.shape[-1]), mask)
-        return batch.with_value({"logit": logit, "action": action.reshape(logit.shape[:2])})
+        return batch.with_value({**output, "action": action.reshape(logit.shape[:2])})
 
-    def _rows(self, obs: Tree) -> tuple[Any, Any]:
-        """Returns values [K, A, n], and which are allowed, bool [K * A, n] (None: all)."""
-        logit = self._actor.forward(obs)["logit"]
-        mask = obs.get("action_mask")
+    def _rows(self, model: Any, batch: EnvBatch[Any]) -> tuple[Columns, Any]:
+        """Returns outputs, `logit` [K, A, n], and what is allowed, bool [K * A, n] (None: all)."""
+        ids = {"env_id": batch.env_id} if self._recurrent else {}
+        output: Columns = model.forward(batch.value, **ids)
+        mask, logit = batch.value.get("action_mask"), output["logit"]
         if mask is None:
-            return logit, None
-        return logit, allowed(mask.reshape(-1, logit.shape[-1]), logit.reshape(-1, logit.shape[-1]))
+            return output, None
+        rows = logit.reshape(-1, logit.shape[-1])
+        return output, allowed(mask.reshape(rows.shape), rows)
+
+    def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
+        if self._recurrent:
+            self._collect_model.reset(data_id)
+
+    def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
+        if self._recurrent:
+            self._eval_model.reset(data_id)
+
+    def _get_collect_state(self) -> StateDict:
+        """Returns the recurrent states of the running episodes, which checkpoints keep."""
+        state = self._collect_model.env_states() if self._recurrent else None
+        return {} if state is None else {"hidden": state}
+
+    def _set_collect_state(self, state: State) -> None:
+        if self._recurrent:
+            self._collect_model.load_env_states(state.get("hidden"))
 
     # ---- samples
 
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
+        columns = super()._process_transition(obs, output, timestep)
+        if not self._recurrent:
+            return columns
+        state = output.get("prev_state")
+        if state is None:  # a warm-up policy has none
+            state = np.zeros((len(timestep.done), *self._model.hidden_shape), np.float32)
+        return {**columns, "prev_state": state}
+
+    def _get_sample_len(self) -> int | Literal["episode"]:
+        if not self._recurrent:
+            return super()._get_sample_len()
+        collect = self._cfg.collect
+        return int(collect.burn_in + collect.unroll_len + self._cfg.nstep)
+
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
-        """Converts a block to single steps, or to n-step samples; rewards [B] or [B, A]."""
+        """Converts a block to steps, n-step samples or sequences; rewards [B, ...] or [.., A]."""
+        if self._recurrent:
+            return as_sequences(block, self._cfg, self._model.hidden_shape, tail)
         if self._cfg.nstep == 1:
             return transitions(block, tail)
         return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
+
+    # ---- learning
+
+    def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Computes the loss, the priority [B] and the target [B] of steps, or of sequences."""
+        if not self._recurrent:
+            return self._team_loss(batch, weight)
+        rows = len(batch)
+        steps = as_steps(batch, self._model, self._target_model, self._cfg)
+        factor = None if weight is None else weight.repeat(len(steps) // rows)
+        loss, error, target = self._team_loss(steps, factor)
+        return loss, sequence_priority(error.view(-1, rows).T), target.view(-1, rows).mean(0)
+
+    def _team_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Computes the loss, the TD error [B] and the target [B] of single steps."""
+        raise NotImplementedError
 
     def _returns(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | float]:
         """Returns rewards [B] or [B, A], where to go on [B], and gamma^k ([B], or a number)."""
@@ -138,7 +208,9 @@ class AgentQPolicy(DQNPolicy):
         With double Q-learning, the network that learns selects the actions.
         """
         later = self._values(self._target_model, batch["next_obs"])
-        chooser = self._values(self._model, batch["next_obs"]) if self._cfg.learn.double else later
+        if not self._cfg.learn.double:
+            return later, later.argmax(-1)
+        chooser = self._values(self._model, batch.get("chooser_obs", batch["next_obs"]))
         return later, chooser.argmax(-1)
 
     def _agent_weight(self, batch: Batch, weight: Tensor | None) -> Tensor | None:

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.interfaces.env import EnvSpec
 from dicore_agents.policies.spaces import discrete_options, team_options
-from dicore_plugins.policies import DQNConfig, DQNLearnConfig, builds
+from dicore_plugins.policies import DQNCollectConfig, DQNConfig, DQNLearnConfig, builds
 
-__all__ = ["IndependentQConfig", "QMIXConfig", "QPLEXConfig", "QTRANConfig", "TeamQConfig",
-           "VDNConfig", "WQMIXConfig"]  # fmt: skip
+__all__ = [
+    "IndependentQConfig", "QMIXConfig", "QPLEXConfig", "QTRANConfig", "TeamQCollectConfig",
+    "TeamQConfig", "VDNConfig", "WQMIXConfig",
+]  # fmt: skip
 
 _HOME = "dicore_agents.policies.value"
 
 
 @frozen(kw_only=True)
+class TeamQCollectConfig(DQNCollectConfig):
+    """Options of collecting."""
+
+    unroll_len: int = option(
+        1, "steps of a sequence that are learned from, with model.rnn, after burn_in; 1: single"
+        " steps", ge=1, unit="env steps",
+    )  # fmt: skip
+    burn_in: int = option(
+        0, "steps before them, which only warm up the recurrent states", ge=0, unit="env steps"
+    )
+
+
+@frozen(kw_only=True)
 class TeamQConfig(DQNConfig):
     """Options that the algorithms share."""
+
+    requires: ClassVar[Any] = {**DQNConfig.requires, "collect.unroll_len": None}
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (
         *DQNConfig.fixed_by_spaces,
@@ -26,6 +43,7 @@ class TeamQConfig(DQNConfig):
     )
     reduces: ClassVar[bool] = False
     model: ComponentConfig = component("model", default="agent_q", help="Q network of the agents")
+    collect: TeamQCollectConfig = section(TeamQCollectConfig)
 
     def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model from the spaces.
@@ -40,6 +58,23 @@ class TeamQConfig(DQNConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         yield from self.common_problems()
+        remembers = self.model is not None and self.model.get("rnn") is not None
+        if remembers and self.collect.unroll_len == 1:
+            yield (
+                "collect.unroll_len",
+                "a recurrent network learns from sequences; set the steps of one, for example 32",
+            )
+        for name, least in () if remembers else (("unroll_len", 1), ("burn_in", 0)):
+            if self.collect[name] != least:
+                yield (
+                    f"collect.{name}",
+                    f"{self._name} learns from single steps; set it to {least}, or set model.rnn",
+                )
+        if "state_keys" in (self.other.replay_buffer or ()):
+            yield (
+                "other.replay_buffer",
+                f"{self._name} makes sequences while it collects; choose naive or advanced",
+            )
 
 
 @frozen(kw_only=True)

@@ -21,7 +21,7 @@ from dicore.data import Batch
 from dicore.interfaces.policy import Tail
 from dicore_agents.models.mixers import chosen_of
 from dicore_agents.models.observations import alive_of
-from dicore_agents.policies.samples import own_samples
+from dicore_agents.policies.samples import own_samples, with_own_rewards
 from dicore_agents.policies.value.base import AgentQPolicy
 from dicore_agents.policies.value.config import IndependentQConfig
 from dicore_plugins.functional import td_loss
@@ -36,9 +36,11 @@ class IndependentQPolicy(AgentQPolicy):
     _cfg: IndependentQConfig
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
+        if self._recurrent:
+            return super()._get_train_sample(with_own_rewards(block), tail)
         return own_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
 
-    def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _team_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         learn, obs = self._cfg.learn, batch["obs"]
         with torch.no_grad():
             later, best = self._best_next(batch)

@@ -23,7 +23,7 @@ __all__ = ["MixedQPolicy"]
 class MixedQPolicy(AgentQPolicy):
     """Q-learning of the value of the team."""
 
-    def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _team_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         learn, obs = self._cfg.learn, batch["obs"]
         with torch.no_grad():
             later, best = self._best_next(batch)

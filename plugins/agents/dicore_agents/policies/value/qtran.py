@@ -36,7 +36,7 @@ class QTRANPolicy(AgentQPolicy):
     config_class: ClassVar[type[PolicyConfig]] = QTRANConfig
     _cfg: QTRANConfig
 
-    def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _team_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         learn, obs, action = self._cfg.learn, batch["obs"], batch["action"].long()
         with torch.no_grad():
             _, following = self._best_next(batch)

@@ -35,7 +35,7 @@ class WQMIXPolicy(AgentQPolicy):
     config_class: ClassVar[type[PolicyConfig]] = WQMIXConfig
     _cfg: WQMIXConfig
 
-    def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _team_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         learn, obs, action = self._cfg.learn, batch["obs"], batch["action"].long()
         with torch.no_grad():
             _, best = self._best_next(batch)

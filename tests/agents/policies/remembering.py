@@ -1,0 +1,80 @@
+"""Suites of policies of teams with a memory, and blocks that they acted in."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dicore.config import bind, compile_config
+from dicore.data import Batch
+from dicore.interfaces.env import EnvSpec
+from dicore.interfaces.policy import Tail
+from dicore.run.env_factory import BuildContext
+from dicore.run.random import seed_everything
+from dicore.testing.component import Component
+from dicore.testing.policy import PolicyContract
+from dicore_registry import default
+
+
+def component(name: str) -> Component:
+    """Returns a policy under test."""
+    return Component(default().find("policy", name), default())
+
+
+class Remembering(PolicyContract):
+    """Suite of a policy of teams with a memory; a subclass sets `component`."""
+
+    collect: ClassVar[dict[str, int]] = {"unroll_len": 3}
+
+    def bound(self, pair: tuple[Any, ...]) -> dict[str, object]:
+        """Returns the options of the spaces, with a recurrent layer."""
+        found: dict[str, Any] = super().bound(pair)
+        return {**found, "model": {**found["model"], "rnn": "gru"}, "collect": self.collect}
+
+
+def made(name: str, env: Any, **options: Any) -> Any:
+    """Returns a policy for an environment."""
+    spec = EnvSpec.of(env)
+    cfg = compile_config({"env": {"type": "cartpole"}, "policy": {"type": name, **options}})
+    seed_everything(0)
+    return bind(cfg, spec).cfg.policy.build(BuildContext(spec))
+
+
+def played(policy: Any, env_class: Any, steps: int, envs: int = 3) -> tuple[Batch, Tail, Any]:
+    """Plays environments that are out of step.
+
+    Returns:
+        The block that the policy acted in, its tail, and the observations after each step.
+    """
+    games = [env_class() for _ in range(envs)]
+    policy.collect_mode.reset()
+    obs = [game.reset(seed=number)[0] for number, game in enumerate(games)]
+    rows, finals, at, after = [], [], [], []
+    for t in range(steps):
+        seen = {key: np.stack([each[key] for each in obs]) for key in obs[0]}
+        output = policy.collect_mode.forward(dict(enumerate(obs))).value
+        results = [game.step(output["action"][n]) for n, game in enumerate(games)]
+        done = np.array([each[2] for each in results])
+        rows.append({
+            "obs": seen, **output, "reward": np.stack([each[1] for each in results]),
+            "done": done, "end": done,
+        })  # fmt: skip
+        after.append([each[0] for each in results])
+        obs = [each[0] for each in results]
+        for n in np.flatnonzero(done).tolist():
+            at.append(t * envs + n)
+            finals.append(obs[n])
+            obs[n] = games[n].reset()[0]
+        policy.collect_mode.reset(np.flatnonzero(done).tolist())
+    columns: dict[str, Any] = {key: np.stack([row[key] for row in rows]) for key in rows[0]
+                               if key not in ("obs", "hidden")}  # fmt: skip
+    columns["obs"] = _stacked([row["obs"] for row in rows])
+    columns["valid"] = np.ones((steps, envs), np.bool_)
+    columns["env_id"] = np.tile(np.arange(envs), (steps, 1))
+    tail = Tail(_stacked(obs), np.array(at), _stacked(finals), steps)
+    return Batch(columns, steps), tail, after
+
+
+def _stacked(rows: Any) -> dict[str, Any]:
+    return {key: np.stack([each[key] for each in rows]) for key in rows[0]}
