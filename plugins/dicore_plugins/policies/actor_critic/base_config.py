@@ -150,7 +150,7 @@ class ActorCriticPolicyConfig(PolicyConfig):
         recurrent = self.model is not None and self.model.get("rnn") is not None
         if self.collect.unroll_len != 1 and not recurrent:
             yield "collect.unroll_len", f"{name} learns from single steps; set it to 1"
-        if recurrent and self.collect.unroll_len == 1:
+        if recurrent and self.recurrent and self.collect.unroll_len == 1:
             yield (
                 "collect.unroll_len",
                 "a recurrent network learns from sequences; set the steps of one, for example 32",

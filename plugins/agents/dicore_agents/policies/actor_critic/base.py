@@ -111,10 +111,18 @@ class TeamPolicy(ActorCriticPolicy):
 
     def _init_collect(self) -> None:
         self._actor = self._make_actor()
+        self._collect_model = self._acting()
         self._rng = stream("policy/collect")
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
+        self._eval_model = self._acting()
+
+    def _acted(self, model: Any, batch: EnvBatch[Any]) -> Columns:
+        """Returns the outputs of the network, `logit` or `mean` [K, A, n] among them."""
+        ids = {"env_id": batch.env_id} if self._recurrent else {}
+        found: Columns = model.forward(batch.value, **ids)
+        return found
 
     def _forward_collect(self, obs: Mapping[int, Tree], **unknown: object) -> EnvBatch[Columns]:
         """Samples actions: int64 [K, A], or float32 [K, A, n]; each agent draws for itself.
@@ -129,21 +137,23 @@ class TeamPolicy(ActorCriticPolicy):
         if unknown:
             raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
         batch = EnvBatch.of(obs)
-        output = self._actor.forward(batch.value)
+        output = self._acted(self._collect_model, batch)
+        return batch.with_value(self._env_actions({**output, "action": self._draw(output, batch)}))
+
+    def _draw(self, output: Columns, batch: EnvBatch[Any]) -> Any:
+        """Draws actions [K, A] or [K, A, n] from distributions."""
         if self._continuous:
             mean = output["mean"]
             noise = self._rng.standard_normal(mean.shape, np.float32)
-            action = mean + np.exp(output["log_std"]) * noise
-        else:
-            logit, mask = _choices(output["logit"], batch.value)
-            # the largest logit with Gumbel noise is a draw from softmax, in half the time
-            noisy = logit - np.log(self._rng.standard_exponential(logit.shape))
-            action = greedy(noisy, mask).reshape(output["logit"].shape[:2])
-        return batch.with_value(self._env_actions({**output, "action": action}))
+            return mean + np.exp(output["log_std"]) * noise
+        logit, mask = _choices(output["logit"], batch.value)
+        # the largest logit with Gumbel noise is a draw from softmax, in half the time
+        noisy = logit - np.log(self._rng.standard_exponential(logit.shape))
+        return greedy(noisy, mask).reshape(output["logit"].shape[:2])
 
     def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
-        output = self._actor.forward(batch.value)
+        output = self._acted(self._eval_model, batch)
         if self._continuous:
             action = output["mean"]
         else:
@@ -206,6 +216,9 @@ class TeamPolicy(ActorCriticPolicy):
 
     def _block_values(self, block: Batch, tail: Tail) -> tuple[Array, Array]:
         """Computes the values before and after each step: float32 [T, N, A] each."""
+        if self._recurrent:
+            found: tuple[Array, Array] = super()._block_values(block, tail)
+            return found
         steps, envs = block["end"].shape
         rows = {name: each.reshape(-1, *each.shape[2:]) for name, each in block["obs"].items()}
         value = self._values(rows).reshape(steps, envs, -1)
@@ -238,11 +251,11 @@ class TeamPolicy(ActorCriticPolicy):
         return [] if acting is None else super()._updates(acting, **settings)
 
     def _where_some_act(self, batch: Batch) -> Batch | None:
-        """Returns the samples in which an agent acts; None: there are none."""
+        """Returns the steps, or sequences, in which an agent acts; None: there are none."""
         alive = batch["obs"].get("alive")
         if alive is None:
             return batch
-        some = (alive != 0).any(1)
+        some = (alive != 0).flatten(1).any(1)
         if bool(some.all()):
             return batch
         index = some.nonzero().squeeze(1)
@@ -258,6 +271,9 @@ class TeamPolicy(ActorCriticPolicy):
             norm.update(counted.unsqueeze(1))
 
     def _run_network(self, batch: Batch) -> tuple[Batch, Any, Any]:
+        if self._recurrent:
+            steps, output, _ = super()._run_network(batch)
+            return *agents_of(steps, output), None
         if not self._by_hand:
             return *agents_of(batch, self._network(batch["obs"])), None
         output, pull_rows = self._model.forward_and_pull(batch["obs"])

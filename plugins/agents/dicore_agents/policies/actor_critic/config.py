@@ -82,9 +82,7 @@ class TeamPPOConfig(PPOConfig):
     requires: ClassVar[Any] = {
         **PPOConfig.requires,
         "learn.recompute_adv": (False, "computes advantages once; set it to False"),
-        "collect.unroll_len": _STEPS,
     }
-    recurrent: ClassVar[bool] = False
     learn: TeamPPOLearnConfig = section(TeamPPOLearnConfig)
 
     def bind(self, spec: EnvSpec) -> dict[str, object]:
