@@ -13,8 +13,12 @@ from dicore_agents.models.actor_critic_config import AgentsActorConfig as Agents
 from dicore_agents.models.actor_critic_config import AgentsVACConfig as AgentsVACConfig
 from dicore_agents.models.actor_critic_config import COMAModelConfig as COMAModelConfig
 from dicore_agents.models.agent_mlp import AgentMLP as AgentMLP
+from dicore_agents.models.agent_net import AgentNet as AgentNet
 from dicore_agents.models.agent_q import AgentQ as AgentQ
+from dicore_agents.models.agent_rnn import AgentRecurrent as AgentRecurrent
+from dicore_agents.models.config import AgentNetConfig as AgentNetConfig
 from dicore_agents.models.config import AgentQConfig as AgentQConfig
+from dicore_agents.models.config import MemoryConfig as MemoryConfig
 from dicore_agents.models.config import MixedConfig as MixedConfig
 from dicore_agents.models.config import QMIXModelConfig as QMIXModelConfig
 from dicore_agents.models.config import QPLEXModelConfig as QPLEXModelConfig
@@ -57,6 +61,7 @@ from dicore_agents.policies.value.config import IndependentQConfig as Independen
 from dicore_agents.policies.value.config import QMIXConfig as QMIXConfig
 from dicore_agents.policies.value.config import QPLEXConfig as QPLEXConfig
 from dicore_agents.policies.value.config import QTRANConfig as QTRANConfig
+from dicore_agents.policies.value.config import TeamQCollectConfig as TeamQCollectConfig
 from dicore_agents.policies.value.config import TeamQConfig as TeamQConfig
 from dicore_agents.policies.value.config import VDNConfig as VDNConfig
 from dicore_agents.policies.value.config import WQMIXConfig as WQMIXConfig

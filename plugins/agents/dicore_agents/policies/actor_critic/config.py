@@ -123,6 +123,7 @@ class MAPPOConfig(TeamPPOConfig):
 class HAPPOConfig(TeamPPOConfig):
     """HAPPO: agents of their own networks learn one after another (Kuba et al. 2022)."""
 
+    recurrent: ClassVar[bool] = False
     model: ComponentConfig = component(
         "model", default={"type": "agents_vac", "share": "none"},
         help="network of the agents' actions and values; share=none",
