@@ -57,9 +57,7 @@ class Battle:
     def results(self, seat: int | None = None) -> tuple[int, int, int]:
         """Returns wins, draws and losses, on one side or on all."""
         found = [
-            each
-            for each, own in zip(self.margins, self.seats, strict=True)
-            if seat in (None, own)
+            each for each, own in zip(self.margins, self.seats, strict=True) if seat in (None, own)
         ]
         wins, losses = sum(each > 0 for each in found), sum(each < 0 for each in found)
         return wins, len(found) - wins - losses, losses

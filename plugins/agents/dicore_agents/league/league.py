@@ -14,7 +14,7 @@ from dicore_agents.league.interface import Participant, Standing
 from dicore_agents.league.manager import outcome
 from dicore_agents.league.names import COPIES, FILE
 from dicore_agents.league.opponents import PolicyOpponent, RandomOpponent
-from dicore_agents.league.payoff import Payoff, as_table, mixture
+from dicore_agents.league.payoff import Payoff, as_table
 from dicore_agents.league.ratings import Ratings
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ __all__ = ["League"]
 
 _CACHED: Final = 64
 """Frozen policies whose parameters are kept in memory."""
-_MIXED: Final = 60
-"""Participants up to which the table tells the mixture that nobody beats."""
 
 
 class League:
@@ -197,8 +195,6 @@ class League:
             "jobs": self.jobs, "env_step": self.env_step, "train_iter": self.train_iter,
             "participants": rows, "payoff": as_table(payoff, names),
         }  # fmt: skip
-        if len(names) <= _MIXED:
-            told["mixture"] = mixture(payoff.table(names)).round(4).tolist()
         write_file(self._run.folder.path / FILE, json.dumps(told).encode())
 
     def state_dict(self) -> StateDict:

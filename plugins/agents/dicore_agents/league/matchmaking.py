@@ -26,7 +26,7 @@ WEIGHTINGS: Final[dict[str, Callable[[Floats], Floats]]] = {
     "squared": lambda p: (1 - p) ** 2,
     "variance": lambda p: p * (1 - p),
     "linear": lambda p: 1 - p,
-    "uniform": lambda p: np.ones_like(p),
+    "uniform": np.ones_like,
 }
 """f by name: `squared` meets those that win, `variance` those of equal strength."""
 

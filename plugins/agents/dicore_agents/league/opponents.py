@@ -48,7 +48,7 @@ class RandomOpponent:
         if isinstance(space, Box):
             low, high = np.maximum(space.low, -1e3), np.minimum(space.high, 1e3)
             return self.rng.uniform(low, high, (count, *space.shape)).astype(space.dtype)
-        sizes = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", None)))
+        sizes = np.atleast_1d(space.nvec if hasattr(space, "nvec") else space.n)
         drawn = self.rng.random((count, *space.shape, int(sizes.max())))
         mask = seen.get("action_mask") if isinstance(seen, Mapping) else None
         if mask is None:

@@ -51,7 +51,7 @@ class PlayerParts(Parts):
         return BuildContext(spec, device=run.device, seed=self.seed, run=run)
 
     @cached_property
-    def collector_env(self) -> SideManager:  # type: ignore[override]
+    def collector_env(self) -> SideManager:
         """The player's side of the game; `opponent` plays the others."""
         ctx = BuildContext(seed=self.seed, run=self._league_run)
         envs = make_env_manager(game_of(self.cfg), "collector", self.seed, ctx=ctx)

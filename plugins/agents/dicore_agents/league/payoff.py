@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dicore.data import State, StateDict
 
 __all__ = ["Payoff", "mixture"]
 
 Floats = npt.NDArray[np.float64]
-_ROUNDS = 20_000
-"""Steps of regret matching; the values of a table between -1 and 1 are then within 0.01."""
+_ROUNDS = 3_000
+"""Steps of regret matching; with the mean weighted by step, errors fall faster than 1 / step."""
 
 
 class Payoff:
@@ -40,7 +40,8 @@ class Payoff:
         """Adds results of `home` against `away`."""
         if home == away or not wins + draws + losses:
             return
-        for pair, new in (((home, away), (wins, draws, losses)), ((away, home), (losses, draws, wins))):  # fmt: skip
+        won, lost = (wins, draws, losses), (losses, draws, wins)
+        for pair, new in (((home, away), won), ((away, home), lost)):
             old = self._counts.get(pair, np.zeros(3))
             self._counts[pair] = old * self._decay + np.array(new, np.float64)
 
@@ -76,15 +77,9 @@ class Payoff:
             elif away == name and home != new:
                 self._counts[home, new] = counts.copy()
 
-    def pairs(self) -> Iterator[tuple[str, str, float, float, float]]:
-        """Yields home, away, wins, draws and losses, each pair once."""
-        for (home, away), counts in sorted(self._counts.items()):
-            if home < away:
-                yield home, away, *(float(each) for each in counts)
-
     def state_dict(self) -> StateDict:
         """Returns all results."""
-        return {"pairs": [[home, away, *counts.tolist()] for (home, away), counts in self._counts.items()]}  # fmt: skip
+        return {"pairs": [[*pair, *counts.tolist()] for pair, counts in self._counts.items()]}
 
     def load_state_dict(self, state: State) -> None:
         """Restores what `state_dict` returned."""
@@ -107,11 +102,11 @@ def mixture(rates: Floats) -> Floats:
         rates: Win rates [P, P].
     """
     payoff = rates - rates.T
-    regret, total = np.zeros(len(rates)), np.zeros(len(rates))
-    regret += 1e-9
+    regret, total = np.full(len(rates), 1e-9), np.zeros(len(rates))
     for number in range(1, _ROUNDS + 1):
         positive = np.maximum(regret, 0)
-        strategy = positive / positive.sum() if positive.sum() > 0 else np.full(len(rates), 1 / len(rates))  # fmt: skip
+        most = positive.sum()
+        strategy = positive / most if most > 0 else np.full(len(rates), 1 / len(rates))
         total += number * strategy
         value = payoff @ strategy
         regret = np.maximum(regret + value - strategy @ value, 0)

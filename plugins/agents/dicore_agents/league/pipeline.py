@@ -108,7 +108,7 @@ class LeaguePipeline(TrainingPipeline):
         return spent or (updates is not None and league.train_iter >= updates)
 
     def _evaluate(self, league: League, first: PlayerParts, run: Run) -> bool:
-        """Evaluates the first player against the opponent of the config; returns whether to stop."""
+        """Evaluates the first player against the config's opponent; returns whether to stop."""
         evaluator: Any = first.evaluator
 
         def save(name: str) -> None:
@@ -142,7 +142,9 @@ def _is_due(first: PlayerParts) -> bool:
     counts = learner.train_iter, collector.envstep, collector.total_episode_count
     evaluator: Any = first.evaluator
     due = getattr(evaluator, "due", None)
-    return bool(evaluator.should_eval(learner.train_iter) if due is None else due(*counts, beside=False))  # fmt: skip
+    if due is None:
+        return bool(evaluator.should_eval(learner.train_iter))
+    return bool(due(*counts, beside=False))
 
 
 def _stopped(first: PlayerParts) -> bool:
@@ -194,9 +196,10 @@ def _rivals(name: str, player: Any, players: Mapping[str, Any]) -> list[str]:
     allowed = [*players] if player.against is None else player.against
     known = [each for each in allowed if each in players]
     if player.type == "main_exploiter":
-        kinds = {each: players[each] for each in known if hasattr(players[each], "freeze_steps")}
-        return [each for each in kinds if each != name and (player.against or kinds[each].type == "main")]  # fmt: skip
-    return [each for each in known if each != name or player.type in ("main", "naive_self_play")]
+        known = [each for each in known if hasattr(players[each], "freeze_steps") and each != name]
+        return [each for each in known if player.against or players[each].type == "main"]
+    plays_itself = player.type in ("main", "naive_self_play")
+    return [each for each in known if each != name or plays_itself]
 
 
 def _foreign(cfg: Any, players: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class _Learner:
         if steps < self._cfg.least_steps or not rivals or self._cfg.freeze_win_rate is None:
             return False
         rates = [standing.payoff.win_rate(name, rival) for rival in rivals]
-        return min(rates) >= self._cfg.freeze_win_rate
+        return bool(min(rates) >= self._cfg.freeze_win_rate)
 
     def should_reset(self, name: str, standing: Standing, rng: np.random.Generator) -> bool:
         """Returns whether it begins again after it was frozen."""

@@ -74,7 +74,7 @@ class Sides:
     @property
     def of_one(self) -> bool:
         """Each side is one agent."""
-        return self._rows.shape[1] == 1
+        return bool(self._rows.shape[1] == 1)
 
     def seen(self, obs: Tree, seats: Seats) -> Tree:
         """Returns what sides see, copied.
@@ -85,9 +85,7 @@ class Sides:
         """
         own = self._own(seats)
         if not self.of_one:
-            return {
-                key: leaf.copy() if key == "state" else leaf[own] for key, leaf in obs.items()
-            }
+            return {key: leaf.copy() if key == "state" else leaf[own] for key, leaf in obs.items()}
         rows = obs["obs"][own][:, 0]
         return {"obs": rows, "action_mask": obs["action_mask"][own][:, 0]} if self._masked else rows
 
@@ -102,7 +100,7 @@ class Sides:
             free &= obs["alive"][own] != 0
         if self._masked:
             free &= obs["action_mask"][own][..., 1:].any(-1)
-        return free.any(1)
+        return np.asarray(free.any(1))
 
     def idle(self, count: int) -> npt.NDArray[Any]:
         """Returns actions 0 of all agents, [K, A] or [K, A, d]."""

@@ -7,9 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json
 from dicore_agents.league.names import FILE
+from dicore_agents.league.payoff import mixture
 
 __all__ = ["league_sections", "payoff_picture", "read_league", "table_lines"]
 
@@ -19,7 +22,7 @@ _MOST_SHOWN: Final = 24
 
 
 def read_league(folder: str | Path) -> dict[str, Any]:
-    """Returns the content of `league.json` of a run.
+    """Returns the content of `league.json` of a run, with the `mixture` that nobody beats.
 
     Raises:
         UsageError: the folder is not that of a league, or the file cannot be read.
@@ -34,32 +37,38 @@ def read_league(folder: str | Path) -> dict[str, Any]:
         )
     try:
         told = read_json(path)
-        rows, rates = told["participants"], told["payoff"]["win_rate"]
-        if len(rows) != len(rates) or any(len(row) != len(rows) for row in rates):
-            raise ValueError("the table is not square")
-        _ = [(str(row["name"]), str(row["role"]), float(row["elo"])) for row in rows]
-        _ = told["jobs"], told["env_step"], told["payoff"]["games"]
+        rates = _checked(told)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{path}: cannot be read: {error!r}") from error
-    return dict(told)
+    return {**told, "mixture": mixture(np.array(rates, np.float64)).round(4).tolist()}
+
+
+def _checked(told: Mapping[str, Any]) -> list[list[float]]:
+    """Returns the win rates of a table; raises an error if something is missing."""
+    rows, rates = told["participants"], told["payoff"]["win_rate"]
+    if len(rows) != len(rates) or any(len(row) != len(rows) for row in rates):
+        raise ValueError("the table is not square")
+    _ = [(str(row["name"]), str(row["role"]), float(row["elo"]), row["frozen"]) for row in rows]
+    _ = told["jobs"], told["env_step"], told["payoff"]["games"]
+    return list(rates)
 
 
 def table_lines(told: Mapping[str, Any]) -> Iterator[str]:
     """Yields the lines of a table of participants, the strongest first."""
     rows, order = told["participants"], _by_elo(told)
     rates, games = told["payoff"]["win_rate"], told["payoff"]["games"]
-    mixed = told.get("mixture")
+    mixed = told["mixture"]
     width = max(len("participant"), *(len(row["name"]) for row in rows))
     yield f"{told['jobs']} jobs, {told['env_step']} env steps, {len(rows)} participants"
-    yield f"{'participant':{width}}  {'role':16}  {'Elo':>6}  {'skill':>12}  {'win rate':>8}  {'weight':>6}"  # fmt: skip
+    line = f"{{:{width}}}  {{:16}}  {{:>6}}  {{:>12}}  {{:>8}}  {{:>6}}".format
+    yield line("participant", "role", "Elo", "skill", "win rate", "weight")
     for at in order:
         row = rows[at]
         played = [(rates[at][other], games[at][other]) for other in order if games[at][other]]
         total = sum(count for _, count in played)
         mean = f"{sum(rate * count for rate, count in played) / total:.2f}" if total else "-"
         skill = f"{row['mu']:.1f} ± {row['sigma']:.1f}" if "mu" in row else "-"
-        weight = f"{mixed[at]:.2f}" if mixed is not None else "-"
-        yield f"{row['name']:{width}}  {row['role']:16}  {row['elo']:6.0f}  {skill:>12}  {mean:>8}  {weight:>6}"  # fmt: skip
+        yield line(row["name"], row["role"], f"{row['elo']:.0f}", skill, mean, f"{mixed[at]:.2f}")
 
 
 def payoff_picture(told: Mapping[str, Any]) -> str:
@@ -75,9 +84,12 @@ def payoff_picture(told: Mapping[str, Any]) -> str:
     for row, home in enumerate(shown):
         y = _LABEL + row * _CELL
         middle = y + _CELL / 2 + 4
-        parts.append(f'<text x="{_LABEL - 6}" y="{middle}" text-anchor="end">{escape(names[row])}</text>')  # fmt: skip
+        name = escape(names[row])
         x = _LABEL + row * _CELL + _CELL / 2 + 4
-        parts.append(f'<text transform="translate({x} {_LABEL - 6}) rotate(-90)">{escape(names[row])}</text>')  # fmt: skip
+        at = f'x="{_LABEL - 6}" y="{middle}" text-anchor="end"'
+        parts.append(f"<text {at}>{name}</text>")
+        turned = f"translate({x} {_LABEL - 6}) rotate(-90)"
+        parts.append(f'<text transform="{turned}">{name}</text>')
         for column, away in enumerate(shown):
             parts.append(_cell(column, row, rates[home][away], games[home][away]))
     return (
@@ -96,8 +108,9 @@ def _cell(column: int, row: int, rate: float, games: float) -> str:
     color, strength = ("#0072b2", rate - 0.5) if rate >= 0.5 else ("#d55e00", 0.5 - rate)
     return (
         f'<g><title>{rate:.2f} of {games:.0f} games</title><rect x="{x}" y="{y}"'
-        f' width="{_CELL - 1}" height="{_CELL - 1}" fill="{color}" fill-opacity="{2 * strength:.2f}"'
-        f' stroke="#8886"/><text x="{x + _CELL / 2 - 0.5}" y="{y + _CELL / 2 + 4}"'
+        f' width="{_CELL - 1}" height="{_CELL - 1}" fill="{color}"'
+        f' fill-opacity="{2 * strength:.2f}" stroke="#8886"/>'
+        f'<text x="{x + _CELL / 2 - 0.5}" y="{y + _CELL / 2 + 4}"'
         f' text-anchor="middle">{100 * rate:.0f}</text></g>'
     )
 

@@ -153,9 +153,7 @@ def _battle(words: Sequence[str], against: str, *, sample: bool, **given: Any) -
         named = [*overrides, *(f"--{name.replace('_', '-')}" for name in others)]
         raise UsageError(f"--against plays a run as it was trained: drop {named[0]}")
     if len(places) != 1:
-        raise UsageError(
-            "--against needs one run", hint="dicore eval RUN_A --against RUN_B -n 200"
-        )
+        raise UsageError("--against needs one run", hint="dicore eval RUN_A --against RUN_B -n 200")
     given = {name: given[name] for name in kept if given[name] is not None}
     return battle(places[0], against, sample=sample, **given)
 
