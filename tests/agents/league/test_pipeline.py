@@ -165,8 +165,8 @@ def test_games_without_sides_are_refused(env: Any, told: str, tmp_path: Path) ->
 
 def test_a_league_of_whole_teams_is_refused(tmp_path: Path) -> None:
     cfg = config(policy="ippo")
-    cfg["env"]["env_wrapper"] = []
-    with pytest.raises(ConfigError, match=r"env\.env_wrapper: a league plays the sides of a game"):
+    cfg["env"]["env_wrapper"], cfg["policy"]["model"] = [], {}
+    with pytest.raises(ConfigError, match=r"env\.env_wrapper: a league plays the sides of a"):
         launch(cfg, exp_name=str(tmp_path / "run"), max_env_step=32)
 
 
