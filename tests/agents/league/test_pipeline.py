@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, UsageError
 from dicore.run import read_state
 from dicore.run.launch import launch
 from tests.agents.league.games import RPS5
@@ -130,7 +131,7 @@ ALONE = "without a second player to meet; add main"
         (["historical"], "nobody learns"),
         (["main", {"type": "league_exploiter", "against": ["mian"]}],
          r"'league_exploiter' meets 'mian' \(against\), who is nobody; expected main, league_ex"),
-        ([{"type": "main", "name": "a"}, {"type": "main", "name": "a"}], "two players are named 'a'"),
+        ([{"type": "main", "name": "a"}, {"type": "main", "name": "a"}], "two players are named 'a"),
         ([{"type": "main", "name": "a/b"}], "name 'a/b': expected letters"),
         (["main", {"type": "historical", "run": "nowhere"}], r"'historical' \(run=nowhere\)"),
     ],
@@ -177,3 +178,8 @@ def test_a_policy_of_another_game_or_network_is_refused(whole: Path, tmp_path: P
     with pytest.raises(ConfigError, match="policy 'dqn' does not have the network"):
         trained(tmp_path / "run", 32, players=players, policy="ppo")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_network_from_outside_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a network for each player"):
+        launch(config(), exp_name=str(tmp_path / "run"), max_env_step=32, model=torch.nn.Linear(1, 5))

@@ -8,7 +8,7 @@ import torch
 
 from dicore.config import bind
 from dicore.config.layers import Problems
-from dicore.errors import ConfigError, DicoreError
+from dicore.errors import ConfigError, DicoreError, UsageError
 from dicore.run.env_factory import spec_of
 from dicore_agents.league.battle import Contestant, check_same_game, find_contestant
 from dicore_agents.league.config import LeagueConfig, named
@@ -59,7 +59,16 @@ class LeaguePipeline(TrainingPipeline):
         self._given = _foreign(cfg, named(self._cfg.players))
 
     def run(self, compiled: Compiled, run: Run, *, model: nn.Module | None = None) -> IPolicy:
-        """Trains until a budget, the stop value, or a request to stop; returns the policy."""
+        """Trains until a budget, the stop value, or a request to stop; returns the policy.
+
+        Raises:
+            UsageError: a network is given, which the players would share.
+        """
+        if model is not None:
+            raise UsageError(
+                "a league makes a network for each player; it cannot use one from outside",
+                hint="register the network and set policy.model.type",
+            )
         cfg: Any = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
         sections = named(self._cfg.players)
