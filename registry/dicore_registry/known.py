@@ -122,7 +122,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "model": "agent_q agents_vac coma maddpg masac qmix qplex qtran vdn wqmix",
         "pipeline": "league",
         "policy": (
-            "coma happo independent_q ippo maddpg mappo masac matd3 qmix qplex qtran vdn wqmix"
+            "coma groups happo independent_q ippo maddpg mappo masac matd3 qmix qplex qtran vdn "
+            "wqmix"
         ),
     },
     "dicore-contrib-envs": {

@@ -86,6 +86,9 @@ from dicore_agents.policies.continuous.maddpg import DiscreteMADDPGPolicy as Dis
 from dicore_agents.policies.continuous.maddpg import MADDPGPolicy as MADDPGPolicy
 from dicore_agents.policies.continuous.masac import DiscreteMASACPolicy as DiscreteMASACPolicy
 from dicore_agents.policies.continuous.masac import MASACPolicy as MASACPolicy
+from dicore_agents.policies.groups.config import GroupsConfig as GroupsConfig
+from dicore_agents.policies.groups.config import group_spec as group_spec
+from dicore_agents.policies.groups.policy import GroupsPolicy as GroupsPolicy
 from dicore_agents.policies.spaces import discrete_options as discrete_options
 from dicore_agents.policies.spaces import team_options as team_options
 from dicore_agents.policies.value.base import AgentQPolicy as AgentQPolicy

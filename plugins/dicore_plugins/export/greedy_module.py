@@ -68,6 +68,11 @@ class GreedyModule(nn.Module):
         self.register_buffer("middle", torch.from_numpy(middle), persistent=False)
         self.register_buffer("start", torch.from_numpy(start), persistent=False)
 
+    @staticmethod
+    def of(policy: Any) -> GreedyModule:
+        """Returns the module of a policy; see `greedy_module`."""
+        return greedy_module(policy)
+
     def forward(self, obs: Tree, state: Tensor | None = None) -> Tree:
         """Selects the greedy actions.
 
@@ -117,7 +122,8 @@ def greedy_module(policy: Any) -> GreedyModule:
 
     Args:
         policy: A policy whose network returns `logit` or `mean`. One that does more than its
-            network says what by an attribute `export_problem`.
+            network says what by an attribute `export_problem`; one of several networks has a method
+            `greedy_module`.
 
     Raises:
         UsageError: the policy has no such network, or does more.
@@ -127,6 +133,9 @@ def greedy_module(policy: Any) -> GreedyModule:
             f"{type(policy).__name__} cannot be exported: {problem}",
             hint="use it with dicore: dicore enjoy RUN, or dicore.Agent in Python",
         )
+    if (own_module := getattr(policy, "greedy_module", None)) is not None:
+        found: GreedyModule = own_module()
+        return found
     model, cfg = getattr(policy, "_model", None), getattr(policy, "_cfg", None)
     if not isinstance(model, nn.Module) or cfg is None:
         raise UsageError(f"{policy} has no network that could be exported")

@@ -67,14 +67,16 @@ def played(policy: Any, env_class: Any, steps: int, envs: int = 3) -> tuple[Batc
             finals.append(obs[n])
             obs[n] = games[n].reset()[0]
         policy.collect_mode.reset(np.flatnonzero(done).tolist())
-    columns: dict[str, Any] = {key: np.stack([row[key] for row in rows]) for key in rows[0]
-                               if key not in ("obs", "hidden")}  # fmt: skip
-    columns["obs"] = _stacked([row["obs"] for row in rows])
+    columns: dict[str, Any] = _stacked(
+        [{key: each for key, each in row.items() if key != "hidden"} for row in rows]
+    )
     columns["valid"] = np.ones((steps, envs), np.bool_)
     columns["env_id"] = np.tile(np.arange(envs), (steps, 1))
     tail = Tail(_stacked(obs), np.array(at), _stacked(finals), steps)
     return Batch(columns, steps), tail, after
 
 
-def _stacked(rows: Any) -> dict[str, Any]:
-    return {key: np.stack([each[key] for each in rows]) for key in rows[0]}
+def _stacked(rows: Any) -> Any:
+    if not isinstance(rows[0], dict):
+        return np.stack(rows)
+    return {key: _stacked([each[key] for each in rows]) for key in rows[0]}

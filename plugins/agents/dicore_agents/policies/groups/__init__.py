@@ -1,0 +1,1 @@
+"""Groups of agents that learn by different algorithms in one environment."""

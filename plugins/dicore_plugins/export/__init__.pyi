@@ -1,0 +1,1 @@
+from dicore_plugins.export.greedy_module import GreedyModule as GreedyModule
