@@ -39,6 +39,7 @@ from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.datasets import NpzDataset, write_npz
 from dicore_plugins.evaluators import Accuracy
 from dicore_registry import Renamed
+from tests.agents.policies.remembering import TwoGroups
 from tests.core.testing.test_reward_model_suite import Novelty
 from tests.plugins.datasets.recordings import EPISODES, SPACES, write
 from tests.soak import SOAK, some
@@ -414,6 +415,7 @@ SUITES: dict[str, type[Suite]] = {
     "world_model": WorldModels,
     "policy": Policies,
     "policy/expert": Experts,
+    "policy/groups": TwoGroups,
     "dataset": Datasets,
     "env": Envs,
     "env_manager/envpool": EnvPools,

@@ -15,6 +15,7 @@ from dicore.run.random import seed_everything
 from dicore.testing.component import Component
 from dicore.testing.policy import PolicyContract
 from dicore_registry import default
+from tests.agents.policies.actor_critic.games import Mortals
 
 
 def component(name: str) -> Component:
@@ -31,6 +32,32 @@ class Remembering(PolicyContract):
         """Returns the options of the spaces, with a recurrent layer."""
         found: dict[str, Any] = super().bound(pair)
         return {**found, "model": {**found["model"], "rnn": "gru"}, "collect": self.collect}
+
+
+class TwoGroups(PolicyContract):
+    """Suite of `groups`: one agent, and the others."""
+
+    component = component("groups")
+
+    def space_pairs(self) -> list[tuple[Any, ...]]:
+        """Returns what `EnvSpec` takes of three agents, one of whom may die."""
+        spec = EnvSpec.of(Mortals())
+        return [(spec.observation, spec.action, spec.reward, spec.state, spec.agents)]
+
+    def bound(self, pair: tuple[Any, ...]) -> dict[str, object]:
+        """Returns the options of the spaces, with a policy for each group."""
+        found: dict[str, Any] = {
+            "agents": {"first": [pair[4][0]], "rest": [*pair[4][1:]]},
+            "groups": {"first": {"type": "ippo"}, "rest": {"type": "mappo"}},
+        }
+        policy: Any = self.registered.config(found)
+        for path, value in policy.bind(EnvSpec(*pair)).items():
+            *above, name = path.split(".")
+            section = found
+            for key in above:
+                section = section.setdefault(key, {})
+            section[name] = value
+        return found
 
 
 def made(name: str, env: Any, **options: Any) -> Any:

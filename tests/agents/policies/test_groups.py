@@ -16,7 +16,7 @@ from dicore.interfaces.env import EnvSpec
 from dicore.run.launch import launch
 from dicore_agents import group_spec
 from tests.agents.policies.actor_critic.games import Mortals, MovingMortals
-from tests.agents.policies.remembering import Remembering, component, made, played
+from tests.agents.policies.remembering import made, played
 from tests.plugins.policies.resuming import same_after_resume
 
 HOME = "tests.agents.policies.actor_critic.games"
@@ -27,32 +27,8 @@ SMALL = {"hidden_size_list": [8]}
 def groups(outer: Any = "mappo", inner: Any = "ippo", env: Any = Mortals, **more: Any) -> Any:
     parts = {"outer": outer, "inner": inner}
     named = {key: {"type": each} if isinstance(each, str) else each for key, each in parts.items()}
+    named = {key: each for key, each in named.items() if each}
     return made("groups", env(), groups=named, agents=AGENTS, **more)
-
-
-class TestContract(Remembering):
-    """Of two groups of the three agents that the suite plays."""
-
-    component = component("groups")
-
-    def bound(self, pair: tuple[Any, ...]) -> dict[str, object]:
-        names = pair[4]
-        agents = {"first": [names[0]], "rest": [*names[1:]]}
-        parts = {"first": {"type": "ippo"}, "rest": {"type": "mappo"}}
-        spec = EnvSpec(*pair)
-        policy = self.registered.config({"agents": agents, "groups": parts})
-        found: dict[str, Any] = {"agents": agents, "groups": parts}
-        for path, value in policy.bind(spec).items():  # type: ignore[attr-defined]
-            *above, name = path.split(".")
-            section = found
-            for key in above:
-                section = section.setdefault(key, {})
-            section[name] = value
-        return found
-
-    def space_pairs(self) -> list[tuple[Any, ...]]:
-        spec = EnvSpec.of(Mortals())
-        return [(spec.observation, spec.action, spec.reward, spec.state, spec.agents)]
 
 
 def test_a_group_learns_as_in_an_environment_of_its_own() -> None:
@@ -210,6 +186,7 @@ def test_agents_that_are_not_shared_out_are_refused(agents: Any, problem: str) -
 @pytest.mark.parametrize(
     ("outer", "inner", "problem"),
     [
+        (None, None, r"policy.groups: there are no groups"),
         ("mappo", "qmix", r"policy.groups.inner: 'qmix' learns from replayed samples and 'mappo'"),
         ("dqn", "qmix", r"policy.groups.outer: 'dqn' trains no team"),
         ("vdn", {"type": "qmix", "nstep": 3}, r"policy.groups.inner.nstep: must be 1"),

@@ -102,8 +102,7 @@ class GroupsConfig(PolicyConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         parts = self.parts
-        if not parts:
-            yield "groups", "name the groups and their policies: groups={'hunters': 'mappo', …}"
+        if not parts:  # bind refuses it
             return
         for name in sorted({*parts} - {*self.agents}):
             yield f"agents.{name}", f"is missing; list the agents of the group '{name}'"
@@ -159,6 +158,11 @@ class GroupsConfig(PolicyConfig):
             ConfigError: the environment has one agent, groups do not share out its agents, or one
                 does not fit its policy.
         """
+        if not self.parts:
+            raise ConfigError(
+                "policy.groups: there are no groups",
+                hint="name them and their policies: policy.groups={'hunters': 'mappo', …}",
+            )
         team_options(spec, self.type or "groups", state=False)
         members, parts = _members(self.agents, spec.agents), self.parts
         found: dict[str, Any] = {"members": members}
