@@ -54,7 +54,7 @@ def test_signals_and_errors_end_it() -> None:
             process.stdout.readline()
             assert process.poll() is None
             process.send_signal(number)
-            assert process.wait(10) == -number
+            assert process.wait(200) == -number
     done = subprocess.run([sys.executable, "-c", "1 / 0"], capture_output=True, check=False)
     assert done.returncode == 1
     assert b"ZeroDivisionError" in done.stderr

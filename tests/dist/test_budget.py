@@ -61,7 +61,7 @@ def test_a_collector_waits_for_what_others_were_told_until_that_is_made() -> Non
     waiting.join(0.05)
     assert waiting.is_alive()
     shared.made("a", 12)
-    waiting.join(10)
+    waiting.join(60)
     assert found == [{"within": 4}]
     ended.set()
     assert shared.claim("a", amount, ended.is_set) is None

@@ -31,7 +31,7 @@ def test_a_process_that_was_lost_and_starts_again_at_the_end_is_ended_too(
     coordinator._peers.address_of = found  # type: ignore[method-assign]
     coordinator.run(lambda: False)
     assert sum(asked) > 1
-    assert collectors[1].wait(5)
+    assert collectors[1].wait(60)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ def test_a_process_that_starts_when_its_training_is_finished_ends_by_itself(tmp_
     assert not is_finished(tmp_path / "journal.jsonl")
     journal.write("finished")
     journal.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert not [*tmp_path.glob("*.address")]

@@ -38,7 +38,7 @@ from dicore_plugins.models.running_norm import RunningNorm
 
 rank, count, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 if count > 1:
-    join_group(address, rank, count, timeout=20)
+    join_group(address, rank, count, timeout=100)
 seed_everything(0)
 policy = DQNPolicy({"model": {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [16]},
                     "learn": {"batch_size": 8, "max_grad_norm": 1.0}})

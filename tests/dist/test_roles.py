@@ -152,9 +152,9 @@ def test_close_ends_a_learner_that_waits_for_data(
     with pytest.raises(RemoteTaskError, match=r"still running|busy"):
         master.process("learner_start_task", {"task_info": info_of(compiled())})
     master.process("learner_close_task", {"shutdown": True})
-    waiting.join(10)
+    waiting.join(60)
     assert "no task runs" in str(waiting.error)
-    assert learner.wait(10)
+    assert learner.wait(60)
 
 
 def test_the_error_of_a_learner_is_reported_with_its_text(
@@ -176,15 +176,15 @@ def test_close_ends_a_learner_that_is_being_created(learner: FlaskFileSystemLear
 
     def slowly(info: Any) -> Any:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         return create(info)
 
     learner._create_learner = slowly  # type: ignore[method-assign]
     starting = master.new_task("learner_start_task", {"task_info": info_of(compiled())}).start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     master.process("learner_close_task")
     go_on.set()
-    starting.join(10)
+    starting.join(60)
     assert "closed while it started" in str(starting.error)
     assert not master.process("resource_task")["busy"]
     master.process("learner_start_task", {"task_info": info_of(compiled())})
@@ -241,8 +241,8 @@ def test_a_whole_training_keeps_the_ratio_and_shuts_all_down(
     samples = coordinator.flow.ratio.samples
     assert samples + 5 * 4 + 16 >= 40 * 4
     assert samples * 0.25 <= 40 + 10 + 2 * 4 + 2 * 4
-    assert learner.wait(10)
-    assert all(each.wait(10) for each in collectors)
+    assert learner.wait(60)
+    assert all(each.wait(60) for each in collectors)
     files = {each.name for each in Path(places["path_data"]).iterdir()}
     assert not [name for name in files if name.endswith(".part")]
 
@@ -481,7 +481,7 @@ def test_a_learner_that_was_replaced_publishes_nothing(
         with pytest.raises(RemoteTaskError, match="was replaced by that of task 2"):
             master.process("learner_learn_task", {"data": drawn(meta, 80)})
         assert learner._thread is not None
-        learner._thread.join(10)
+        learner._thread.join(60)
     finally:
         other.close()
     assert policy_file(places)["epoch"] == 2
@@ -546,11 +546,11 @@ def test_a_training_in_which_nothing_happens_ends_with_what_all_do(
     learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
 ) -> None:
     """A commander that assigns nothing; no wait is without an end."""
-    limits = "pipeline.system.task_timeout=0.3", "pipeline.system.start_timeout=0.6"
+    limits = "pipeline.system.task_timeout=0.6", "pipeline.system.start_timeout=1.2"
     coordinator = coordinated(compiled(*limits), learner, collectors, places)
     for name in ("get_learner_task", "get_collector_task"):
         setattr(coordinator._commander, name, lambda: None)
-    with pytest.raises(DicoreError, match=r"no env step, update or evaluation for 1\.2 s"):
+    with pytest.raises(DicoreError, match=r"no env step, update or evaluation for 2\.4 s"):
         coordinator.run(lambda: False)
 
 

@@ -17,6 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.named_memory import named_memory
+
 pytestmark = pytest.mark.slow
 
 BUDGET = 3_000
@@ -88,13 +90,14 @@ class Training:
         """Notes the processes that are there, to see later that they have ended."""
         with contextlib.suppress(psutil.Error):
             self.inside.update(psutil.Process(self.process.pid).children(recursive=True))
+        assert not named_memory(self.inside), "it would be left if they were killed"
 
     def end(self, code: int) -> str:
         """Waits for the end of the command; nothing that it started is left."""
         self.note()
         text, _ = self.process.communicate(timeout=240)
         assert self.process.returncode == code, text
-        _, alive = psutil.wait_procs(self.inside, 20)
+        _, alive = psutil.wait_procs(self.inside, 60)
         assert [each.cmdline() for each in alive] == []
         return text
 
@@ -114,7 +117,6 @@ class Training:
             assert len({each["file_path"] for each in blocks}) == len(blocks)
             steps = sum(each["env_step"] for each in events if each["event"] in ("block", "steps"))
             assert steps == found["env_step"]
-        assert list(Path("/dev/shm").glob("*plasma*")) == []
         return found
 
 

@@ -101,7 +101,7 @@ class World:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
 

@@ -93,7 +93,7 @@ def run_in(shell: str, script: str, world: World, folder: Path) -> str:
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
     done = subprocess.run(
         [found, *options, "-c", script], env=world.environ(PATH=path, HOME=str(folder)), cwd=folder,
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
     assert not done.stderr, done.stderr
     return done.stdout

@@ -40,7 +40,7 @@ def queues() -> Iterator[Any]:
 
 def wanted(queue: TcpQueue, topic: str) -> None:
     """Waits until a peer has subscribed."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not queue.is_wanted(topic):
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -91,7 +91,7 @@ def test_the_last_messages_of_a_process_that_leaves_arrive(
 def test_a_stopped_queue_wakes_recv_and_leaves_no_thread(queues: Any) -> None:
     first = queues()
     second = queues(first.address)
-    assert second.wait_for_peers(1, 10) == 1
+    assert second.wait_for_peers(1, 60) == 1
     failed: list[Exception] = []
 
     def receive() -> None:
@@ -104,7 +104,7 @@ def test_a_stopped_queue_wakes_recv_and_leaves_no_thread(queues: Any) -> None:
     thread.start()
     first.stop()
     second.stop()
-    thread.join(10)
+    thread.join(60)
     assert len(failed) == 1
     names = [each.name for each in threading.enumerate()]
     assert not [name for name in names if name in ("dicore-accept", "dicore-peer", "dicore-send")]
@@ -179,7 +179,7 @@ def test_a_repeated_or_changed_frame_is_refused() -> None:
     dial = threading.Thread(target=lambda: made.append(Channel(left, TOKEN, {}, dialed=True)))
     dial.start()
     receiver = Channel(right, TOKEN, {}, dialed=False)
-    dial.join(10)
+    dial.join(60)
     sender = made[0]
     sender.send({"n": 1})
     assert receiver.receive() == {"n": 1}
@@ -200,7 +200,7 @@ def test_a_silent_peer_is_dropped_and_publish_goes_on(queues: Any) -> None:
     start = time.monotonic()
     while first.is_wanted("a"):
         first.publish("a", bytes(1 << 20))
-        assert time.monotonic() < start + 10
+        assert time.monotonic() < start + 60
     assert first.dropped > 0
     silent.close()
 
@@ -225,7 +225,7 @@ def test_a_slow_reader_slows_the_sender_and_memory_stays_bounded(queues: Any) ->
     assert sent < 60
     for _ in range(60):
         assert len(second.recv()[1]) == 1 << 20
-    thread.join(10)
+    thread.join(60)
     assert sent == 60
 
 
@@ -236,8 +236,8 @@ def test_processes_that_connect_to_this_one_are_not_those_that_it_waits_for(queu
     gone.stop()
     second = queues(address)
     third = queues(second.address)
-    assert third.wait_for_peers(1, 10) == 1
-    wanted_by = time.monotonic() + 10
+    assert third.wait_for_peers(1, 60) == 1
+    wanted_by = time.monotonic() + 60
     while not second.peers and time.monotonic() < wanted_by:
         time.sleep(0.01)
     assert len(second.peers) == 1
@@ -248,7 +248,7 @@ def test_a_lost_connection_is_made_again(queues: Any) -> None:
     first = queues()
     address = first.address
     second = queues(address)
-    assert second.wait_for_peers(1, 10) == 1
+    assert second.wait_for_peers(1, 60) == 1
     first.stop()
     again = queues(listen_to=address)
     second.subscribe("a")

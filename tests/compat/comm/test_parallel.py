@@ -169,7 +169,7 @@ def test_a_process_is_replaced_as_often_as_it_delivered_before(
             assert thread.is_alive()
     finally:
         supervisor.end()
-        thread.join(20)
+        thread.join(60)
     assert not supervisor.pids
     assert "role ended by SIGKILL, because it was silent; restart 1" in caplog.text
 

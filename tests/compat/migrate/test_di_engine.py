@@ -158,7 +158,7 @@ def test_a_file_that_does_not_end_is_ended(tmp_path: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(ConfigError, match="still running after 1 s"):
         config_dicts(file, time_limit=1)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no groups of processes")
@@ -168,13 +168,13 @@ def test_what_a_file_started_is_ended_too(tmp_path: Path, started: str) -> None:
     file, told = tmp_path / "starts.py", tmp_path / "pid"
     file.write_text(
         "import subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(200)'],\n"
         f"    {started})\n"
         f"open({str(told)!r}, 'w').write(str(child.pid))\n"
         "main_config = create_config = dict()\n"
     )
-    assert config_dicts(file, 5.0)["main_config"] == {}
-    pid, until = int(told.read_text()), time.monotonic() + 10
+    assert config_dicts(file, 60.0)["main_config"] == {}
+    pid, until = int(told.read_text()), time.monotonic() + 60
     while Path(f"/proc/{pid}").exists() and "Z" not in _state(pid):
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -393,9 +393,9 @@ def test_compiling_takes_milliseconds(build: Any) -> None:
     build(preset="pole_toy")
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         build(preset="pole_toy")
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) < 0.02
 
 

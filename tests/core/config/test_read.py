@@ -242,9 +242,9 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
 def test_thousands_of_mistakes_take_seconds(build: Any, tmp_path: Path) -> None:
     policy = {"type": "toy", **{f"k{number}": 1 for number in range(20_000)}}
     file = write(tmp_path, "a.json", json.dumps({**least(), "policy": policy}))
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(problems_of(build, file)) == 20_000
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_file_that_runs_long_is_named_with_its_line(
@@ -259,7 +259,7 @@ def test_a_file_that_runs_long_is_named_with_its_line(
     )
     with pytest.warns(ConfigWarning, match=r"slow\.py:3: the config file is still running"):
         read_config(file)
-    monkeypatch.setattr(python_file, "_PATIENCE", 0.5)
+    monkeypatch.setattr(python_file, "_PATIENCE", 60.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         file.write_text("main_config = {}\ncreate_config = {}\n")

@@ -306,7 +306,7 @@ def test_a_copy_is_written_while_its_source_changes(
     def hold(point: str) -> None:
         assert threading.current_thread() is not main or names == ["best"]
         if threading.current_thread() is not main:
-            assert go_on.wait(20)
+            assert go_on.wait(60)
 
     names: list[str] = []
     with armed(hold):

@@ -65,7 +65,7 @@ def test_the_streams_of_a_seeded_block_are_its_threads_alone() -> None:
     with seeded(5):
         thread = threading.Thread(target=lambda: seen.append(stream("x")))
         thread.start()
-        thread.join(10)
+        thread.join(60)
         assert stream("x") is not ours
     assert seen == [ours]
     assert stream("x") is ours

@@ -161,6 +161,6 @@ def test_the_end_of_the_task_wakes_who_waits() -> None:
         waiting.wait()
         while not task._waiting:
             threading.Event().wait(0.001)
-    thread.join(timeout=5.0)
+    thread.join(60)
     assert not thread.is_alive()
     assert "ended before event 'never'" in str(raised[0])

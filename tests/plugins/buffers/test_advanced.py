@@ -611,7 +611,7 @@ def test_threads_push_draw_update_and_save(kernels: Any, tmp_path: Path) -> None
     try:
         with ThreadPoolExecutor(4) as threads:
             for each in [threads.submit(each) for each in (push, draw, draw, look)]:
-                each.result(timeout=30)
+                each.result(timeout=200)
     finally:
         sys.setswitchinterval(interval)
     assert buffer.check_valid() == (True, "")

@@ -77,7 +77,7 @@ def test_there_is_a_file_for_each_sample(make: Any, folder: Path, background: bo
     threads = threading.active_count()
 
     def agrees() -> None:
-        stop = time.monotonic() + 5
+        stop = time.monotonic() + 60
         while len(files(folder)) != buffer.count() and time.monotonic() < stop:
             time.sleep(0.001)
         assert len(files(folder)) == buffer.count()

@@ -103,7 +103,7 @@ def test_an_environment_that_failed_is_reset_while_others_are_collected() -> Non
 
         def reset(self, **kwargs: Any) -> Any:
             if self.steps:
-                go_on.wait(10)
+                go_on.wait(60)
             return super().reset(**kwargs)
 
     steps: list[Step] = []

@@ -97,7 +97,7 @@ def test_a_stage_that_was_quick_and_waits_for_another_meets_it() -> None:
     @middleware(uses=[])
     def wait(ctx: Any) -> None:
         if ctx.total_step == 20:
-            meet.wait(10)
+            meet.wait(60)
 
     with Task().start(True, ctx=OnlineRLContext()) as task:
         task.use(wait).use(wait).run(max_step=25)

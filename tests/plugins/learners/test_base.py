@@ -131,16 +131,16 @@ def test_a_blocked_source_does_not_block_close(workers: int) -> None:
 
     def source(batch_size: int) -> Any:
         blocked.set()
-        release.wait(20)
+        release.wait(60)
         return None
 
     engine.get_data = source
     runner = threading.Thread(target=engine.start)
     runner.start()
-    assert blocked.wait(5)
+    assert blocked.wait(60)
     engine.close()
     engine.close()
-    runner.join(5)
+    runner.join(60)
     assert not runner.is_alive()
     release.set()
 

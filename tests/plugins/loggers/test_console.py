@@ -57,7 +57,7 @@ def on_terminal(environ: Mapping[str, str]) -> tuple[str, int]:
             break
         seen += piece
     os.close(parent)
-    return seen.decode(), process.wait(20)
+    return seen.decode(), process.wait(200)
 
 
 def test_a_terminal_sees_a_bar_with_return_rate_and_title() -> None:
@@ -140,7 +140,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         assert process.stderr is not None
         assert process.stdout.readline()
         process.stdout.close()
-        assert process.wait(20) == 0
+        assert process.wait(200) == 0
         assert process.stderr.read() == "False\n"
 
 

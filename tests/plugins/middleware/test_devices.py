@@ -40,13 +40,13 @@ def test_the_next_batch_is_there_while_one_is_trained_on(make: Any) -> None:
     @middleware(reads=["train_data"], uses=[])
     def fetched(ctx: Any) -> None:
         if 0 < ctx.total_step < 5:
-            meet.wait(10)
+            meet.wait(60)
 
     @middleware(reads=["train_data", "train_iter"], writes=["train_iter"], uses=[])
     def train(ctx: Any) -> None:
         before = ctx.train_data["obs"].clone()
         if ctx.total_step < 4:
-            meet.wait(10)
+            meet.wait(60)
         seen.append(torch.equal(before, ctx.train_data["obs"]))
         ctx.train_iter += 1
 

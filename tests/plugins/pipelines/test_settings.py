@@ -55,7 +55,8 @@ def test_a_warm_up_that_the_budget_cut_is_finished_once_the_budget_is_raised(
         return samples
 
     monkeypatch.setattr(StepCollector, "_collect_randomly", collected)
-    overrides = ["env.stop_value=inf", "pipeline.logger=[]", "policy.nstep=1"]
+    overrides = ["env.stop_value=inf", "pipeline.logger=[]", "policy.nstep=1",
+                 "policy.learn.update_per_collect=1"]  # fmt: skip
     folder = str(tmp_path / "run")
     launch(
         env="cartpole", policy="dqn", seed=0, exp_name=folder, max_env_step=304,

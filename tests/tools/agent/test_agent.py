@@ -126,7 +126,7 @@ def test_a_video_of_one_episode(here: Path) -> None:
     player.deploy(enable_save_replay=True, seed=3)
     assert list(Path("video").iterdir()) == [Path("video/deploy.mp4")]
     command = [ffmpeg.get_ffmpeg_exe(), "-i", "new/one.mp4", "-f", "rawvideo", "-pix_fmt", "gray"]
-    done = subprocess.run([*command, "-"], capture_output=True, check=True, timeout=60)
+    done = subprocess.run([*command, "-"], capture_output=True, check=True, timeout=200)
     assert len(done.stdout) == 7 * 600 * 400
 
 

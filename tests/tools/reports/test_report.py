@@ -313,12 +313,12 @@ def test_watching_holds_few_connections_of_strangers(runs: Path) -> None:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     place = "127.0.0.1", int(server.server_address[1])
-    strangers = [socket.create_connection(place, timeout=10) for _ in range(64)]
+    strangers = [socket.create_connection(place, timeout=200) for _ in range(64)]
     try:
         for each in strangers[::2]:
             with contextlib.suppress(OSError):
                 each.sendall(b"GET /" + b"x" * 20_000)
-        with urllib.request.urlopen("http://{}:{}/".format(*place), timeout=10) as answer:
+        with urllib.request.urlopen("http://{}:{}/".format(*place), timeout=200) as answer:
             assert answer.status == 200
         assert len(server._held) <= 32  # type: ignore[attr-defined]
     finally:
@@ -339,7 +339,7 @@ def test_watching_serves_the_page_of_now(runs: Path) -> None:
         address = f"http://127.0.0.1:{port}"
 
         def get(path: str = "/") -> str:
-            with urllib.request.urlopen(address + path, timeout=10) as answer:
+            with urllib.request.urlopen(address + path, timeout=200) as answer:
                 text: str = answer.read().decode()
                 return text
 
@@ -374,11 +374,11 @@ def test_watching_serves_the_page_of_now(runs: Path) -> None:
         assert "1 killed" in get(), "a process that is killed changes no file"
 
         request = urllib.request.Request(address, headers={"Host": "localhost"})
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=200) as answer:
             assert answer.status == 200
         foreign = urllib.request.Request(address, headers={"Host": "a.example:80"})
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(foreign, timeout=10)
+            urllib.request.urlopen(foreign, timeout=200)
     finally:
         server.shutdown()
         thread.join()
@@ -418,7 +418,7 @@ def test_it_works_in_a_browser(runs: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--window-size=500,900",
          f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=200, check=True,
     )  # fmt: skip
     page = Page(done.stdout)
     found = json.loads(next(text for text in page.text if '"panels"' in text))

@@ -190,7 +190,7 @@ def test_ctrl_c_ends_the_trial_and_the_study_goes_on() -> None:
     while not (run.exists() and run.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=200)
     assert process.returncode == 130, out
     assert "the same command goes on" in out
     stopped, waiting = load(Path("study")).trials
