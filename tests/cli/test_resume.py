@@ -22,12 +22,33 @@ from tests.cli.test_train import DICORE, dicore, environ, here
 from tests.soak import SOAK
 
 KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3" if SOAK else "2"))
-BUDGET = max(1_800, 750 * KILLS)
+BUDGET = 512 + 128 * max(6, 4 * KILLS)
 RUN = [
     "train", "-e", "cartpole", "-p", "dqn", "-s", "3", "env.stop_value=inf",
-    "pipeline.final_eval=false", "pipeline.logger=[]",
-    'policy.learn.learner.hook={"log_show_after_iter": 50, "save_ckpt_after_iter": 100}',
+    "pipeline.final_eval=false", "pipeline.logger=[]", "policy.learn.update_per_collect=16",
+    "policy.learn.batch_size=16", "policy.model.encoder_hidden_size_list=[16]",
+    "policy.eval.evaluator.eval_freq=48", "env.evaluator_env_num=2", "env.n_evaluator_episode=2",
+    'policy.learn.learner.hook={"log_show_after_iter": 8, "save_ckpt_after_iter": 16}',
 ]  # fmt: skip
+"""After 512 steps, 16 updates and a checkpoint for each 128."""
+HOLDS = """
+import os, time
+from pathlib import Path
+from dicore.run.run import Run
+
+save = Run.save_due
+
+def save_due(run, train_iter):
+    save(run, train_iter)
+    until = time.monotonic() + 120
+    while train_iter >= int(os.environ["HOLD_AT"]) and time.monotonic() < until:
+        if Path("go").exists():
+            break
+        time.sleep(0.01)
+
+Run.save_due = save_due
+"""
+"""Trains no further than to an update until it may go on, so that whoever stops it is in time."""
 
 
 def straight(folder: Path, budget: int = BUDGET) -> Path:
@@ -69,7 +90,7 @@ def assert_equal(run: Path, whole: Path) -> None:
 
 
 def test_a_budget_can_be_raised(whole: Path, tmp_path: Path) -> None:
-    run = straight(tmp_path, 1_552)  # where a collect ends anyway
+    run = straight(tmp_path, 1_040)  # where a collect ends anyway
     assert "nothing to do" in here("train", "--resume", "run", cwd=tmp_path).stdout
     before = (run / "run.json").read_text()
     here("train", "--resume", "run", cwd=tmp_path)
@@ -79,7 +100,7 @@ def test_a_budget_can_be_raised(whole: Path, tmp_path: Path) -> None:
     record = json.loads((run / "run.json").read_text())
     assert record["status"] == "done"
     assert record["resumed"][0]["checkpoint"] == "final"
-    assert record["resumed"][0]["env_step"] == 1_552
+    assert record["resumed"][0]["env_step"] == 1_040
     assert record["result"]["wall_s"] > json.loads(before)["result"]["wall_s"]
 
 
@@ -87,7 +108,8 @@ def test_a_run_stopped_by_a_signal_goes_on(whole: Path, tmp_path: Path) -> None:
     process = start(tmp_path)
     wait_for_checkpoint(process, tmp_path / "run", 0)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    (tmp_path / "go").touch()
+    assert process.wait(200) == 130
     again = [*RUN, "--max-env-step", str(BUDGET), "--exp-name", "run"]
     said = here(*again, "--exist", "resume", "policy.nstep=1", code=2, cwd=tmp_path)
     assert "trained with another config, which differs in policy.nstep" in said.stderr
@@ -102,7 +124,7 @@ def test_a_solved_run_goes_on_where_no_stop_value_is_given(
     """As it says itself; what follows the stop value is no other config."""
     monkeypatch.chdir(tmp_path)
     low = [word.replace("env.stop_value=inf", "env.stop_value=5") for word in RUN]
-    assert main([*low, "--exp-name", "run", "--max-env-step", "1552"]) == 0
+    assert main([*low, "--exp-name", "run", "--max-env-step", "1040"]) == 0
     capfd.readouterr()
     assert main(["train", "--resume", "run"]) == 0
     said = capfd.readouterr().out
@@ -110,16 +132,19 @@ def test_a_solved_run_goes_on_where_no_stop_value_is_given(
     assert main(["train", "--resume", "run", "env.stop_value=inf"]) == 0
     result = json.loads((tmp_path / "run" / "run.json").read_text())["result"]
     assert not result["stop"]
-    assert result["env_step"] >= 1552
+    assert result["env_step"] >= 1040
 
 
-def start(cwd: Path) -> subprocess.Popen[str]:
+def start(cwd: Path, hold_at: int = 40) -> subprocess.Popen[str]:
+    """Begins or resumes a run, which trains as far as to an update."""
+    (cwd / "holds.py").write_text(HOLDS)
     resume = (cwd / "run" / "config.json").is_file()
     words = ["train", "--resume", "run"] if resume else [*RUN, "--exp-name", "run"]
     words += ["--max-env-step", str(BUDGET)]
     return subprocess.Popen(
-        [*DICORE, *words], cwd=cwd, env=environ(), stdout=subprocess.DEVNULL, text=True
-    )
+        [*DICORE, "--plugin", "holds.py", *words],
+        cwd=cwd, env={**environ(), "HOLD_AT": str(hold_at)}, stdout=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
 
 
 def wait_for_checkpoint(process: subprocess.Popen[str], run: Path, after: int) -> None:
@@ -140,7 +165,7 @@ def test_kills_at_any_moment_spoil_nothing(whole: Path, tmp_path: Path) -> None:
     draw, run, reached = random.Random(KILLS), tmp_path / "run", 0
     alive = 0
     for _ in range(KILLS):
-        process = start(tmp_path)
+        process = start(tmp_path, reached + 40)
         try:
             if draw.random() < 0.8:
                 wait_for_checkpoint(process, run, reached)
@@ -203,7 +228,8 @@ def test_a_python_file_in_a_run_is_never_run(whole: Path, tmp_path: Path) -> Non
 TINY = [
     "train", "-e", "cartpole", "-p", "dqn", "--max-env-step", "40", "env.collector_env_num=4",
     "env.evaluator_env_num=1", "policy.eval.evaluator.n_episode=2", "env.stop_value=inf",
-    "pipeline.logger=[]", "policy.learn.batch_size=8", "--exp-name", "run",
+    "pipeline.logger=[]", "policy.learn.batch_size=8", "policy.learn.update_per_collect=16",
+    "policy.model.encoder_hidden_size_list=[16]", "--exp-name", "run",
 ]  # fmt: skip
 MORE = ["train", "--resume", "run", "--max-env-step", "80"]
 
@@ -351,7 +377,7 @@ def test_a_run_goes_on_with_another_number_of_environments(count: int, tiny: Any
     state = read_state(Path("run/ckpt/final"))
     assert len(state["collector_env"]["finished"]) == count
     assert state["collector"]["envstep"] >= 80
-    before = CheckpointStore("run/ckpt").load("iteration_128")["collector_env"]["finished"]
+    before = CheckpointStore("run/ckpt").load("iteration_16")["collector_env"]["finished"]
     kept = list(zip(before, state["collector_env"]["finished"], strict=False))
     assert all(now >= then for then, now in kept)
 
@@ -399,7 +425,10 @@ def test_a_job_that_is_preempted_queues_itself_again(tmp_path: Path) -> None:
     queue.write_text('#!/bin/sh\necho "$@" >> queue\n')
     queue.chmod(0o755)
     env = {**environ(), "SLURM_JOB_ID": "17", "PATH": f"{queue.parent}:{os.environ['PATH']}"}
-    job = [*DICORE, *RUN, "--exp-name", "run", "--requeue", "--max-env-step"]
+    (tmp_path / "holds.py").write_text(HOLDS)
+    env["HOLD_AT"] = "40"
+    job = [*DICORE, "--plugin", "holds.py", *RUN, "--exp-name", "run", "--requeue"]
+    job.append("--max-env-step")
     for budget in ("1000000", "1000"):
         process = subprocess.Popen(
             [*job, budget], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True
@@ -408,7 +437,8 @@ def test_a_job_that_is_preempted_queues_itself_again(tmp_path: Path) -> None:
             if budget == "1000000":
                 wait_for_checkpoint(process, tmp_path / "run", 0)
                 process.send_signal(signal.SIGUSR1)
-            said = process.communicate(timeout=60)[0]
+                (tmp_path / "go").touch()
+            said = process.communicate(timeout=200)[0]
         assert process.returncode == (75 if budget == "1000000" else 0), said
     assert (tmp_path / "queue").read_text() == "requeue 17\n"
     record = json.loads((tmp_path / "run/run.json").read_text())
@@ -433,7 +463,7 @@ def test_a_preemption_before_the_run_begins_requeues_it(tmp_path: Path) -> None:
     words = ["train", "-e", "./env.py:make", "-p", "dqn", "--requeue", "env.stop_value=475"]
     done = subprocess.run(
         [*DICORE, *words], cwd=tmp_path, env={**environ(), "SLURM_JOB_ID": "17", "PATH": path},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.returncode == 75, done.stderr
     assert (tmp_path / "queue").read_text() == "requeue 17\n"
@@ -469,14 +499,14 @@ def test_a_killed_run_goes_on_from_its_last_minute(whole: Path, tmp_path: Path) 
     """Saving by the clock changes no number, and the end deletes what it saved."""
     (tmp_path / "late.py").write_text(LATE)
     words = [word for word in RUN if "save_ckpt" not in word]
-    words += ['policy.learn.learner.hook={"log_show_after_iter": 50}', "--exp-name", "run"]
+    words += ['policy.learn.learner.hook={"log_show_after_iter": 8}', "--exp-name", "run"]
     command = [*DICORE, "--plugin", "late.py", *words, "--max-env-step", str(BUDGET)]
-    env = {**environ(), "KILL_AT": "150", "SAVE_EVERY": "0"}
+    env = {**environ(), "KILL_AT": "40", "SAVE_EVERY": "0"}
     killed = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     run = tmp_path / "run"
     at = CheckpointStore(run / "ckpt").metadata("latest")["train_iter"]
-    assert 0 < at < 1000
+    assert 0 < at <= 48
     here("train", "--resume", "run", cwd=tmp_path)
     assert json.loads((run / "run.json").read_text())["resumed"][0]["checkpoint"] == "latest"
     assert_equal(run, whole)
@@ -487,7 +517,6 @@ def test_a_run_without_a_complete_checkpoint_goes_on_from_the_best_and_says_what
     tmp_path: Path,
 ) -> None:
     words = [word for word in RUN if "save_ckpt" not in word]
-    words += ["policy.eval.evaluator.eval_freq=100", "env.n_evaluator_episode=10"]
     here(*words, "--exp-name", "run", "--max-env-step", "1000", cwd=tmp_path)
     store = CheckpointStore(tmp_path / "run/ckpt")
     for name in set(store.names()) - {"best"}:

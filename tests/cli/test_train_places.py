@@ -28,12 +28,13 @@ from tests.cli.test_train import DICORE, dicore, environ, here, read, start, wai
 TINY = [
     "train", "-e", "cartpole", "-p", "dqn", "--max-env-step", "40", "env.evaluator_env_num=1",
     "policy.eval.evaluator.n_episode=1", "env.stop_value=inf", "pipeline.logger=[]",
+    "policy.model.encoder_hidden_size_list=[16]", "policy.learn.update_per_collect=16",
     "policy.learn.batch_size=8",
 ]  # fmt: skip
 
 
 def run(words: list[str], cwd: Path, **how: Any) -> subprocess.CompletedProcess[str]:
-    how = {"env": environ(), "capture_output": True, "text": True, "timeout": 120, **how}
+    how = {"env": environ(), "capture_output": True, "text": True, "timeout": 500, **how}
     return subprocess.run([*DICORE, *words], cwd=cwd, check=False, **how)
 
 
@@ -191,9 +192,9 @@ def test_a_disk_that_fills_ends_the_training_with_4(tmp_path: Path) -> None:
     words = [
         *TINY, "--exp-name", "x", "--max-env-step", "20000", "env.evaluator_env_num=1",
         "policy.eval.evaluator.eval_freq=1000000",
-        'policy.learn.learner.hook={"save_ckpt_after_iter": 200}',
+        'policy.learn.learner.hook={"save_ckpt_after_iter": 32}',
     ]  # fmt: skip
-    done = run(words, tmp_path, preexec_fn=small_disk(600_000))
+    done = run(words, tmp_path, preexec_fn=small_disk(100_000))
     assert done.returncode == 4, done.stderr
     lines = done.stderr.splitlines()
     assert "Traceback" not in done.stderr
@@ -222,7 +223,7 @@ def test_a_warning_of_the_cluster_saves_and_can_be_resumed(tmp_path: Path) -> No
         try:
             wait_for_updates(tmp_path / "x")
             process.send_signal(signal.SIGUSR1)
-            process.communicate(timeout=60)
+            process.communicate(timeout=200)
         finally:
             process.kill()
     assert process.returncode == 75
@@ -263,6 +264,7 @@ def test_a_full_disk_of_the_log_never_stops_a_training(tmp_path: Path) -> None:
     """R-J08: the metrics file itself."""
     hooks = 'policy.learn.learner.hook={"log_show_after_iter": 1, "save_ckpt_after_run": false}'
     words = [*TINY, "--exp-name", "x", "--max-env-step", "400", hooks]
+    words.append("policy.learn.update_per_collect=128")
     done = run(words, tmp_path, preexec_fn=small_disk(20_000))
     assert done.stderr.count("metrics.jsonl is not written for now") == 1
     assert "Traceback" not in done.stderr
@@ -305,7 +307,7 @@ def test_a_reader_of_both_streams_that_leaves_does_not_end_the_training(tmp_path
     try:
         assert b"x" in os.read(into, 4096)
         os.close(into)
-        assert process.wait(60) == 0
+        assert process.wait(200) == 0
     finally:
         process.kill()
         process.wait()
@@ -324,7 +326,7 @@ def test_a_terminal_that_is_closed_does_not_spoil_the_training(
     nohup: bool, code: int, tmp_path: Path
 ) -> None:
     """It is saved and ends; under `nohup` it goes on, though nobody can read what it says."""
-    words = [*TINY, "--max-env-step", "1000000" if code else "3000", "pipeline.logger=[console]"]
+    words = [*TINY, "--max-env-step", "1000000" if code else "700", "pipeline.logger=[console]"]
     child, terminal = pty.fork()
     if child == 0:
         try:

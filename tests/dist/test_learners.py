@@ -85,7 +85,7 @@ def learned(count: int, *more: str) -> list[Any]:
         )
         for rank in range(count)
     ]  # fmt: skip
-    ends = [each.communicate(timeout=120) for each in processes]
+    ends = [each.communicate(timeout=500) for each in processes]
     return [
         (each.returncode, json.loads(out) if not each.returncode else err)
         for each, (out, err) in zip(processes, ends, strict=True)

@@ -144,7 +144,7 @@ def collects(status: dict[str, Any]) -> bool:
 def serial_updates(tmp_path_factory: pytest.TempPathFactory) -> int:
     """Updates of the serial run with this budget."""
     folder = tmp_path_factory.mktemp("serial") / "run"
-    dicore(*TRAINING, "--exp-name", str(folder)).communicate(timeout=120)
+    dicore(*TRAINING, "--exp-name", str(folder)).communicate(timeout=500)
     return int(json.loads((folder / "run.json").read_text())["result"]["train_iter"])
 
 

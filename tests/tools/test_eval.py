@@ -168,7 +168,7 @@ def test_each_episode_becomes_a_video(
 def _pictures(ffmpeg: Any, path: Path) -> tuple[list[bytes], str]:
     """Decodes a video of 600 x 400 pixels; returns its pictures and what ffmpeg says of it."""
     command = [ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=500)
     size = 600 * 400 * 3
     assert len(done.stdout) % size == 0
     whole = range(0, len(done.stdout), size)
@@ -222,7 +222,7 @@ def test_quiet_says_the_result_alone_and_verbose_more(run: Path) -> None:
     words = ["eval", str(run), "-n", "3", "-s", "1", SHORT]
     done = subprocess.run(
         [sys.executable, "-c", LEVELS, *words],
-        capture_output=True, text=True, check=True, timeout=120,
+        capture_output=True, text=True, check=True, timeout=500,
     )  # fmt: skip
     results, told = (text.split("--\n")[:3] for text in (done.stdout, done.stderr))
     assert re.fullmatch(r"mean return \d.*\n", results[0])

@@ -223,7 +223,7 @@ def test_ctrl_c_saves_and_ends_all(here: Path, endless: Any) -> None:
     """As a terminal does it: the signal goes to the whole group."""
     process, children = endless
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=500)
     assert process.returncode == 130
     assert "Traceback" not in err
     _until(lambda: _ended(children))

@@ -78,7 +78,7 @@ def learn_together(place: Path, *odd: str) -> list[dict[str, Any]]:
         for rank in range(2)
     ]  # fmt: skip
     try:
-        answers = [each.communicate(timeout=120) for each in started]
+        answers = [each.communicate(timeout=500) for each in started]
     finally:
         for each in started:
             each.kill()
