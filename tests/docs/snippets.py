@@ -43,6 +43,8 @@ _OPTION = re.compile(r":(?P<name>[\w-]+):[ \t]*(?P<value>.*)\n?")
 _NUMBER = re.compile(r"(?:(?<!\S)-)?\d+(?:[,_]\d+)*(?:\.\d+)?(?:e-?\d+)?")
 _LONG = {"--max-env-step": 1_000, "--train_iter": 100}
 """Maximum budgets of commands in the tests, of which `make test` takes three tenths."""
+_STEPS = 1_000
+"""Maximum number of steps that a command collects in the tests."""
 _BUDGET = re.compile(r"(?m:^(?:STEPS|UPDATES) = |\b(?:max_env_)?step=(?=\d\d))\d+_?\d{3}\b")
 """Budgets of `python`, of which the tests take 7 %: the first cell of notebooks, and long ones."""
 _IN_FILES = re.compile(r"(?m:^(max_env_step = )(\d+)$)")
@@ -245,6 +247,11 @@ def _less(budget: re.Match[str]) -> str:
 def cut(words: list[str], *, in_full: bool = False) -> list[str]:
     """Returns a command with budgets limited to those of `_LONG`, or three tenths of them."""
     before = ["", *words]
+    if words[:2] == ["dicore", "collect"]:
+        return [
+            str(min(int(word), _STEPS)) if option == "-n" else word
+            for option, word in zip(before, words, strict=False)
+        ]
     return [
         at_most(word, option, in_full=in_full) if option in _LONG else word
         for option, word in zip(before, words, strict=False)

@@ -121,6 +121,8 @@ def test_long_budgets_are_cut() -> None:
     words = ["dicore", "train", "--max-env-step", "200000", "-s", "5000", "--train_iter", "70"]
     less = ("1000", "70") if SOAK else ("300", "21")
     assert cut(words) == [*words[:3], less[0], *words[4:7], less[1]]
+    words = ["dicore", "collect", "runs/x", "-n", "10000", "-o", "demo"]
+    assert cut(words) == [*words[:4], "1000", *words[5:]]
 
 
 def test_commands_that_are_only_shown_name_what_is_there() -> None:

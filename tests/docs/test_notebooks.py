@@ -68,7 +68,7 @@ class Kernel:
         outputs: list[dict[str, Any]] = []
         until = time.monotonic() + 90
         while time.monotonic() < until:
-            message = self.client.get_iopub_msg(timeout=60)
+            message = self.client.get_iopub_msg(timeout=200)
             if message["parent_header"].get("msg_id") != asked:
                 continue
             kind, content = message["msg_type"], message["content"]
