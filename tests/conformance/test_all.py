@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
@@ -219,6 +220,13 @@ PROVIDED = {"env/atari": "ALE/Asterix-v5", "env/gym": "Acrobot-v1",
 SLOW = {"env/atari", "env/breakout", "env/car_racing", "env/dm_control", "env/pong"}
 """Environments that are checked with fewer steps."""
 
+
+FAMILIES = {
+    **dict.fromkeys(("env/box2d", "env/classic_control", "env/mujoco_env", "env/toy_text"), 4),
+    "pipeline/serial": 3,
+}
+"""Components that differ in little more than options, of which each has one in so many checks:
+environments of Gymnasium by their module, which one function makes, and serial pipelines."""
 
 AS_ATARI = {"env/breakout", "env/pong"}
 """Environments that are `env/atari` with the id of a game; tests/contrib_envs steps them."""
@@ -466,13 +474,18 @@ def _units() -> Iterator[Any]:
     """Yields lists of checks that are one test: those of a component, each one of a pipeline.
 
     Policies are many, and most of what they do is done by few base classes: a third of the checks
-    of each.
+    of each. Those of a family share its checks.
     """
     every = checks_of(suites=SUITES)
     unknown = EXPECTED.keys() - {check.id for check in every}
     assert not unknown, f"these are no checks: {unknown}"
+    seen: Counter[str] = Counter()
     for label, found in groupby(every, lambda check: check.component.label):
         checks = [*found]
+        family = _family(checks[0])
+        if not SOAK and family in FAMILIES:
+            seen[family] += 1
+            checks = checks[seen[family] % FAMILIES[family] :: FAMILIES[family]]
         if label.startswith("policy/"):
             checks = some(checks, len(checks) // 3, label)
         if label.startswith("pipeline/"):
@@ -480,6 +493,30 @@ def _units() -> Iterator[Any]:
         else:
             marks = pytest.mark.soak if label in AS_ATARI else ()
             yield pytest.param(checks, id=label, marks=marks)
+
+
+def _family(check: Check) -> str:
+    """Returns that of FAMILIES, or the kind."""
+    kind = check.component.entry.kind
+    module = str(getattr(check.component.target, "__module__", ""))
+    name = "serial" if check.component.entry.name.startswith("serial") else module
+    return found if (found := f"{kind}/{name.rpartition('.')[2]}") in FAMILIES else kind
+
+
+@pytest.mark.parametrize("soak", [True, False])
+def test_no_check_is_left_out(monkeypatch: pytest.MonkeyPatch, *, soak: bool) -> None:
+    """All are in a soak; of each kind, each is in `make test`, and of each family."""
+    monkeypatch.setattr("tests.soak.SOAK", soak)
+    monkeypatch.setattr(f"{__name__}.SOAK", soak)
+    every = checks_of(suites=SUITES)
+    units = [unit.values[0] for unit in _units() if soak or not unit.marks]
+    tested: list[Check] = [check for checks in units for check in checks]
+    if soak:
+        assert {check.id for check in tested} == {check.id for check in every}
+    family, of_each = [
+        {(_family(check), check.name) for check in checks} for checks in (tested, every)
+    ]
+    assert family == of_each
 
 
 @pytest.mark.parametrize("checks", [*_units()])
