@@ -299,7 +299,7 @@ class TestSignals:
                 process.send_signal(signal.SIGINT)
             else:
                 process.stdout.close()
-            assert process.wait(20) == code
+            assert process.wait(200) == code
             assert process.stderr is not None
             assert process.stderr.read() == ""
 
@@ -334,7 +334,7 @@ def test_a_terminal_gets_a_rich_table(world: World, tmp_path: Path) -> None:
         stdout=slave,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
+        timeout=200,
         check=True,
     )
     os.close(slave)

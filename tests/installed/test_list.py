@@ -227,8 +227,8 @@ def test_what_an_import_does_is_no_part_of_the_list(world: World) -> None:
         "mute": "class E(Exception):\n    def __str__(self):\n        raise ValueError\nraise E\n",
         "lingers": (
             "import subprocess, sys, threading\n"
-            "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-            "threading.Thread(target=threading.Event().wait, args=(60,)).start()\n"
+            "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(250)'])\n"
+            "threading.Thread(target=threading.Event().wait, args=(250,)).start()\n"
             "class Part:\n    pass\n"
         ),
     }
@@ -237,7 +237,7 @@ def test_what_an_import_does_is_no_part_of_the_list(world: World) -> None:
     world.add("acme-rl", groups, modules=modules)
     before = time.perf_counter()
     found = {row["name"]: row for row in rows(world, "policy", "--load", "--dist", "acme-rl")}
-    assert time.perf_counter() - before < 20  # what an import started does not keep the list
+    assert time.perf_counter() - before < 200  # what an import started does not keep the list
     said = {name: row["reason"].partition("failed to import ")[2] for name, row in found.items()}
     assert said == {
         "prints": "",

@@ -81,6 +81,9 @@ class {name}:
         self.size = size
 '''
 
+SLEEPY = "sleepy was imported"
+"""A file that a package leaves where it is imported."""
+
 
 def write_foreign(folder: Path) -> list[Path]:
     """Writes the packages of strangers, good and bad, and returns their folders."""
@@ -105,7 +108,7 @@ def write_foreign(folder: Path) -> list[Path]:
     return [
         policy("boom-rl", "boom_rl", "raise RuntimeError('libfoo.so: undefined symbol')\n"),
         policy("old-rl", "old_rl", "raise SystemExit('imported')\n", requires="dicore<0.1"),
-        policy("sleepy-rl", "sleepy_rl", "import time\n\ntime.sleep(5)\n"),
+        policy("sleepy-rl", "sleepy_rl", f"import pathlib\n\npathlib.Path({SLEEPY!r}).touch()\n"),
         policy("dqn-rl", "dqn_rl", ""),
         policy("free-rl", "free_rl", "", requires=""),
         twins("acme_rl"),

@@ -11,7 +11,7 @@ from typing import Any
 from dicore.config import bind, compile_config
 from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore.task import Context, OnlineRLContext, task
-from dicore_compat.comm import Barrier, ContextExchanger, ModelExchanger
+from dicore_compat.comm import Barrier, ContextExchanger, ModelExchanger, parallel
 from dicore_plugins.middleware import (
     OffPolicyLearner,
     StepCollector,
@@ -19,6 +19,8 @@ from dicore_plugins.middleware import (
     eps_greedy_handler,
     interaction_evaluator,
 )
+
+parallel._CONNECT_S = 300.0  # a busy machine begins one process long before another
 
 SMALL = {
     "env": {"type": "cartpole", "collector_env_num": 4, "evaluator_env_num": 4,
@@ -50,7 +52,7 @@ def greet(folder: str, n: int, fails: int = -1) -> None:
     with task.start(ctx=Context()):
         task.on("greeting", heard.add)
         task.use(lambda ctx: task.emit("greeting", me, only_remote=True))
-        task.use(Barrier(n, timeout=30))
+        task.use(Barrier(n, timeout=300))
         task.run(max_step=3)  # who has passed two barriers has heard all
         note(folder, f"heard_{me}", f"{sorted(heard)} {sorted(task.labels)}")
 
@@ -65,7 +67,7 @@ def pass_barriers(folder: str, n: int, steps: int) -> None:
 
     with task.start(ctx=Context()):
         task.use(step)
-        task.use(Barrier(n, timeout=30))
+        task.use(Barrier(n, timeout=300))
         task.run(max_step=steps)
 
 
@@ -85,7 +87,7 @@ def raise_in_listener(folder: str) -> None:
     with task.start(ctx=Context()):
         if task.router.node_id == 1:
             task.on("event", fail)
-        task.use(Barrier(2, timeout=30))
+        task.use(Barrier(2, timeout=300))
         task.use(lambda ctx: task.emit("event", ctx.total_step, only_remote=True))
         task.use(lambda ctx: time.sleep(0.01))
         task.run(max_step=1000)

@@ -120,7 +120,7 @@ def test_two_commands_make_one_job(tmp_path: Path) -> None:
     first = subprocess.Popen([*base, "--ports", str(port)], env=env)
     attach = ["--node-ids", "1", "--attach-to", f"tcp://127.0.0.1:{port}"]
     second = subprocess.Popen([*base, *attach], env=env)
-    assert (first.wait(60), second.wait(60)) == (0, 0)
+    assert (first.wait(400), second.wait(400)) == (0, 0)
     assert (tmp_path / "out" / "heard_0").read_text().startswith("[1]")
     assert (tmp_path / "out" / "heard_1").read_text().startswith("[0]")
 
