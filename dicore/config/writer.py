@@ -17,7 +17,6 @@ from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, reda
 from dicore.config.schema import REQUIRED
 from dicore.config.sections import Compiled
 from dicore.errors import ConfigError, ConfigWarning
-from dicore.run.atomic import write_file
 from dicore_registry import default
 
 JSON = "config.json"
@@ -62,7 +61,15 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        write_file(target / name, text.encode())
+        unfinished = target / f".{name}.{os.getpid()}.tmp"
+        try:
+            with unfinished.open("w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            unfinished.replace(target / name)
+        finally:
+            unfinished.unlink(missing_ok=True)
     return target / JSON
 
 
@@ -165,7 +172,14 @@ def compare_record(
     recorded = recorded_components(record)
     differing = component_differences(recorded, compiled.components)
     if locked:
-        _refuse(record, differing)
+        from dicore import __version__
+
+        version = record.get("dicore", __version__)
+        same = version == __version__
+        lines = [] if same else [f"dicore: recorded {version}, here {__version__}"]
+        lines += [f"{path}: recorded {a}, here {b}" for path, (a, b) in sorted(differing.items())]
+        if lines:
+            raise ConfigError(lines, hint="install the recorded versions, or omit --locked")
         return
     changed = [
         f"{path} ({one} -> {other})"
@@ -176,13 +190,3 @@ def compare_record(
         some = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
         text = f"components differ from those recorded in the config: {some}"
         warnings.warn(text, ConfigWarning, stacklevel=3)
-
-
-def _refuse(record: Mapping[str, object], differing: Mapping[str, tuple[str, str]]) -> None:
-    from dicore import __version__
-
-    version = record.get("dicore", __version__)
-    lines = [] if version == __version__ else [f"dicore: recorded {version}, here {__version__}"]
-    lines += [f"{path}: recorded {a}, here {b}" for path, (a, b) in sorted(differing.items())]
-    if lines:
-        raise ConfigError(lines, hint="install the recorded versions, or omit --locked")

@@ -29,7 +29,6 @@ EXIST: Final[tuple[Exist, ...]] = ("new", "resume", "overwrite", "error")
 
 _LOCK_FILE: Final = ".lock"
 _MIN_FREE_BYTES: Final = 64 << 20
-_TEMPORARY: Final = re.compile(r"\.(tmp-|.*\.tmp$)")
 _PLAIN: Final = (stat.S_IFREG, stat.S_IFDIR)
 
 
@@ -142,7 +141,8 @@ class RunFolder:
         """Deletes what is in the folder if `exist` allows it; keeps the lock."""
         content = [each for each in self.path.iterdir() if each.name != _LOCK_FILE]
         # A start that was killed before it wrote `config.json` leaves temporary files alone.
-        left = [each for each in content if each.is_dir() or not _TEMPORARY.match(each.name)]
+        unfinished = re.compile(r"\..*\.tmp")
+        left = [each for each in content if each.is_dir() or not unfinished.fullmatch(each.name)]
         if left and not self.config.is_file():
             raise UsageError(
                 f"{self}: not a run folder; nothing was deleted",
