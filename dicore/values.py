@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
-__all__ = ["Columns", "Info", "Row", "State", "StateDict", "Tree"]
+__all__ = ["Columns", "Info", "Row", "State", "StateDict", "Suspended", "Tree"]
 
 Tree = Any
 """An array, a tensor, or a (nested) dict, list or tuple of them."""
@@ -18,3 +18,5 @@ State = Mapping[str, Any]
 """What `load_state_dict` takes."""
 Info = dict[str, Any]
 """What an environment tells of a reset or a step beside its columns."""
+Suspended = Generator[None, None, None]
+"""A middleware that ran up to its `yield`."""

@@ -6,9 +6,9 @@ reverse order of the middleware.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.values import Suspended as Suspended  # noqa: PLC0414 - exported
 from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ KIND = Kind(
     suite="dicore.testing.middleware:MiddlewareContract",
     use="task.use({attr}(…))  # from {module} import {attr}",
 )
-
-Suspended = Generator[None, None, None]
-"""A middleware that ran up to its `yield`."""
 
 
 @runtime_checkable

@@ -21,7 +21,6 @@ from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, DicoreError, PluginLoadError, UsageError
 from dicore.hookspecs.manager import Plugins, load_plugins
 from dicore.interfaces.hook import ILearnerHook
-from dicore.interfaces.pipeline import IPipeline, SupportsCheck
 from dicore.run.folder import RunFolder
 from dicore.run.request import (
     CHANGEABLE,
@@ -38,6 +37,7 @@ from dicore_registry.explain import brief
 from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
+    from dicore.interfaces.pipeline import IPipeline
     from dicore.run.run import Run
 
 __all__ = ["LaunchObserver", "Outcome", "TrainRequest", "compile_request", "described", "launch"]
@@ -230,8 +230,8 @@ def _build_pipeline(compiled: Compiled, plugins: Plugins) -> IPipeline:
     from dicore.run.env_factory import BuildContext
 
     pipeline: IPipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
-    if isinstance(pipeline, SupportsCheck):
-        pipeline.check(compiled)
+    if (check := getattr(pipeline, "check", None)) is not None:  # see `SupportsCheck`
+        check(compiled)
     plugins.call(
         "dicore_config_compiled",
         cfg=compiled.cfg,

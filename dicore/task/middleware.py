@@ -13,8 +13,8 @@ from types import GeneratorType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dicore.errors import TaskError
-from dicore.interfaces.middleware import Suspended
 from dicore.task.context import Context
+from dicore.values import Suspended
 
 __all__ = ["Fields", "check_order", "fields_of", "middleware"]
 

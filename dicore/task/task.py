@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
 from dicore.errors import TaskError
-from dicore.interfaces.middleware import SupportsJoin, Suspended
 from dicore.task.context import Context
 from dicore.task.events import Events
 from dicore.task.middleware import (
@@ -25,7 +24,7 @@ from dicore.task.middleware import (
     suspended_in,
     wrapped,
 )
-from dicore.values import State, StateDict
+from dicore.values import State, StateDict, Suspended
 
 __all__ = ["Task", "TaskState", "task"]
 
@@ -193,8 +192,8 @@ class Task(Events):
         """Passes the task to a middleware and its members."""
         for part in member.members if isinstance(member, Combined) else ():
             self._join(part.call)
-        if isinstance(member, SupportsJoin):
-            member.join_task(self)
+        if (join := getattr(member, "join_task", None)) is not None:  # see `SupportsJoin`
+            join(self)
 
     def use_wrapper(self, wrapper: Callable[[Middleware], Middleware]) -> Self:
         """Wraps every middleware, including those added later; the last wrapper is the outermost.

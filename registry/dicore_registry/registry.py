@@ -30,7 +30,6 @@ from dicore_registry.errors import (
     UnknownComponentError,
 )
 from dicore_registry.importing import import_target, is_import_path, resolve_path, source_digest
-from dicore_registry.local import Local, caller, declare, load_file, same, taken
 from dicore_registry.metadata import Dist, installed
 from dicore_registry.plugin_filter import Project, Switches
 from dicore_registry.requirements import dist_name
@@ -39,6 +38,8 @@ from dicore_registry.source import Place, Sources
 if TYPE_CHECKING:
     import importlib.metadata
     from pathlib import Path
+
+    from dicore_registry.local import Local
 
 T = TypeVar("T")
 
@@ -258,6 +259,8 @@ class Registry:
         Raises:
             PluginConflictError: the name is in use; the message names both files.
         """
+        from dicore_registry.local import caller
+
         return self.registering(kind, name, caller(1), override=override)
 
     def summary(self, entry: Entry) -> str:
@@ -363,6 +366,8 @@ class Registry:
             self._failed = []  # before the import: decorators look names up
             if not self.switches.files:
                 return
+            from dicore_registry.local import load_file
+
             with using(self):
                 failed = [load_file(path) for path in self.switches.files]
             self._failed = [entry for entry in failed if entry is not None]
@@ -412,6 +417,8 @@ class Registry:
         self, kind: str, name: str, file: str, *, override: bool = False
     ) -> Callable[[T], T]:
         """Implements `register` for a caller at `file` (`path:line`)."""
+        from dicore_registry.local import declare, same, taken
+
         known = self._known_kind(kind, "")
 
         def put(target: T) -> T:
@@ -459,4 +466,6 @@ def using(registry: Registry) -> Iterator[Registry]:
 
 def register(kind: str, name: str, *, override: bool = False) -> Callable[[T], T]:
     """Registers the decorated object with `default()`; see `Registry.register`."""
+    from dicore_registry.local import caller
+
     return default().registering(kind, name, caller(1), override=override)
