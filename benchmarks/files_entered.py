@@ -91,7 +91,7 @@ def main() -> None:
     if parser.parse_args().list:
         print(*command, "", *env_step, sep="\n")
     folders = Counter(str(Path(file).parent) for file in command)
-    at_most("files_command_to_optimizer", [len(command)], "files", 110)
+    at_most("files_command_to_optimizer", [len(command)], "files", 108)
     at_most("files_env_step_to_optimizer", [len(env_step)], "files", 25)
     emit("files_of_the_core", [sum(file.startswith("dicore/") for file in command)], "files",
          folders=dict(folders.most_common()))  # fmt: skip

@@ -15,6 +15,7 @@ from dicore_compat.deque.store import BufferedData as BufferedData
 from dicore_plugins.buffers.advanced.buffer import AdvancedBuffer as AdvancedBuffer
 from dicore_plugins.buffers.advanced.buffer import AdvancedReplayBuffer as AdvancedReplayBuffer
 from dicore_plugins.buffers.advanced.config import AdvancedConfig as AdvancedConfig
+from dicore_plugins.buffers.base import ReplayBuffer as ReplayBuffer
 from dicore_plugins.buffers.device import DeviceStorage as DeviceStorage
 from dicore_plugins.buffers.device import PinnedStorage as PinnedStorage
 from dicore_plugins.buffers.elastic.buffer import ElasticReplayBuffer as ElasticReplayBuffer
@@ -29,7 +30,6 @@ from dicore_plugins.buffers.file.config import FileConfig as FileConfig
 from dicore_plugins.buffers.group import BufferGroup as BufferGroup
 from dicore_plugins.buffers.naive.buffer import NaiveBuffer as NaiveBuffer
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer as NaiveReplayBuffer
-from dicore_plugins.buffers.naive.buffer import ReplayBuffer as ReplayBuffer
 from dicore_plugins.buffers.naive.config import NaiveConfig as NaiveConfig
 from dicore_plugins.buffers.priorities import Priorities as Priorities
 from dicore_plugins.buffers.priority_tree import PriorityTree as PriorityTree

@@ -14,7 +14,7 @@ import optree
 
 from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import SchemaError
-from dicore_plugins.buffers.naive.buffer import as_array
+from dicore_plugins.buffers.base import as_array
 
 __all__ = ["Continuity", "EnvRows", "origin"]
 

@@ -14,8 +14,8 @@ import numpy as np
 from dicore.errors import UsageError
 from dicore_compat.deque.buffer import DequeBuffer
 from dicore_compat.deque.store import BufferedData
+from dicore_plugins.buffers.base import check_draw
 from dicore_plugins.buffers.memory import check_memory, verdict
-from dicore_plugins.buffers.naive.buffer import check_draw
 from dicore_plugins.buffers.priorities import Priorities
 from dicore_plugins.buffers.priority_tree import Kernels, PriorityTree, checked_priorities
 

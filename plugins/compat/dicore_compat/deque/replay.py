@@ -20,8 +20,8 @@ from dicore_compat.deque.middleware import staleness_check, use_time_check
 from dicore_compat.deque.priority import PriorityExperienceReplay
 from dicore_compat.deque.store import BufferedData
 from dicore_plugins.buffers.advanced.limits import checked_stamps, too_few_left
+from dicore_plugins.buffers.base import ReplayBuffer, check_draw, stored
 from dicore_plugins.buffers.memory import Fact
-from dicore_plugins.buffers.naive.buffer import ReplayBuffer, check_draw, stored
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
 
 __all__ = ["DequeReplayBuffer"]

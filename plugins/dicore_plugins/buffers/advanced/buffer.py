@@ -25,8 +25,9 @@ from dicore_plugins.buffers.advanced.limits import (
     checked_stamps,
     too_few_left,
 )
+from dicore_plugins.buffers.base import ReplayBuffer, check_draw
 from dicore_plugins.buffers.memory import Fact, check_entries, fitted
-from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, ReplayBuffer, check_draw
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.priorities import Late, Priorities, by_slot, is_far
 from dicore_plugins.buffers.priority_tree import (

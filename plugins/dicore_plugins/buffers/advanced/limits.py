@@ -16,7 +16,7 @@ import numpy as np
 from dicore.data import State, StateDict, Tree
 from dicore.errors import SchemaError
 from dicore.interfaces.buffer import Refused
-from dicore_plugins.buffers.naive.buffer import as_array
+from dicore_plugins.buffers.base import as_array
 from dicore_plugins.buffers.ring import IntArray
 
 __all__ = ["BufferLog", "ThruputControl", "checked_stamps", "too_few_left"]

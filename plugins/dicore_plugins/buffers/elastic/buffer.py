@@ -11,9 +11,10 @@ from typing import Any
 from dicore.config.compiler import as_config
 from dicore.data import Batch, State, StateDict
 from dicore.interfaces.buffer import Refused
+from dicore_plugins.buffers.base import check_draw
 from dicore_plugins.buffers.elastic.config import ElasticConfig
 from dicore_plugins.buffers.memory import Fact
-from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, check_draw
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.buffers.ring import IntArray
 
 __all__ = ["ElasticReplayBuffer"]

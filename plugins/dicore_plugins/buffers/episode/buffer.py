@@ -16,6 +16,7 @@ import optree
 from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import ReplayCapacityError, SchemaError
 from dicore.interfaces.buffer import Refused
+from dicore_plugins.buffers.base import ReplayBuffer, Samples, check_draw, samples_of, stored
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.episode.config import EpisodeConfig
 from dicore_plugins.buffers.memory import (
@@ -24,13 +25,6 @@ from dicore_plugins.buffers.memory import (
     check_bytes,
     check_room,
     row_bytes,
-)
-from dicore_plugins.buffers.naive.buffer import (
-    ReplayBuffer,
-    Samples,
-    check_draw,
-    samples_of,
-    stored,
 )
 from dicore_plugins.buffers.ring import MUCH, IntArray
 

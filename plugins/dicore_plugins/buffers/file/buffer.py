@@ -21,16 +21,11 @@ from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore.errors import ClosedError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.limits import checked_stamps, too_few_left
+from dicore_plugins.buffers.base import ReplayBuffer, Samples, check_draw, stored
 from dicore_plugins.buffers.file.config import FileConfig
 from dicore_plugins.buffers.file.folder import BodyFolder
 from dicore_plugins.buffers.file.records import Place, packed, write_head
 from dicore_plugins.buffers.memory import Fact, check_room
-from dicore_plugins.buffers.naive.buffer import (
-    ReplayBuffer,
-    Samples,
-    check_draw,
-    stored,
-)
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
 
 __all__ = ["FileBuffer", "FileReplayBuffer", "write_body"]

@@ -14,9 +14,10 @@ import optree
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Columns, State, StateDict, tree_map
 from dicore.errors import SchemaError, UsageError
+from dicore_plugins.buffers.base import ReplayBuffer, check_draw
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.memory import Fact, check_entries, check_room
-from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, ReplayBuffer, check_draw
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.priorities import Priorities, Scale, slots_of
 from dicore_plugins.buffers.priority_tree import FloatArray, checked_priorities, ids_of, strata

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.data import Batch, State, StateDict, Tree, tree_map
+from dicore_plugins.buffers.base import stored
 from dicore_plugins.buffers.continuity import EnvRows
 from dicore_plugins.buffers.memory import Fact, check_memory, verdict
-from dicore_plugins.buffers.naive.buffer import stored
 from dicore_plugins.buffers.ring import IntArray, Schema
 
 __all__ = ["SequenceIndex", "StoredStates"]
