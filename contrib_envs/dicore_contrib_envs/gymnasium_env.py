@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import attrs
 
@@ -18,11 +18,8 @@ from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 from dicore.console import without_secrets
 from dicore.errors import ConfigError, EnvCreateError, MissingDependencyError
+from dicore.run.env_factory import BuildContext
 from dicore_registry import code_paths
-
-if TYPE_CHECKING:
-    from dicore.run.env_factory import BuildContext
-
 
 _LOG = logging.getLogger("dicore.env")
 

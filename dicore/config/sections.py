@@ -1,7 +1,5 @@
 """The one shape of a config: exp_name, seed, env, policy, pipeline; the home of all defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

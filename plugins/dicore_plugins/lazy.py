@@ -10,13 +10,11 @@ from functools import cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dicore.run.env_factory import BuildContext
 from dicore_registry.errors import MissingPackageError
 from dicore_registry.public_names import refusal
-
-if TYPE_CHECKING:
-    from dicore.run.env_factory import BuildContext
 
 
 class FormerPaths:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import ComponentConfig, fields_of, frozen, option
 from dicore.errors import UsageError
+from dicore.run.env_factory import BuildContext
 from dicore.values import Tree
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IDataset
-    from dicore.run.env_factory import BuildContext
 
 __all__ = [
     "AutoConfig", "CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig",

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.env_wrappers.fit import env_of, need_action, need_arrays, need_box_actions
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
-    from dicore.run.env_factory import BuildContext
 
 __all__ = [
     "ActionRepeatConfig",

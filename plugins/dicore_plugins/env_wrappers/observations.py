@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import ConfigError
+from dicore.run.env_factory import BuildContext
 from dicore.values import Tree
 from dicore_plugins.env_wrappers.fit import (
     env_of,
@@ -17,7 +18,6 @@ from dicore_plugins.env_wrappers.fit import (
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
-    from dicore.run.env_factory import BuildContext
 
 __all__ = [
     "FlatObsConfig",

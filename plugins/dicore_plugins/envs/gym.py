@@ -8,10 +8,10 @@ import attrs
 
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
-    from dicore.run.env_factory import BuildContext
 
 __all__ = ["GymConfig"]
 

@@ -11,10 +11,10 @@ from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 from dicore.data import Info, Tree, tree_row
 from dicore.errors import UsageError
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
-    from dicore.run.env_factory import BuildContext
 
 __all__ = ["RecordedConfig", "RecordedEnv"]
 

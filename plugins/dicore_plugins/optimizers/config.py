@@ -10,9 +10,9 @@ import attrs
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.config.sections import LearnConfig
 from dicore.errors import UsageError
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
-    from dicore.run.env_factory import BuildContext
     from dicore_plugins.optimizers.flat import FlatOptimizer, Params
 
 _EPS = "added to the denominator (numerical stability); raise it if updates are unstable"

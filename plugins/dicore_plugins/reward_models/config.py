@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 
 from dicore.config.schema import ComponentConfig, component, components, frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore.values import Tree
 
 if TYPE_CHECKING:
     from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.reward_model import IRewardModel
-    from dicore.run.env_factory import BuildContext
 
 
 __all__ = [

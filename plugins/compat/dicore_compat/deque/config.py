@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import ComponentConfig, components, frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.buffers.naive.config import (
     alpha_option,
     anneal_option,
@@ -16,7 +17,6 @@ from dicore_plugins.buffers.naive.config import (
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.run.env_factory import BuildContext
 
 __all__ = ["DequeConfig"]
 

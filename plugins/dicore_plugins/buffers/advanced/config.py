@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from dicore.config.schema import Section, frozen, option, section
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.buffers.naive.config import (
     RingConfig,
     alpha_option,
@@ -18,7 +19,6 @@ from dicore_plugins.buffers.naive.config import (
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.run.env_factory import BuildContext
 
 
 __all__ = ["AdvancedConfig", "MonitorConfig", "ThruputConfig"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.buffers.naive.config import NaiveConfig
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)

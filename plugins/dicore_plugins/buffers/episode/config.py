@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.buffers.naive.config import share_option
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.run.env_factory import BuildContext
 
 
 __all__ = ["EpisodeConfig"]

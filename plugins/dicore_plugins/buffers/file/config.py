@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.buffers.naive.config import (
     max_staleness_option,
     max_use_option,
@@ -13,7 +14,6 @@ from dicore_plugins.buffers.naive.config import (
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.run.env_factory import BuildContext
 
 
 __all__ = ["FileConfig"]

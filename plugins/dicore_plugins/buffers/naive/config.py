@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import UsageError
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.run.env_factory import BuildContext
     from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 
 

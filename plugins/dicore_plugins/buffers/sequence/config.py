@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.buffers.naive.config import (
     alpha_option,
     anneal_option,
@@ -18,7 +19,6 @@ from dicore_plugins.buffers.naive.config import (
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
-    from dicore.run.env_factory import BuildContext
 
 
 __all__ = ["SequenceConfig"]

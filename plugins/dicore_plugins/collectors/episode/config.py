@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
     from dicore.interfaces.collector import ISerialCollector
-    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)

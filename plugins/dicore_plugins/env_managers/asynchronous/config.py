@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.env_managers.subprocess.config import SyncSubprocessConfig
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
     from dicore.interfaces.env_manager import IEnvManager
-    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)

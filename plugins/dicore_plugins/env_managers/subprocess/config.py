@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from dicore.config.schema import ComponentConfig, component, frozen, option
 from dicore.errors import UsageError
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.env_managers.base.config import BaseManagerConfig
 from dicore_registry import renamed
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
     from dicore.interfaces.env_manager import IEnvManager
-    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)

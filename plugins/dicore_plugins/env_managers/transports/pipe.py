@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dicore.config.schema import ComponentConfig, frozen
+from dicore.run.env_factory import BuildContext
 from dicore.values import Tree
 from dicore_plugins.env_managers.transports.interface import EnvLayout, Rows
 
 if TYPE_CHECKING:
     from dicore.data.tree import Array
-    from dicore.run.env_factory import BuildContext
 
 __all__ = ["Pipe", "PipeConfig"]
 

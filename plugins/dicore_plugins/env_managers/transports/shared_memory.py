@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,9 @@ from dicore.config.schema import ComponentConfig, frozen
 from dicore.data import Tree, tree_map
 from dicore.data.tree import Array
 from dicore.errors import EnvSpaceError
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.env_managers.observations import storage_of
 from dicore_plugins.env_managers.transports.interface import EnvLayout, Rows
-
-if TYPE_CHECKING:
-    from dicore.run.env_factory import BuildContext
 
 __all__ = ["SharedMemory", "SharedMemoryConfig"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import frozen, option
 from dicore.config.sections import ManagerConfig
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
     from dicore.interfaces.env_manager import IEnvManager
-    from dicore.run.env_factory import BuildContext
 
 _NO_LIMIT = "no effect: a call of a vector env cannot be interrupted"
 

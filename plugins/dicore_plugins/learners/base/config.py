@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.config.schema import ComponentConfig, Section, frozen, option, section
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
     from dicore.interfaces.learner import ILearner
-    from dicore.run.env_factory import BuildContext
 
 
 _HOOKS: Final = {

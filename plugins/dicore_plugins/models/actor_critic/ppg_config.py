@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.models.actor_critic.vac_config import VACConfig
 
 if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
-    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.models.shapes import (
     Part,
     mask_problems,
@@ -16,7 +17,6 @@ from dicore_plugins.models.shapes import (
 
 if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
-    from dicore.run.env_factory import BuildContext
 
 
 __all__ = ["DTModelConfig"]

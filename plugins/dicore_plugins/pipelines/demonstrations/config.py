@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.pipelines.serial.config import SerialConfig
 
 if TYPE_CHECKING:
     from dicore.interfaces.pipeline import IPipeline
-    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from dicore.config.schema import ComponentConfig, component, components, frozen, option
 from dicore.config.sections import PipelineConfig
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
     from dicore.interfaces.pipeline import IPipeline
-    from dicore.run.env_factory import BuildContext
 
 
 def repeated_loggers(loggers: Sequence[ComponentConfig]) -> Iterator[tuple[str, str]]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
     from dicore.interfaces.world_model import IWorldModel
-    from dicore.run.env_factory import BuildContext
 
 
 __all__ = ["EnsembleConfig"]

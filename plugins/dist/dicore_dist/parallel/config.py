@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dicore.config.schema import components, frozen, option, section
 from dicore.config.sections import PipelineConfig
+from dicore.run.env_factory import BuildContext
 from dicore_dist.coordinator.restarts import RestartOptions
 from dicore_plugins.pipelines.serial.config import repeated_loggers
-
-if TYPE_CHECKING:
-    from dicore.run.env_factory import BuildContext
 
 
 @frozen(kw_only=True)
