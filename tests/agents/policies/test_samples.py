@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dicore.data import Batch
-from dicore_agents.policies.samples import own_samples
+from dicore_agents.policies.samples import SumOfRewards, own_samples
 
 
 def block(reward: Any, **more: Any) -> Batch:
@@ -30,3 +30,26 @@ def test_what_is_earned_after_an_agent_died_is_not_its_return(reward: Any) -> No
 def test_rewards_keep_their_form_where_all_act() -> None:
     assert own_samples(block([[1]] * 3), 3, 0.5, None)["reward"].tolist() == [1.75]
     assert own_samples(block([[1], [2], [3]]), 1, 0.5, None)["reward"].tolist() == [1, 2, 3]
+
+
+def block_of(reward: Any) -> Batch:
+    return Batch({"reward": np.asarray(reward, np.float32)}, len(reward))
+
+
+@pytest.mark.parametrize(
+    ("rewards", "told"),
+    [
+        ([[[1, -1]] * 2] * 60, True),
+        ([[[1, -1]] * 2] * 40, False),  # too few to tell
+        ([[[0, 0]] * 2] * 60, False),
+        ([[[1, -1]] * 2] * 59 + [[[1, -1], [1, 0]]], False),
+        ([[1, -1]] * 60, False),  # those of a team in two environments
+    ],
+)
+def test_rewards_that_add_up_to_nothing_are_told_of(
+    rewards: Any, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = SumOfRewards()
+    for _ in range(3 if told else 1):
+        found.see(block_of(rewards), "vdn")
+    assert caplog.text.count("vdn learns from their sum") == int(told)

@@ -43,9 +43,16 @@ class AgentNetConfig(ComponentConfig):
         "relu", "activation function of the hidden layers"
     )
 
+    @property
+    def _has_groups(self) -> bool:
+        """Whether agents of a group share a network."""
+        return self.share == "group"
+
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         count = self.agents
+        if self.groups is not None and not self._has_groups:
+            yield "groups", f"have no effect with share={self.share}; set share=group"
         if self.share == "group" and self.groups is None:
             yield "groups", "is missing; set the group of each agent, or share=all"
         if count is not None and self.groups is not None and len(self.groups) != count:

@@ -150,7 +150,8 @@ class QPLEXMixer(nn.Module):
         agent = torch.sigmoid(self.agent_weights(state)).view(shape)
         joint = torch.sigmoid(self.action_weights(torch.cat([state, taken], 1))).view(shape)
         weight = (key * agent * joint).sum(1)
-        # Own values learn through V alone, else they stay with a local optimum.
+        # Own values learn through V alone, else they stay with a local optimum. The authors'
+        # code keeps `scale` from learning here too; then no seed found the optimum of Son's table.
         advantage = scale * (chosen - best).detach()
         value = (scale * chosen + shift).sum(-1)
         found: Tensor = value + ((weight - 1) * advantage).sum(-1)

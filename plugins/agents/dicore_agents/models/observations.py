@@ -15,7 +15,10 @@ from torch import Tensor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["agent_rows", "agent_rows_by_numpy", "alive_of", "team_state"]
+__all__ = [
+    "agent_rows", "agent_rows_by_numpy", "alive_of", "mean_of_acting", "only_acting", "team_state",
+    "weight_of_acting",
+]  # fmt: skip
 
 
 def agent_rows(obs: Mapping[str, Tensor], ids: Tensor | None) -> Tensor:
@@ -66,3 +69,22 @@ def team_state(obs: Mapping[str, Tensor]) -> Tensor:
 def alive_of(obs: Mapping[str, Tensor]) -> Tensor | None:
     """Returns which agents act, float32 [B, A]; None if all always do."""
     return obs["alive"].float() if "alive" in obs else None
+
+
+def weight_of_acting(obs: Mapping[str, Tensor]) -> Tensor | None:
+    """Returns factors [B, A] whose mean is over the agents that act; None: all do."""
+    alive = alive_of(obs)
+    return None if alive is None else alive * (alive.numel() / alive.sum().clamp(min=1))
+
+
+def only_acting(each: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
+    """Returns numbers [B, A] of agents, with 0 for those that do not act."""
+    return torch.where(obs["alive"] > 0, each, 0.0) if "alive" in obs else each
+
+
+def mean_of_acting(each: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
+    """Returns the means [B] of numbers [B, A] over the agents that act; 0 where none does."""
+    alive = alive_of(obs)
+    if alive is None:
+        return each.mean(1)
+    return only_acting(each, obs).sum(1) / alive.sum(1).clamp(min=1)

@@ -42,6 +42,10 @@ class TeamQACConfig(AgentNetConfig):
         (64, 64), "units of each hidden layer of each Q network", ge=1
     )
 
+    @property
+    def _has_groups(self) -> bool:
+        return "group" in (self.share, self.critic_share)
+
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         yield from super().check()

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from dicore.errors import ConfigError
 
 if TYPE_CHECKING:
+    from dicore.config.sections import PolicyConfig
     from dicore.interfaces.env import EnvSpec, Space
 
-__all__ = ["discrete_options", "team_options"]
+__all__ = ["discrete_options", "expect_ends", "team_options"]
 
 
 def team_options(spec: EnvSpec, algorithm: str, *, state: bool) -> dict[str, object]:
@@ -58,6 +59,20 @@ def team_options(spec: EnvSpec, algorithm: str, *, state: bool) -> dict[str, obj
         whole = parts["state"].shape if "state" in parts else shape
         found["model.state_shape"] = math.prod(whole)
     return found
+
+
+def expect_ends(cfg: PolicyConfig, spec: EnvSpec) -> None:
+    """Checks that `learn.ignore_done` has an effect.
+
+    Raises:
+        ConfigError: the environment tells which agents act, and after an end none does.
+    """
+    if cfg.learn.ignore_done and "alive" in (getattr(spec.observation, "spaces", None) or ()):
+        raise ConfigError(
+            "policy.learn.ignore_done: this env tells which agents act, and after an end none does,"
+            " so that no value follows",
+            hint="report time limits as truncated; or env.alive=false, where no agent dies",
+        )
 
 
 def discrete_options(spec: EnvSpec, algorithm: str) -> dict[str, object]:

@@ -188,7 +188,7 @@ class DQNConfig(PolicyConfig):
             yield f"learn.{path}", problem
         for path in ("compile", "autocast"):
             if learn.get(path) and not self.reduces:
-                yield f"learn.{path}", f"{name} learns sequences without it; leave it out"
+                yield f"learn.{path}", f"{name} is not trained so; leave it out"
         yield from replay_problems(self)
 
 

@@ -191,6 +191,34 @@ def test_spaces_that_do_not_fit_are_refused() -> None:
             made("vdn", spec)
 
 
+def test_groups_without_networks_of_their_own_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"model.groups: have no effect with share=all"):
+        made("vdn", team_spec(2), model={"groups": [0, 1]})
+
+
+@pytest.mark.parametrize("name", ["vdn", "ippo", "maddpg"])
+def test_ends_that_cannot_be_ignored_are_refused(name: str) -> None:
+    """Where the environment tells who acts, no one does after the end."""
+    spec = team_spec(2, alive=MultiBinary(2))
+    cfg = {"env": {"type": "cartpole"}, "policy": {"type": name, "learn": {"ignore_done": True}}}
+    with pytest.raises(ConfigError, match=r"ignore_done: this env tells which agents act"):
+        bind(compile_config(cfg), spec)
+
+
+def test_priorities_are_means_over_the_agents_that_act() -> None:
+    policy, samples = made("independent_q", team_spec(2, alive=MultiBinary(2))), one_step(SECOND[1])
+    alive = np.array([[1, 0], [1, 1]] * 2, np.int8)
+    obs = {**samples["obs"], "alive": alive}
+    batch = Batch({**samples.columns, "obs": obs, "next_obs": obs}, 4).to_torch()
+    model = policy.get_attribute("model")
+    with torch.no_grad():
+        taken = model.q(batch["obs"]).gather(-1, batch["action"].unsqueeze(-1)).squeeze(-1)
+        error = (taken - batch["reward"].unsqueeze(1)).abs().numpy()
+        _, priority, _ = policy._loss(batch, None)
+    wanted = (error * alive).sum(1) / alive.sum(1)
+    np.testing.assert_allclose(priority.numpy(), wanted, rtol=1e-5)
+
+
 def test_rewards_of_others_than_the_agents_are_refused() -> None:
     fits = team_spec(2)
     rewards = Box(-1, 1, (3,), np.float32)

@@ -13,6 +13,7 @@ environments, n actions or numbers of one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_agents.models.actor_critic import AgentsActor
+from dicore_agents.policies.samples import SumOfRewards
 from dicore_plugins.functional import (
     allowed,
     gae,
@@ -101,6 +103,10 @@ class TeamPolicy(ActorCriticPolicy):
     """Base class: acting, samples with an axis of agents, and their advantages."""
 
     _cfg: Any
+
+    @cached_property
+    def _sum(self) -> SumOfRewards:
+        return SumOfRewards()
 
     def _problem_of(self, model: nn.Module) -> str | None:
         if isinstance(model, AgentsActor):

@@ -68,6 +68,7 @@ class COMAPolicy(TeamPolicy):
     # ---- samples
 
     def _agent_rewards(self, block: Batch, shape: tuple[int, ...]) -> Any:
+        self._sum.see(block, self._cfg.type)
         return team_rewards(super()._agent_rewards(block, shape), block)
 
     def _block_values(self, block: Batch, tail: Tail) -> tuple[Array, Array]:

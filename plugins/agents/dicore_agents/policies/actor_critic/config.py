@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
-from dicore_agents.policies.spaces import discrete_options, team_options
+from dicore_agents.policies.spaces import discrete_options, expect_ends, team_options
 from dicore_plugins.policies import (
     A2CCollectConfig,
     A2CConfig,
@@ -31,6 +31,7 @@ def _shapes(cfg: ActorCriticPolicyConfig, spec: EnvSpec) -> dict[str, object]:
     """Returns the options of the model that describe what the team sees."""
     model: Any = cfg.model or {}
     found = team_options(spec, cfg.type, state="state_shape" in model)
+    expect_ends(cfg, spec)
     parts = getattr(spec.observation, "spaces", {})
     seen = model.get("critic_input")
     if seen == "state" and "state" not in parts:

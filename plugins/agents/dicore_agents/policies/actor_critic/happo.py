@@ -51,6 +51,7 @@ class HAPPOPolicy(TeamPPOPolicy):
         ]
 
     def _agent_rewards(self, block: Batch, shape: tuple[int, ...]) -> Any:
+        self._sum.see(block, self._cfg.type)
         return team_rewards(super()._agent_rewards(block, shape), block)
 
     def _updates(self, batch: Batch, **settings: float) -> list[Any]:

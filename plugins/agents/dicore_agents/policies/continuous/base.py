@@ -25,6 +25,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
+from dicore_agents.models.observations import mean_of_acting, only_acting, weight_of_acting
 from dicore_agents.models.team_q import TeamQAC
 from dicore_agents.policies.continuous.config import TeamQACPolicyConfig
 from dicore_agents.policies.samples import own_samples
@@ -69,13 +70,10 @@ class TeamQACPolicy(ContinuousQPolicy):
     def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         q = self._q_taken(batch)
         error = q - self._target(batch)
-        factor = acting(batch["obs"])
+        factor = weight_of_acting(batch["obs"])
         squares = error.square() if weight is None else error.square() * weight.unsqueeze(1)
         loss = (squares if factor is None else squares * factor).mean((1, 2)).sum()
-        size, alive = error.detach().abs().mean(0), batch["obs"].get("alive")
-        if alive is None:
-            return loss, size.mean(1), q
-        priority = (size * alive).sum(1) / alive.sum(1).clamp(min=1)
+        priority = mean_of_acting(error.detach().abs().mean(0), batch["obs"])
         return loss, priority, q if factor is None else q * factor
 
     def _target(self, batch: Batch) -> Tensor:
@@ -88,7 +86,7 @@ class TeamQACPolicy(ContinuousQPolicy):
             value = factor.unsqueeze(1) * value
             reward = batch["reward"]
             reward = reward.unsqueeze(1) if reward.dim() == 1 else reward
-            return only_alive(reward.expand_as(value), batch["obs"]) + only_alive(
+            return only_acting(reward.expand_as(value), batch["obs"]) + only_acting(
                 value, batch["next_obs"]
             )
 
@@ -147,16 +145,3 @@ class DiscreteTeamPolicy(TeamQACPolicy):
 def one_hot(logit: Tensor) -> Tensor:
     """Returns which of logits [..., k] is the largest, float32 of the same shape."""
     return F.one_hot(logit.argmax(-1), logit.shape[-1]).float()
-
-
-def acting(obs: Mapping[str, Tensor]) -> Tensor | None:
-    """Returns factors [B, A] whose mean is over the agents that act; None: all do."""
-    if "alive" not in obs:
-        return None
-    alive = obs["alive"].float()
-    return alive * (alive.numel() / alive.sum().clamp(min=1))
-
-
-def only_alive(each: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
-    """Returns numbers [B, A] of agents, with 0 for those that do not act."""
-    return torch.where(obs["alive"] > 0, each, 0.0) if "alive" in obs else each

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
-from dicore_agents.policies.spaces import discrete_options, team_options
+from dicore_agents.policies.spaces import discrete_options, expect_ends, team_options
 from dicore_plugins.models import box_options
 from dicore_plugins.policies import (
     ContinuousQCollectConfig,
@@ -55,6 +55,7 @@ class TeamQACPolicyConfig(ContinuousQPolicyConfig):
         """
         name = self.type or "this policy"
         found = team_options(spec, name, state="state_shape" in (self.model or ()))
+        expect_ends(self, spec)
         if self.model is not None and (sees := self.model.get("critic_sees")) is not None:
             parts: Any = spec.observation
             if sees == "state" and "state" not in parts.spaces:

@@ -27,10 +27,10 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Tree
+from dicore_agents.models.observations import weight_of_acting
 from dicore_agents.policies.continuous.base import (
     DiscreteTeamPolicy,
     TeamQACPolicy,
-    acting,
     one_hot,
 )
 from dicore_agents.policies.continuous.config import MADDPGConfig
@@ -51,7 +51,7 @@ class MADDPGPolicy(TeamQACPolicy, TD3Policy):
         value = self._model.q(
             batch["obs"], self._unit_action(batch["action"]), action, frozen=True
         )[0]
-        factor = acting(batch["obs"])
+        factor = weight_of_acting(batch["obs"])
         loss: Tensor = -(value if factor is None else value * factor).mean()
         return loss
 
@@ -73,7 +73,7 @@ class DiscreteMADDPGPolicy(DiscreteTeamPolicy, MADDPGPolicy):  # type: ignore[mi
         noisy = logit + self._gumbel(logit)
         smooth = F.softmax(noisy / learn.gumbel_temperature, -1)
         loss = self._actor_loss(batch, one_hot(noisy) + smooth - smooth.detach())
-        squares, factor = raw.square().mean(-1), acting(obs)
+        squares, factor = raw.square().mean(-1), weight_of_acting(obs)
         penalty = learn.logit_penalty * (squares if factor is None else squares * factor).mean()
         self._step("actor", loss + penalty)
         self._move_target("actor", "critic")

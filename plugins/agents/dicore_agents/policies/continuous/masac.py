@@ -27,10 +27,10 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Tree
+from dicore_agents.models.observations import weight_of_acting
 from dicore_agents.policies.continuous.base import (
     DiscreteTeamPolicy,
     TeamQACPolicy,
-    acting,
     one_hot,
 )
 from dicore_agents.policies.continuous.config import MASACConfig
@@ -82,7 +82,7 @@ class MASACPolicy(TeamQACPolicy, SACPolicy):
         obs = batch["obs"]
         action, log_prob = self._sample(obs)
         q = self._model.q(obs, self._unit_action(batch["action"]), action, frozen=True)
-        each, factor = self._alpha * log_prob - q.amin(0), acting(obs)
+        each, factor = self._alpha * log_prob - q.amin(0), weight_of_acting(obs)
         return (each if factor is None else each * factor).mean(), -log_prob.detach()
 
 
@@ -117,7 +117,7 @@ class DiscreteMASACPolicy(DiscreteTeamPolicy, MASACPolicy):
             least = self._model.q(obs, self._unit_action(batch["action"])).amin(0)
         logit = legal(self._model.policy(obs)["logit"], obs)
         value, entropy = soft_expectation(logit, least, self._alpha.unsqueeze(1))
-        factor = acting(obs)
+        factor = weight_of_acting(obs)
         return -(value if factor is None else value * factor).mean(), entropy.detach()
 
 

@@ -22,7 +22,8 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_agents.models.agent_q import AgentQ
-from dicore_agents.models.observations import alive_of
+from dicore_agents.models.observations import weight_of_acting
+from dicore_agents.policies.samples import SumOfRewards
 from dicore_agents.policies.value.config import TeamQConfig
 from dicore_agents.policies.value.memory import as_sequences, as_steps
 from dicore_plugins.functional import (
@@ -56,6 +57,13 @@ class AgentQPolicy(DQNPolicy):
                 f"model: expected an AgentQ, got {type(model).__name__}",
                 hint="derive it from dicore_agents.models.AgentQ",
             )
+
+    of_team: ClassVar[bool] = True
+    """Whether what is learned is the sum of the agents' rewards."""
+
+    @cached_property
+    def _sum(self) -> SumOfRewards:
+        return SumOfRewards()
 
     @cached_property
     def _recurrent(self) -> bool:
@@ -162,6 +170,8 @@ class AgentQPolicy(DQNPolicy):
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Converts a block to steps, n-step samples or sequences; rewards [B, ...] or [.., A]."""
+        if self.of_team:
+            self._sum.see(block, self._cfg.type)
         if self._recurrent:
             return as_sequences(block, self._cfg, self._model.hidden_shape, tail)
         if self._cfg.nstep == 1:
@@ -215,10 +225,8 @@ class AgentQPolicy(DQNPolicy):
 
     def _agent_weight(self, batch: Batch, weight: Tensor | None) -> Tensor | None:
         """Returns the factors [B, A] of losses of agents, whose mean is over those that act."""
-        alive = alive_of(batch["obs"])
-        if alive is None:
-            if weight is None:
-                return None
-            return weight.unsqueeze(1).expand(-1, batch["action"].shape[1])
-        factor = alive * (alive.numel() / alive.sum().clamp(min=1))
-        return factor if weight is None else factor * weight.unsqueeze(1)
+        factor = weight_of_acting(batch["obs"])
+        if weight is None:
+            return factor
+        each = weight.unsqueeze(1).expand(-1, batch["action"].shape[1])
+        return each if factor is None else factor * each

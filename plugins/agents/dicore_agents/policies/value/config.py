@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.interfaces.env import EnvSpec
-from dicore_agents.policies.spaces import discrete_options, team_options
+from dicore_agents.policies.spaces import discrete_options, expect_ends, team_options
 from dicore_plugins.policies import DQNCollectConfig, DQNConfig, DQNLearnConfig, builds
 
 __all__ = [
@@ -53,6 +53,7 @@ class TeamQConfig(DQNConfig):
         """
         name, has_state = self.type or self._name, "state_shape" in (self.model or ())
         found = team_options(spec, name, state=has_state)
+        expect_ends(self, spec)
         return {**found, **discrete_options(spec, name)}
 
     def check(self) -> Iterator[tuple[str, str]]:

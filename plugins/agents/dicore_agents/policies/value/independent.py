@@ -20,7 +20,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
 from dicore.interfaces.policy import Tail
 from dicore_agents.models.mixers import chosen_of
-from dicore_agents.models.observations import alive_of
+from dicore_agents.models.observations import alive_of, mean_of_acting
 from dicore_agents.policies.samples import own_samples, with_own_rewards
 from dicore_agents.policies.value.base import AgentQPolicy
 from dicore_agents.policies.value.config import IndependentQConfig
@@ -33,6 +33,7 @@ class IndependentQPolicy(AgentQPolicy):
     """DQN for each agent; all of them are one update."""
 
     config_class: ClassVar[type[PolicyConfig]] = IndependentQConfig
+    of_team: ClassVar[bool] = False
     _cfg: IndependentQConfig
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
@@ -57,5 +58,4 @@ class IndependentQPolicy(AgentQPolicy):
         loss, error = td_loss(
             chosen.reshape(-1), target.reshape(-1), flat, learn.criterion, learn.huber_delta
         )
-        error = error.view_as(chosen)
-        return loss, error.mean(1) if alive is None else (error * alive).mean(1), target.mean(1)
+        return loss, mean_of_acting(error.view_as(chosen), obs), target.mean(1)
