@@ -104,5 +104,7 @@ from dicore_agents.policies.value.independent import IndependentQPolicy as Indep
 from dicore_agents.policies.value.mixed import MixedQPolicy as MixedQPolicy
 from dicore_agents.policies.value.qtran import QTRANPolicy as QTRANPolicy
 from dicore_agents.policies.value.wqmix import WQMIXPolicy as WQMIXPolicy
+from dicore_agents.wrappers.agent_rows import AgentFrameStack as AgentFrameStack
+from dicore_agents.wrappers.agent_rows import AgentObsNorm as AgentObsNorm
 from dicore_agents.wrappers.agents_as_one import AgentsAsOne as AgentsAsOne
 from dicore_agents.wrappers.one_as_agents import OneAsAgents as OneAsAgents
