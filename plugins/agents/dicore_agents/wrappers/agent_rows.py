@@ -95,7 +95,7 @@ class AgentFrameStack(_AgentRows):
     def __init__(self, env: Env, n_frames: int = 4) -> None:
         self._count = n_frames
         super().__init__(env, "agent_frame_stack", "frame_stack")
-        self._frames: Rows = np.zeros(self.observation_space["obs"].shape, self.rows.dtype)
+        self._frames: Rows = np.zeros(self._space().shape, self.rows.dtype)
         self._alive: Rows = np.ones(len(self._frames), np.bool_)
 
     def _space(self) -> spaces.Box:
