@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from dicore.data import EnvBatch
 from dicore.run.launch import launch
-from dicore_agents import TicTacToe, read_league
+from dicore_agents import TicTacToe, mixture, read_league
 from dicore_agents.league.battle import find_contestant
 from dicore_agents.league.sides import Sides
 
@@ -130,8 +130,6 @@ def rps_distance(folder: Path, *, last: bool) -> float:
         return float(abs(probabilities(folder / "ckpt" / "final", seen, sides)[0] - 0.2).max())
     moves = np.array([probabilities(path, seen, sides)[0] for _, path in copies(folder)])
     payoff = moves @ np.array(RPS5, np.float64)[..., 0] @ moves.T  # exact, of the frozen copies
-    from dicore_agents import mixture
-
     weights = mixture((payoff + 1) / 2)
     return float(abs(weights @ moves - 0.2).max())
 
@@ -193,7 +191,9 @@ def _best(side: int, strategies: Floats) -> float:
         return total
 
     start = np.full(len(strategies), 1 / len(strategies) / len(deals))
-    return sum(value(card, "", {other: start for other in range(3) if other != card}) for card in range(3))  # fmt: skip
+    return sum(
+        value(card, "", {other: start for other in range(3) if other != card}) for card in range(3)
+    )
 
 
 def kuhn_exploitability(folder: Path, *, last: bool) -> float:
@@ -208,6 +208,10 @@ def kuhn_exploitability(folder: Path, *, last: bool) -> float:
 
 
 # ---- tic-tac-toe
+
+_LINES = (
+    (0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6),
+)  # fmt: skip
 
 
 def lost_games(folder: Path) -> dict[str, int]:
@@ -224,12 +228,12 @@ def lost_games(folder: Path) -> dict[str, int]:
         own, other = (np.array(board) == each for each in (1, -1))
         obs = np.concatenate([own, other, [True]]).astype(np.float32)[None]
         mask = (np.array(board) == 0).astype(np.int8)[None]
-        seen = {"obs": obs, "action_mask": mask}
-        return int(EnvBatch.of(player._mode.forward(EnvBatch(np.zeros(1, np.int64), seen))).value["action"][0])  # noqa: SLF001  # fmt: skip
+        batch = EnvBatch(np.zeros(1, np.int64), {"obs": obs, "action_mask": mask})
+        output = EnvBatch.of(player._mode.forward(batch))  # noqa: SLF001
+        return int(output.value["action"][0])
 
     def won(board: tuple[int, ...], mark: int) -> bool:
-        lines = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))  # fmt: skip
-        return any(all(board[cell] == mark for cell in line) for line in lines)
+        return any(all(board[cell] == mark for cell in line) for line in _LINES)
 
     def lost(board: tuple[int, ...], moves: bool) -> int:
         if 0 not in board:

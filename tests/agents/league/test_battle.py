@@ -117,8 +117,19 @@ def test_the_command_league_lists_participants(runs: dict[str, Path]) -> None:
         run(league, runs["side"])
 
 
-def test_a_damaged_table_is_one_error(tmp_path: Path) -> None:
-    (tmp_path / "league.json").write_text('{"participants": [1], "payoff": {"win_rate": [[]]}}')
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"participants": [1]},
+        {"participants": []},
+        {"payoff": {"win_rate": [[0.5]], "games": [[0]]}},
+        {"payoff": {"win_rate": "x"}},
+        {"jobs": None},
+    ],
+)
+def test_a_damaged_table_is_one_error(change: Any, runs: dict[str, Path], tmp_path: Path) -> None:
+    told = json.loads((runs["league"] / "league.json").read_text())
+    (tmp_path / "league.json").write_text(json.dumps({**told, **change}))
     with pytest.raises(UsageError, match=r"league\.json: cannot be read"):
         read_league(tmp_path)
 

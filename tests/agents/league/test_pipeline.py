@@ -131,7 +131,7 @@ ALONE = "without a second player to meet; add main"
         (["historical"], "nobody learns"),
         (["main", {"type": "league_exploiter", "against": ["mian"]}],
          r"'league_exploiter' meets 'mian' \(against\), who is nobody; expected main, league_ex"),
-        ([{"type": "main", "name": "a"}, {"type": "main", "name": "a"}], "two players are named 'a"),
+        ([{"type": "main", "name": "a"}, {"type": "main", "name": "a"}], "players are named 'a'"),
         ([{"type": "main", "name": "a/b"}], "name 'a/b': expected letters"),
         (["main", {"type": "historical", "run": "nowhere"}], r"'historical' \(run=nowhere\)"),
     ],
@@ -182,4 +182,6 @@ def test_a_policy_of_another_game_or_network_is_refused(whole: Path, tmp_path: P
 
 def test_a_network_from_outside_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a network for each player"):
-        launch(config(), exp_name=str(tmp_path / "run"), max_env_step=32, model=torch.nn.Linear(1, 5))
+        launch(
+            config(), exp_name=str(tmp_path / "run"), max_env_step=32, model=torch.nn.Linear(1, 5)
+        )

@@ -118,4 +118,4 @@ def as_table(payoff: Payoff, names: Sequence[str]) -> Mapping[str, object]:
     """Returns the results as plain lists, for files and tables."""
     rates = payoff.table(names)
     games = [[payoff.games(home, away) for away in names] for home in names]
-    return {"names": [*names], "win_rate": rates.round(6).tolist(), "games": games}
+    return {"win_rate": rates.round(6).tolist(), "games": games}

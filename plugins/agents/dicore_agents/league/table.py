@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -36,21 +37,36 @@ def read_league(folder: str | Path) -> dict[str, Any]:
             hint="a league is trained by dicore train -m league; its first job writes the file",
         )
     try:
-        told = read_json(path)
-        rates = _checked(told)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        told = _checked(read_json(path))
+    except (AttributeError, LookupError, OSError, OverflowError, TypeError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read: {error!r}") from error
-    return {**told, "mixture": mixture(np.array(rates, np.float64)).round(4).tolist()}
+    rates = np.array(told["payoff"]["win_rate"], np.float64)
+    return {**told, "mixture": mixture(rates).round(4).tolist()}
 
 
-def _checked(told: Mapping[str, Any]) -> list[list[float]]:
-    """Returns the win rates of a table; raises an error if something is missing."""
-    rows, rates = told["participants"], told["payoff"]["win_rate"]
-    if len(rows) != len(rates) or any(len(row) != len(rows) for row in rates):
-        raise ValueError("the table is not square")
-    _ = [(str(row["name"]), str(row["role"]), float(row["elo"]), row["frozen"]) for row in rows]
-    _ = told["jobs"], told["env_step"], told["payoff"]["games"]
-    return list(rates)
+def _checked(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the content of a table, which may be a stranger's, in the types that it has."""
+    rows = []
+    for row in told["participants"]:
+        texts = {key: str(row[key]) for key in ("name", "role", "of")}
+        numbers = {key: _finite(row[key]) for key in ("elo", "mu", "sigma") if key in row}
+        if "elo" not in numbers or len(numbers) == 2:
+            raise ValueError(f"'{row['name']}' has no rating")
+        rows.append({**texts, "frozen": bool(row["frozen"]), **numbers})
+    payoff = {}
+    for key in ("win_rate", "games"):
+        payoff[key] = [[_finite(each) for each in line] for line in told["payoff"][key]]
+        if [len(line) for line in payoff[key]] != [len(rows)] * len(rows) or not rows:
+            raise ValueError(f"payoff.{key} is not a table of {len(rows)} participants")
+    counts = {key: int(told[key]) for key in ("jobs", "env_step", "train_iter")}
+    return {**counts, "participants": rows, "payoff": payoff}
+
+
+def _finite(value: object) -> float:
+    number = float(value)  # type: ignore[arg-type]
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not a finite number")
+    return number
 
 
 def table_lines(told: Mapping[str, Any]) -> Iterator[str]:
