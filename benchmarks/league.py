@@ -59,7 +59,7 @@ def policy_of(game: str) -> dict[str, Any]:
         "type": "ppo", "discount_factor": 1.0,
         "model": {"encoder_hidden_size_list": [16 if rps else 32]},
         "learn": {"batch_size": 64 if rps else 256, "epoch_per_collect": 4 if rps else 3,
-                  "learning_rate": 0.01 if rps else 0.003, "entropy_weight": 0.0 if rps else 0.01},
+                  "learning_rate": 0.01 if rps else 0.002, "entropy_weight": 0.0 if rps else 0.02},
         "collect": {"n_sample": 128 if rps else 1024},
     }  # fmt: skip
 
@@ -88,6 +88,7 @@ def trained(game: str, kind: str, steps: int, seed: int, runs: Path) -> Path:
             "type": "league", "logger": [], "final_eval": False, "players": players_of(game, kind),
             "job_steps": {"rps": 512, "kuhn_poker": 2048, "tictactoe": 1024}[game],
             **({"sample": True} if game == "tictactoe" else {}),
+            **({"opponents": 8} if game == "kuhn_poker" and kind == "league" else {}),
         }  # fmt: skip
         cfg = {"env": env, "policy": policy_of(game), "pipeline": pipeline}
         resume = {"exist": "resume"} if folder.exists() else {}

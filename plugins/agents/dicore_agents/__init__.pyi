@@ -26,6 +26,7 @@ from dicore_agents.league.one_side import OneSide as OneSide
 from dicore_agents.league.opponents import IOpponent as IOpponent
 from dicore_agents.league.opponents import PolicyOpponent as PolicyOpponent
 from dicore_agents.league.opponents import RandomOpponent as RandomOpponent
+from dicore_agents.league.opponents import SharedOut as SharedOut
 from dicore_agents.league.payoff import Payoff as Payoff
 from dicore_agents.league.payoff import mixture as mixture
 from dicore_agents.league.players import HistoricalPlayer as HistoricalPlayer

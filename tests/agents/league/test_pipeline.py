@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,18 @@ def test_a_longer_league_equals_one_that_was_longer_from_the_start(
     half = trained(tmp_path / "half", 192)
     launch(resume=str(half), max_env_step=384)
     assert table(half) == table(whole)
+
+
+def test_a_job_has_several_opponents(tmp_path: Path) -> None:
+    cfg = config()
+    cfg["pipeline"]["opponents"] = 4
+    folder = tmp_path / "run"
+    launch(cfg, seed=1, exp_name=str(folder), max_env_step=384)
+    lines = (folder / "log" / "league" / "league.txt").read_text().splitlines()
+    jobs = [line.split("job ")[1].split(": ") for line in lines]
+    assert max([number for number, *_ in jobs].count(each) for each in {job[0] for job in jobs}) > 1
+    games = sum(sum(map(int, re.findall(r"(\d+) (?:won|drawn|lost)", line))) for line in lines)
+    assert games == 384
 
 
 def test_a_frozen_copy_keeps_its_parameters_and_is_a_checkpoint(whole: Path) -> None:

@@ -19,6 +19,7 @@ from dicore_agents import (
     MatrixGame,
     OneSide,
     RandomOpponent,
+    SharedOut,
     SideManager,
     Sides,
     TicTacToe,
@@ -182,3 +183,14 @@ def test_environments_that_are_not_stepped_together_are_refused() -> None:
     sides = Sides(EnvSpec.of(TicTacToe()))
     with pytest.raises(UsageError, match="does not step environments together"):
         SideManager(cast("Any", envs), sides, Fixed(0))
+
+
+def test_several_opponents_share_the_environments_out() -> None:
+    envs = BaseEnvManager([lambda: MatrixGame(RPS5)] * 4)
+    pair = Fixed(0), Fixed(1)
+    manager = SideManager(envs, Sides(EnvSpec.of(envs)), SharedOut(pair), seat=0)
+    manager.launch()
+    assert [each.begun for each in pair] == [2, 2]
+    manager.step(EnvBatch(np.arange(4), {"action": np.full(4, 1)}))
+    assert dict(zip(manager.ended, manager.margins, strict=True)) == {0: 2, 1: 0, 2: 2, 3: 0}
+    manager.close()

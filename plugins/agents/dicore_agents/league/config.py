@@ -175,6 +175,12 @@ class LeagueConfig(PipelineConfig):
     job_steps: int = option(
         2_000, "env steps that a player learns against one opponent before the next job", ge=1
     )
+    opponents: int = option(
+        1,
+        "opponents of a job, among whom the environments are shared out; raise it in games of"
+        " imperfect information, where the best answer to one opponent loses against others",
+        ge=1,
+    )
     decay: float = option(
         0.99, "weight of older results of two players when new ones come; 1: results do not fade",
         gt=0, le=1,

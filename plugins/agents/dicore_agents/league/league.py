@@ -13,16 +13,17 @@ from dicore.run.atomic import write_file
 from dicore_agents.league.interface import Participant, Standing
 from dicore_agents.league.manager import outcome
 from dicore_agents.league.names import COPIES, FILE
-from dicore_agents.league.opponents import PolicyOpponent, RandomOpponent
+from dicore_agents.league.opponents import PolicyOpponent, RandomOpponent, SharedOut
 from dicore_agents.league.payoff import Payoff, as_table
 from dicore_agents.league.ratings import Ratings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dicore.data import State, StateDict
     from dicore.run import Run
     from dicore_agents.league.interface import ILeaguePlayer
+    from dicore_agents.league.manager import SideManager
     from dicore_agents.league.opponents import IOpponent
     from dicore_agents.league.parts import PlayerParts
 
@@ -66,7 +67,7 @@ class League:
         for name, player in players.items():
             self._enter(Participant(name, types[name], name, frozen=not player.learns))
         first = next(iter(parts.values()))
-        self._mirror = first.cfg.policy.build(first.ctx)
+        self._mirrors = [first.cfg.policy.build(first.ctx) for _ in range(cfg.opponents)]
         self._random = RandomOpponent(first.ctx.spec, run.streams.stream("league/random"))  # type: ignore[arg-type]
 
     def _enter(self, who: Participant, like: str | None = None) -> None:
@@ -80,8 +81,10 @@ class League:
         name = [*self._parts][self.jobs % len(self._parts)]
         parts, player = self._parts[name], self._players[name]
         rng = self._run.streams.stream("league/matchmaking")
-        rival = player.opponent(name, self.standing, rng)
-        parts.collector_env.opponent = self._opponent(rival)
+        count = min(self._cfg.opponents, parts.collector_env.env_num)
+        rivals = [player.opponent(name, self.standing, rng) for _ in range(count)]
+        met = [self._opponent(rival, place) for place, rival in enumerate(rivals)]
+        parts.collector_env.opponent = met[0] if count == 1 else SharedOut(met)
         before = parts.collector.envstep, parts.learner.train_iter
         parts.play(self._cfg.job_steps)
         steps = parts.collector.envstep - before[0]
@@ -89,16 +92,23 @@ class League:
         self.env_step += steps
         self.train_iter += parts.learner.train_iter - before[1]
         self.standing.steps[name] += steps
-        results = np.array([outcome(each) for each in parts.collector_env.margins], np.int64)
-        wins, draws, losses = (int(each) for each in results.reshape(-1, 3).sum(0))
-        self.standing.payoff.add(name, rival, wins, draws, losses)
-        self.ratings.add(name, rival, wins, draws, losses)
-        self._log(name, rival, (wins, draws, losses))
+        for rival, results in self._results(parts.collector_env, rivals).items():
+            self.standing.payoff.add(name, rival, *results)
+            self.ratings.add(name, rival, *results)
+            self._log(name, rival, results)
         self._apply_rules(name, rng)
         return parts
 
-    def _opponent(self, name: str) -> IOpponent:
-        """Returns who plays as a participant is now."""
+    @staticmethod
+    def _results(side: SideManager, rivals: Sequence[str]) -> dict[str, tuple[int, int, int]]:
+        """Returns wins, draws and losses of a job, by opponent."""
+        found = {rival: np.zeros(3, np.int64) for rival in rivals}
+        for env_id, margin in zip(side.ended, side.margins, strict=True):
+            found[rivals[env_id % len(rivals)]] += outcome(margin)
+        return {rival: (int(each[0]), int(each[1]), int(each[2])) for rival, each in found.items()}
+
+    def _opponent(self, name: str, place: int) -> IOpponent:
+        """Returns who plays as a participant is now, with the network number `place`."""
         who = self.standing.named(name)
         source = self._parts.get(who.of)
         if source is None and name not in self._given:
@@ -106,12 +116,13 @@ class League:
         state = source.policy.eval_mode.state_dict() if source and not who.frozen else None
         sample = self._cfg.sample
         section: Any = next(iter(self._parts.values())).cfg.policy
-        mode = self._mirror.eval_mode
+        mirror = self._mirrors[place]
+        mode = mirror.eval_mode
         settings: Mapping[str, object] = {}
         if section.on_policy if sample is None else sample:
-            mode = self._mirror.collect_mode
+            mode = mirror.collect_mode
             counts = {"envstep": self.env_step, "learner_step": self.train_iter}
-            settings = self._mirror.command_mode.get_setting_collect(counts)
+            settings = mirror.command_mode.get_setting_collect(counts)
         mode.load_state_dict(self._state(name) if state is None else state)
         return PolicyOpponent(mode, settings)
 

@@ -42,6 +42,7 @@ class SideManager:
 
     Attributes:
         margins: Of the episodes that ended: mean return of the side's agents less that of others.
+        ended: Their environments.
         seats: Number of the side shown in each environment, int64 [N].
 
     Raises:
@@ -70,6 +71,7 @@ class SideManager:
         self._episodes = np.zeros(envs.env_num, np.int64)
         self._lengths = np.zeros(envs.env_num, np.int64)
         self.margins: list[float] = []
+        self.ended: list[int] = []
         self._ids: Ids = np.arange(envs.env_num)
         self._obs: Any = None
 
@@ -219,6 +221,7 @@ class SideManager:
             returns = np.asarray(info["eval_episode_return"], np.float32)
             if not abnormal:
                 self.margins.append(self.sides.margin(returns, seat))
+                self.ended.append(env_id)
             own = self.sides.earned(returns[None], self.seats[[env_id]])[0]
             told["eval_episode_return"] = float(own) if self.sides.of_one else own
         return told

@@ -5,19 +5,19 @@ Shapes: K environments, k agents of a side, n actions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box
 
-from dicore.data import EnvBatch, Tree
+from dicore.data import EnvBatch, Tree, tree_map
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import EnvSpec
 
-__all__ = ["IOpponent", "PolicyOpponent", "RandomOpponent"]
+__all__ = ["IOpponent", "PolicyOpponent", "RandomOpponent", "SharedOut"]
 
 
 class IOpponent(Protocol):
@@ -58,6 +58,35 @@ class RandomOpponent:
 
     def reset(self, env_ids: list[int]) -> None:
         """Does nothing: it has no memory."""
+
+
+class SharedOut:
+    """Several opponents, among whom environments are shared out: environment i meets i modulo P.
+
+    Args:
+        opponents: The P opponents.
+    """
+
+    def __init__(self, opponents: Sequence[IOpponent]) -> None:
+        self._opponents = [*opponents]
+
+    def act(self, env_id: npt.NDArray[np.int64], seen: Tree) -> Tree:
+        """Returns the actions that each chooses in its environments."""
+        found: Tree = None
+        for number, each in enumerate(self._opponents):
+            rows = np.flatnonzero(env_id % len(self._opponents) == number)
+            if len(rows):
+                part = tree_map(lambda leaf, at=rows: leaf[at], seen)
+                chosen = np.asarray(each.act(env_id[rows], part))
+                if found is None:
+                    found = np.zeros((len(env_id), *chosen.shape[1:]), chosen.dtype)
+                found[rows] = chosen
+        return found
+
+    def reset(self, env_ids: list[int]) -> None:
+        """Begins new episodes."""
+        for number, each in enumerate(self._opponents):
+            each.reset([env for env in env_ids if env % len(self._opponents) == number])
 
 
 class PolicyOpponent:

@@ -111,6 +111,7 @@ class PlayerParts(Parts):
         """Collects and learns for at least so many env steps, in new episodes."""
         collector = self.collector
         self.collector_env.margins.clear()
+        self.collector_env.ended.clear()
         collector.reset_env()
         until = collector.envstep + env_steps
         while collector.envstep < until:
