@@ -184,6 +184,13 @@ def test_a_league_of_whole_teams_is_refused(tmp_path: Path) -> None:
         launch(cfg, exp_name=str(tmp_path / "run"), max_env_step=32)
 
 
+def test_a_reward_model_is_refused(tmp_path: Path) -> None:
+    cfg = config()
+    cfg["policy"]["reward_model"] = "rnd"
+    with pytest.raises(ConfigError, match=r"policy\.reward_model: a league has none"):
+        launch(cfg, exp_name=str(tmp_path / "run"), max_env_step=32)
+
+
 def test_a_policy_of_another_game_or_network_is_refused(whole: Path, tmp_path: Path) -> None:
     players = ["main", {"type": "historical", "run": str(whole)}]
     with pytest.raises(ConfigError, match=r"env\.type: a battle is of one game, but this league"):

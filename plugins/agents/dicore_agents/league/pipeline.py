@@ -172,6 +172,9 @@ def _game_problems(cfg: Any) -> Iterator[tuple[str, str]]:
         )
     if cfg.policy.offline or getattr(cfg.policy, "demonstrations", False):
         yield "policy.type", f"'{cfg.policy.type}' learns from recorded data, not by playing"
+    for part in ("reward_model", "world_model"):
+        if cfg.policy.get(part) is not None:
+            yield f"policy.{part}", "a league has none; expected null"
 
 
 def _player_problems(
