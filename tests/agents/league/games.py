@@ -43,3 +43,38 @@ class TwoOnTwo(gymnasium.Env[Any, Any]):
         rows = np.repeat(np.arange(4, dtype=np.float32)[:, None], 3, 1)
         mask = np.ones((4, 3), np.int8)
         return {"obs": rows, "alive": alive, "action_mask": mask, "state": np.ones(2, np.float32)}
+
+
+class InTurns(gymnasium.Env[Any, Any]):
+    """Agents act in turns, four of them; the second one is paid 5 by the first turn, then 1 each.
+
+    `scripted_action` notes who was asked.
+    """
+
+    agent_ids = ("a", "b")
+    observation_space = Dict(obs=Box(0, 9, (2, 1), np.float32), action_mask=MultiBinary([2, 2]))
+    action_space = MultiDiscrete([2, 2])
+    reward_space = Box(-9, 9, (2,), np.float32)
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._turn = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        reward = np.array([0, 1 if self._turn else 5], np.float32)
+        self._turn += 1
+        return self._seen(), reward, self._turn == 4, False, {}
+
+    def scripted_action(self, agent: int) -> int:
+        """Returns 1."""
+        self.asked.append((agent, self._turn % 2))
+        return 1
+
+    def _seen(self) -> Any:
+        mask = np.array([[1, 0], [1, 0]], np.int8)
+        mask[self._turn % 2, 1] = 1
+        return {"obs": np.full((2, 1), self._turn, np.float32), "action_mask": mask}

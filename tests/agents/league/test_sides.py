@@ -26,7 +26,7 @@ from dicore_agents import (
     TwoStepGame,
 )
 from dicore_plugins.env_managers import BaseEnvManager
-from tests.agents.league.games import RPS5, TwoOnTwo
+from tests.agents.league.games import RPS5, InTurns, TwoOnTwo
 
 TEAMS = [["a", "b"], ["c", "d"]]
 
@@ -100,6 +100,34 @@ def test_the_scripted_opponent_plays_as_the_environment_says() -> None:
         returns.append(total)
     assert max(returns) <= 0
     assert min(returns) == -1
+
+
+@pytest.mark.parametrize("sides", [None, [["b"], ["a"]]])
+def test_the_agent_whose_turn_it_is_is_asked(sides: Any) -> None:
+    game = InTurns()
+    env = OneSide(game, sides, seat=0, opponent="scripted")
+    env.reset(seed=0)
+    while not env.step(1)[2]:
+        pass
+    assert game.asked
+    assert all(agent == turn for agent, turn in game.asked)
+
+
+def test_what_a_side_is_paid_before_its_first_choice_counts() -> None:
+    env = OneSide(InTurns(), seat=1)
+    for _ in range(2):
+        env.reset(seed=0)
+        assert [env.step(1)[1] for _ in range(2)] == [7, 1]
+    envs = BaseEnvManager([InTurns] * 2)
+    sides = Sides(EnvSpec.of(envs))
+    manager = SideManager(envs, sides, Fixed(1), seat=1)
+    manager.launch()
+    for rewards in ([7, 7], [1, 1], [7, 7]):
+        answer = manager.step(EnvBatch(np.arange(2), {"action": np.ones(2, np.int64)}))
+        assert answer.value.reward.tolist() == rewards
+        returns = [info.get("eval_episode_return") for info in answer.value.info]
+        assert returns == ([8, 8] if rewards[0] == 1 else [None, None])
+    manager.close()
 
 
 class Fixed:

@@ -70,6 +70,7 @@ class SideManager:
         self.seats: Ids = np.zeros(envs.env_num, np.int64)
         self._episodes = np.zeros(envs.env_num, np.int64)
         self._lengths = np.zeros(envs.env_num, np.int64)
+        self._paid = np.zeros((envs.env_num, *sides.spec.reward_shape), np.float32)
         self.margins: list[float] = []
         self.ended: list[int] = []
         self._ids: Ids = np.arange(envs.env_num)
@@ -134,8 +135,7 @@ class SideManager:
         given = batch.value
         chosen = np.asarray(given["action"] if isinstance(given, Mapping) else given)
         ids, count = batch.env_id, len(batch.env_id)
-        shape = self.sides.spec.reward_shape
-        reward = np.zeros((count, *shape), np.float32)
+        reward, self._paid[ids] = self._paid[ids], 0  # before the first choice
         terminated, truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         abnormal = np.zeros(count, np.bool_)
         infos: list[Any] = [{} for _ in range(count)]
@@ -189,6 +189,7 @@ class SideManager:
         self._obs = self._envs.ready_obs.value
         for _ in range(_STARTS):
             self._draw(ids)
+            self._paid[ids] = 0
             self.opponent.reset(ids.tolist())
             again: list[int] = []
             waits = ids[~self.sides.acts(self._rows(ids), self.seats[ids])]
@@ -196,6 +197,7 @@ class SideManager:
                 timestep = self._stepped(waits, None)
                 again += waits[timestep.done].tolist()
                 seats = self.seats[waits]
+                self._paid[waits] += self.sides.earned(timestep.reward, seats)
                 going = ~timestep.done & ~self.sides.acts(timestep.obs, seats)
                 waits = waits[going]
             if not again:

@@ -28,6 +28,7 @@ class OneSide(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
     """Shows one side of a game of several agents, and lets opponents play the others.
 
     Steps in which the side has no choice are made within the step before; their rewards are summed.
+    What it is paid before its first choice comes with the reward of this choice.
     `info["side"]` is the number of the side. See `Sides` for what a side sees.
 
     Args:
@@ -62,6 +63,7 @@ class OneSide(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
         self.state_space = view.state
         self._fixed, self._seat = seat, seat or 0
         self._obs: Any = None
+        self._paid: Any = 0.0
         self._choose = self._chooser(opponent)
 
     def _chooser(self, opponent: str) -> Callable[[int, Tree], Tree]:
@@ -73,7 +75,9 @@ class OneSide(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
                     "env.env_wrapper: one_side.opponent: the environment has no scripted opponent",
                     hint="write a method scripted_action(agent), or set opponent=random",
                 )
-            return lambda side, seen: np.asarray(scripted(side))
+            return lambda side, seen: np.stack(
+                [np.asarray(scripted(agent)) for agent in self.sides.agents(side)]
+            )
         drawn = RandomOpponent(self.sides.spec, self.np_random)
 
         def draw(side: int, seen: Tree) -> Tree:
@@ -91,9 +95,10 @@ class OneSide(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
             self._note(obs)
             count = len(self.sides)
             self._seat = int(self.np_random.integers(count)) if self._fixed is None else self._fixed
-            over = False
+            over, self._paid = False, 0.0
             while not over and not self._acts(self._seat):
-                obs, _, terminated, truncated, info = self._stepped(None)
+                obs, reward, terminated, truncated, info = self._stepped(None)
+                self._paid = self._paid + self._earned(reward)
                 over = terminated or truncated
             if not over:
                 return self._seen(self._seat), {**info, "side": self._seat}
@@ -102,11 +107,11 @@ class OneSide(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
 
     def step(self, action: Tree) -> tuple[Tree, Tree, bool, bool, Info]:
         """Acts for the side, then lets opponents act until it has a choice again."""
-        total: Any = 0.0
+        total, self._paid = self._paid, 0.0
         given: Tree | None = action
         while True:
             _, reward, terminated, truncated, info = self._stepped(given)
-            total = total + self.sides.earned(reward[None], self._seats(self._seat))[0]
+            total = total + self._earned(reward)
             if terminated or truncated or self._acts(self._seat):
                 break
             given = None
@@ -126,6 +131,9 @@ class OneSide(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
         obs, reward, terminated, truncated, info = self.env.step(actions[0])
         self._note(obs)
         return obs, np.asarray(reward, np.float32), terminated, truncated, info
+
+    def _earned(self, reward: Any) -> Any:
+        return self.sides.earned(reward[None], self._seats(self._seat))[0]
 
     def _note(self, obs: Any) -> None:
         self._obs = {key: np.asarray(leaf)[None] for key, leaf in obs.items()}

@@ -132,6 +132,10 @@ class Sides:
         mine[self._rows[seat]] = True
         return float(returns[mine].mean() - returns[~mine].mean())
 
+    def agents(self, seat: int) -> list[int]:
+        """Returns the numbers of a side's agents."""
+        return [int(row) for row in self._rows[seat]]
+
     def others(self, seat: int) -> list[int]:
         """Returns the numbers of the other sides."""
         return [side for side in range(len(self)) if side != seat]
