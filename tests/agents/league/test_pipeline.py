@@ -14,6 +14,7 @@ import torch
 from dicore.errors import ConfigError, UsageError
 from dicore.run import read_state
 from dicore.run.launch import launch
+from dicore_agents.league.config import MainExploiterConfig, MainPlayerConfig, named
 from tests.agents.league.games import RPS5
 
 PLAYERS = [
@@ -22,6 +23,27 @@ PLAYERS = [
     {"type": "league_exploiter", "freeze_steps": 96, "reset": 0.5},
     {"type": "historical", "name": "random"},
 ]
+
+
+RIVAL = """
+class Rival:
+    \"\"\"Meets the frozen copy that it beats least often.\"\"\"
+
+    learns = True
+
+    def __init__(self, freeze_steps: int = 64) -> None:
+        self.freeze_steps = freeze_steps
+
+    def opponent(self, name, standing, rng):
+        rate = standing.payoff.win_rate
+        return min(standing.frozen(), key=lambda other: rate(name, other), default=name)
+
+    def should_freeze(self, name, standing):
+        return standing.steps[name] >= self.freeze_steps
+
+    def should_reset(self, name, standing, rng):
+        return False
+"""
 
 
 def config(policy: str = "dqn", players: Any = PLAYERS, **env: Any) -> dict[str, Any]:
@@ -98,6 +120,23 @@ def test_a_longer_league_equals_one_that_was_longer_from_the_start(
     half = trained(tmp_path / "half", 192)
     launch(resume=str(half), max_env_step=384)
     assert table(half) == table(whole)
+
+
+def test_players_are_named_apart() -> None:
+    main, other = MainPlayerConfig(type="main"), MainExploiterConfig(name="main_2")
+    players = (main, other, main, main)
+    assert [*named(players)] == ["main", "main_2", "main_3", "main_4"]
+
+
+def test_players_of_ones_own_are_asked_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rival.py").write_text(RIVAL)
+    monkeypatch.chdir(tmp_path)
+    folder = trained(tmp_path / "run", 128, players=["./rival.py:Rival"])
+    names = [row["name"] for row in table(folder)["participants"]]
+    assert names[0] == "rival"
+    assert names[1:] == ["rival:1", "rival:2"]
 
 
 def test_a_job_has_several_opponents(tmp_path: Path) -> None:

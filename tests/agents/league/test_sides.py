@@ -113,6 +113,40 @@ def test_the_agent_whose_turn_it_is_is_asked(sides: Any) -> None:
     assert all(agent == turn for agent, turn in game.asked)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_each_side_that_an_opponent_plays_has_a_number_of_its_own(shared: bool) -> None:
+    class Notes:
+        def __init__(self) -> None:
+            self.asked: set[tuple[int, int]] = set()
+            self.begun: list[int] = []
+
+        def act(self, env_id: Any, seen: Any) -> Any:
+            self.asked |= {
+                *zip(env_id.tolist(), seen["obs"][:, 0].astype(int).tolist(), strict=True)
+            }
+            return np.zeros(len(env_id), np.int64)
+
+        def reset(self, env_ids: list[int]) -> None:
+            self.begun += env_ids
+
+    notes = [Notes(), Notes()]
+    envs = BaseEnvManager([TwoOnTwo] * 2)
+    sides = Sides(EnvSpec.of(envs))
+    opponent: Any = SharedOut(notes, 3) if shared else notes[0]
+    manager = SideManager(envs, sides, opponent, seat=0)
+    manager.launch()
+    for _ in range(3):
+        manager.step(EnvBatch(np.arange(2), {"action": np.zeros(2, np.int64)}))
+    numbers = [[(3 * env + agent - 1, agent) for agent in (1, 2, 3)] for env in (0, 1)]
+    if shared:
+        assert [sorted(each.asked) for each in notes] == numbers
+        assert [{*each.begun} for each in notes] == [{0, 1, 2}, {3, 4, 5}]
+    else:
+        assert sorted(notes[0].asked) == [*numbers[0], *numbers[1]]
+        assert notes[0].begun == [*range(6)] * 4
+    manager.close()
+
+
 def test_what_a_side_is_paid_before_its_first_choice_counts() -> None:
     env = OneSide(InTurns(), seat=1)
     for _ in range(2):

@@ -155,9 +155,9 @@ class Contestant:
             self._settings = built.command_mode.get_setting_collect(last)
         self._mode.load_state_dict(self.state)
 
-    def begin(self, env_id: int) -> None:
-        """Begins an episode."""
-        self._mode.reset([env_id])
+    def begin(self, numbers: list[int]) -> None:
+        """Begins an episode of the sides numbered; see `IOpponent`."""
+        self._mode.reset(numbers)
 
     def act(self, ids: Ids, obs: Tree, sides: Sides, seats: Ids) -> Tree:
         """Returns the actions of its side, for observations of all agents [K, A, ...]."""
@@ -281,8 +281,9 @@ def _played(
             number = int(first[env_id] + begun[env_id])
             found[number] = float(np.mean(own)), sides.margin(total, seat), seat
             begun[env_id] += 1
-            for each in pair:
-                each.begin(env_id)
+            others = len(sides) - 1
+            pair[0].begin([env_id])
+            pair[1].begin([env_id * others + side for side in range(others)])
     returns, margins, played = zip(*(found[number] for number in range(games)), strict=True)
     return [*returns], [*margins], [*played]
 
@@ -298,7 +299,8 @@ def _joint(
         if len(rows):
             seen = tree_map(lambda leaf, at=rows: leaf[at], obs)
             part = actions[rows]
-            chosen = player.act(ids[rows], seen, sides, theirs[rows])
+            numbers = ids[rows] * (len(sides) - 1) + ahead - 1 if ahead else ids[rows]
+            chosen = player.act(numbers, seen, sides, theirs[rows])
             sides.put(part, theirs[rows], chosen)
             actions[rows] = part
     return actions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -206,10 +207,13 @@ class LeagueConfig(PipelineConfig):
 
 def named(players: tuple[Any, ...]) -> dict[str, Any]:
     """Returns the sections of players by name: the given one, else type, numbered if taken."""
+    given = [getattr(each, "name", None) for each in players]
     found: dict[str, Any] = {}
-    for each in players:
-        name, number = each.name or each.type, 2
-        while each.name is None and name in found:
-            name, number = f"{each.type}_{number}", number + 1
-        found[name] = each
+    for name, each in zip(given, players, strict=True):
+        kind = re.split("[/:.]", each.type)[-1].lower()  # the class of a code path
+        number, free = 1, name or kind
+        while name is None and (free in found or free in given):
+            number += 1
+            free = f"{kind}_{number}"
+        found[free] = each
     return found

@@ -84,7 +84,8 @@ class League:
         count = min(self._cfg.opponents, parts.collector_env.env_num)
         rivals = [player.opponent(name, self.standing, rng) for _ in range(count)]
         met = [self._opponent(rival, place) for place, rival in enumerate(rivals)]
-        parts.collector_env.opponent = met[0] if count == 1 else SharedOut(met)
+        others = len(parts.collector_env.sides) - 1
+        parts.collector_env.opponent = met[0] if count == 1 else SharedOut(met, others)
         before = parts.collector.envstep, parts.learner.train_iter
         parts.play(self._cfg.job_steps)
         steps = parts.collector.envstep - before[0]

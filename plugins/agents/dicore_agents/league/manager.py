@@ -176,7 +176,8 @@ class SideManager:
             rows = np.flatnonzero(self.sides.acts(obs, others))
             if len(rows):
                 seen = self.sides.seen(tree_map(lambda leaf, at=rows: leaf[at], obs), others[rows])
-                theirs = self.opponent.act(ids[rows], seen)
+                numbers = ids[rows] * (len(self.sides) - 1) + ahead - 1  # of who remembers
+                theirs = self.opponent.act(numbers, seen)
                 part = actions[rows]
                 self.sides.put(part, others[rows], theirs)
                 actions[rows] = part
@@ -190,7 +191,8 @@ class SideManager:
         for _ in range(_STARTS):
             self._draw(ids)
             self._paid[ids] = 0
-            self.opponent.reset(ids.tolist())
+            others = len(self.sides) - 1
+            self.opponent.reset((ids[:, None] * others + np.arange(others)).ravel().tolist())
             again: list[int] = []
             waits = ids[~self.sides.acts(self._rows(ids), self.seats[ids])]
             while len(waits):

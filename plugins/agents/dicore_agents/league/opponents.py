@@ -21,13 +21,17 @@ __all__ = ["IOpponent", "PolicyOpponent", "RandomOpponent", "SharedOut"]
 
 
 class IOpponent(Protocol):
-    """Chooses the actions of a side, for many environments at once."""
+    """Chooses the actions of a side, for many environments at once.
+
+    In a game of S sides it plays S - 1 of them in each environment; each has a number of its own,
+    from `env_id * (S - 1)` on, by which the opponent remembers. With two sides that is `env_id`.
+    """
 
     def act(self, env_id: npt.NDArray[np.int64], seen: Tree) -> Tree:
-        """Returns actions [K, ...] for what a side sees in the environments named."""
+        """Returns actions [K, ...] for what the sides numbered `env_id` see."""
 
     def reset(self, env_ids: list[int]) -> None:
-        """Begins new episodes."""
+        """Begins new episodes of the sides numbered `env_ids`."""
 
 
 class RandomOpponent:
@@ -65,16 +69,17 @@ class SharedOut:
 
     Args:
         opponents: The P opponents.
+        sides: Sides that an opponent plays in each environment.
     """
 
-    def __init__(self, opponents: Sequence[IOpponent]) -> None:
-        self._opponents = [*opponents]
+    def __init__(self, opponents: Sequence[IOpponent], sides: int = 1) -> None:
+        self._opponents, self._sides = [*opponents], sides
 
     def act(self, env_id: npt.NDArray[np.int64], seen: Tree) -> Tree:
         """Returns the actions that each chooses in its environments."""
         found: Tree = None
         for number, each in enumerate(self._opponents):
-            rows = np.flatnonzero(env_id % len(self._opponents) == number)
+            rows = np.flatnonzero(env_id // self._sides % len(self._opponents) == number)
             if len(rows):
                 part = tree_map(lambda leaf, at=rows: leaf[at], seen)
                 chosen = np.asarray(each.act(env_id[rows], part))
@@ -86,7 +91,9 @@ class SharedOut:
     def reset(self, env_ids: list[int]) -> None:
         """Begins new episodes."""
         for number, each in enumerate(self._opponents):
-            each.reset([env for env in env_ids if env % len(self._opponents) == number])
+            each.reset(
+                [own for own in env_ids if own // self._sides % len(self._opponents) == number]
+            )
 
 
 class PolicyOpponent:

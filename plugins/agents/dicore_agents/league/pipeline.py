@@ -183,10 +183,10 @@ def _player_problems(
     """Yields what is wrong with the list of players."""
     place = "pipeline.players"
     if len(players) < len(listed):
-        names = [each.name for each in listed if each.name is not None]
-        twice = next(name for name in names if names.count(name) > 1)
+        names = [getattr(each, "name", None) for each in listed]
+        twice = next(name for name in names if name and names.count(name) > 1)
         yield place, f"two players are named '{twice}'; name them apart"
-    learning = [name for name, each in players.items() if hasattr(each, "freeze_steps")]
+    learning = [name for name, each in players.items() if each.build(None).learns]
     if not learning:
         yield place, "nobody learns; add main"
     for name, each in players.items():
@@ -197,20 +197,20 @@ def _player_problems(
             if rival not in players:
                 known = ", ".join(players)
                 yield place, f"'{name}' meets '{rival}' (against), who is nobody; expected {known}"
-        if name in learning and not _rivals(name, each, players):
+        if name in learning and not _rivals(name, each, players, learning):
             yield place, f"'{name}' is a {each.type} without a second player to meet; add main"
 
 
-def _rivals(name: str, player: Any, players: Mapping[str, Any]) -> list[str]:
+def _rivals(name: str, player: Any, players: Mapping[str, Any], learning: list[str]) -> list[str]:
     """Returns the names of those whom a player can meet, itself if its role allows that."""
-    if player.type in ("main", "naive_self_play") and player.against is None:
+    against = getattr(player, "against", None)
+    plays_itself = player.type not in ("main_exploiter", "league_exploiter")
+    if against is None and plays_itself:
         return [name]
-    allowed = [*players] if player.against is None else player.against
-    known = [each for each in allowed if each in players]
+    known = [each for each in ([*players] if against is None else against) if each in players]
     if player.type == "main_exploiter":
-        known = [each for each in known if hasattr(players[each], "freeze_steps") and each != name]
-        return [each for each in known if player.against or players[each].type == "main"]
-    plays_itself = player.type in ("main", "naive_self_play")
+        known = [each for each in known if each in learning and each != name]
+        return [each for each in known if against or players[each].type == "main"]
     return [each for each in known if each != name or plays_itself]
 
 
