@@ -85,6 +85,23 @@ def test_a_step_in_which_a_group_is_gone_is_none_of_its_samples() -> None:
     assert "outer_total_loss" in result
 
 
+def test_in_sequences_too_a_step_without_the_group_teaches_nothing() -> None:
+    remember = {"model": {"rnn": "gru"}, "collect": {"unroll_len": 3}}
+    parts = {"outer": {"type": "vdn", **remember}, "inner": {"type": "qmix", **remember}}
+    policy = groups(**parts)
+    samples = policy.collect_mode.get_train_sample(*played(policy, Mortals, 14)[:2])
+    inner, found = samples["inner"], []
+    gone = (inner["obs"]["alive"] == 0).all(-1)[:, :3]
+    assert gone.any()
+    assert not gone.all()
+    for reward in (0.0, 100.0):
+        policy = groups(**parts)
+        inner["reward"][gone] = reward
+        policy.learn_mode.forward(samples)
+        found.append(policy.learn_mode.state_dict()["model"])
+    assert all(torch.equal(found[0][key], found[1][key]) for key in found[0])
+
+
 def test_actions_are_those_of_the_groups_in_the_order_of_the_agents() -> None:
     policy = groups(env=MovingMortals)
     env = MovingMortals()

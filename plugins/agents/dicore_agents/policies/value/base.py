@@ -186,7 +186,9 @@ class AgentQPolicy(DQNPolicy):
             return self._team_loss(batch, weight)
         rows = len(batch)
         steps = as_steps(batch, self._model, self._target_model, self._cfg)
-        factor = None if weight is None else weight.repeat(len(steps) // rows)
+        factor = _where_some_act(
+            steps, None if weight is None else weight.repeat(len(steps) // rows)
+        )
         loss, error, target = self._team_loss(steps, factor)
         return loss, sequence_priority(error.view(-1, rows).T), target.view(-1, rows).mean(0)
 
@@ -230,3 +232,13 @@ class AgentQPolicy(DQNPolicy):
             return factor
         each = weight.unsqueeze(1).expand(-1, batch["action"].shape[1])
         return each if factor is None else factor * each
+
+
+def _where_some_act(steps: Batch, weight: Tensor | None) -> Tensor | None:
+    """Returns factors [B] of losses whose mean is over steps in which an agent acts; None: 1."""
+    alive = steps["obs"].get("alive")
+    some = None if alive is None else (alive != 0).any(1)
+    if some is None or bool(some.all()):
+        return weight
+    factor = some * (len(some) / some.sum().clamp(min=1))
+    return factor if weight is None else factor * weight
