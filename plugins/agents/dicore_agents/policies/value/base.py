@@ -240,5 +240,5 @@ def _where_some_act(steps: Batch, weight: Tensor | None) -> Tensor | None:
     some = None if alive is None else (alive != 0).any(1)
     if some is None or bool(some.all()):
         return weight
-    factor = some * (len(some) / some.sum().clamp(min=1))
+    factor: Tensor = some * (len(some) / some.sum().clamp(min=1))
     return factor if weight is None else factor * weight
