@@ -16,6 +16,7 @@ import numpy.typing as npt
 from torch import nn
 
 from dicore.config.compiler import as_config
+from dicore.config.schema import fields_of
 from dicore.config.sections import PolicyConfig
 from dicore.data import (
     Batch,
@@ -98,6 +99,8 @@ class Policy:
     """Own columns of its transitions, see `dicore.interfaces.columns`; None: not declared."""
     attributes: ClassVar[tuple[str, ...]] = ("cfg", "device", "model", "like")
     """What `get_attribute` and `set_attribute` know besides facts; a subclass names its own."""
+    network_has: ClassVar[tuple[str, ...]] = ()
+    """What a network must have beside `forward`, else it is refused; a subclass names its own."""
     _declared: ClassVar[frozenset[str]] = frozenset(attributes)
     _like: Any = None
     """The collect mode whose samples have the same columns, if it stands in for one."""
@@ -151,7 +154,20 @@ class Policy:
                 f"model: expected an instance, got the class {model.__name__}",
                 hint=f"pass {model.__name__}(…)",
             )
+        self._check_network(model)
         return model
+
+    def _check_network(self, model: object) -> None:
+        """Refuses a network that lacks what `network_has` names."""
+        lacking = [f"`{name}`" for name in self.network_has if not hasattr(model, name)]
+        if lacking:
+            own: Any = fields_of(self.config_class)["model"].metadata["component_default"]
+            own = own["type"] if isinstance(own, Mapping) else own
+            raise UsageError(
+                f"model: {type(model).__name__} has no {' and no '.join(lacking)}, which {self}"
+                " needs",
+                hint=f"choose policy.model.type={own}, or derive from that network",
+            )
 
     def _choose_device(self) -> str:
         if not self._cfg.cuda:

@@ -81,7 +81,7 @@ def test_bco_learns_the_rule_without_the_actions(form: str) -> None:
 
 
 def test_bco_needs_an_inverse_model() -> None:
-    with pytest.raises(UsageError, match="VAC has no method `inverse`"):
+    with pytest.raises(UsageError, match="VAC has no `inverse`"):
         BCOPolicy(model=VAC(2, 3))
 
 

@@ -222,7 +222,7 @@ def test_discrete_bcq_chooses_likely_actions_only() -> None:
 
 
 def test_networks_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(UsageError, match="`imitation` and `likely`"):
+    with pytest.raises(UsageError, match="`imitation` and no `likely`"):
         DiscreteBCQPolicy(model=DQN(3, 2))
     with pytest.raises(UsageError, match="value and v"):
         IQLPolicy(model=policy_of("td3").get_attribute("model"))

@@ -109,7 +109,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(norm: str, tmp_path: Path) ->
 
 def test_a_network_without_auxiliary_value_is_refused() -> None:
     config = {"model": {"type": "ppg", "obs_shape": 2, "action_shape": 3}}
-    with pytest.raises(UsageError, match="Returns has no auxiliary value"):
+    with pytest.raises(UsageError, match="Returns has no `auxiliary`"):
         PPGPolicy(config, model=Returns(logit=(3,), value=()))
     with pytest.raises(ConfigError, match="share_encoder"):
         ppg(BOX, "policy.model.share_encoder=false")

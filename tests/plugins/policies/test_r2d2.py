@@ -298,5 +298,5 @@ def test_options_that_do_not_fit(cls: Any, options: Any, problem: str) -> None:
 
 
 def test_a_model_without_memory_is_refused() -> None:
-    with pytest.raises(UsageError, match="DQN is not recurrent"):
+    with pytest.raises(UsageError, match="DQN has no `unroll` and no `state_size`"):
         R2D2Policy({}, model=DQN(2, 2))

@@ -576,9 +576,9 @@ def test_options_that_do_not_fit(cls: Any, options: Any, problem: str) -> None:
 @pytest.mark.parametrize(
     ("cls", "model", "text"),
     [
-        (C51Policy, DQN, "no method `distribution`"),
-        (FQFPolicy, IQN, "proposes no fractions"),
-        (SQNPolicy, DQN, "no method `both`"),
+        (C51Policy, DQN, "no `distribution`"),
+        (FQFPolicy, IQN, "no `proposal`"),
+        (SQNPolicy, DQN, "no `both`"),
     ],
 )
 def test_a_model_that_does_not_fit_is_refused(cls: Any, model: Any, text: str) -> None:

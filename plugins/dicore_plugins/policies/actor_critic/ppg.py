@@ -15,11 +15,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from torch import nn
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, State, StateDict, Tree, tree_map
-from dicore.errors import UsageError
 from dicore_plugins.functional.distributions import kl_divergence
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import ppg_joint_error
@@ -35,14 +33,7 @@ class PPGPolicy(PPOPolicy):
     config_class: ClassVar[type[PolicyConfig]] = PPGConfig
     _cfg: PPGConfig
 
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not hasattr(model, "auxiliary"):
-            raise UsageError(
-                f"model: {type(model).__name__} has no auxiliary value",
-                hint="pass a network with the method auxiliary(obs), such as PPGNet",
-            )
-        return model
+    network_has = ("auxiliary",)
 
     def _init_learn(self) -> None:
         super()._init_learn()

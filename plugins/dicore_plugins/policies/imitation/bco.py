@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Tree
-from dicore.errors import UsageError
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.imitation import bc_error
 from dicore_plugins.policies.imitation.bc import CloningPolicy
@@ -36,14 +35,7 @@ class BCOPolicy(FromDemonstrations, CloningPolicy):
     config_class: ClassVar[type[PolicyConfig]] = BCOConfig
     _cfg: BCOConfig
 
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, nn.Module) or not hasattr(model, "inverse"):
-            raise UsageError(
-                f"model: {type(model).__name__} has no method `inverse`, which {self} needs",
-                hint="choose policy.model.type=bco, or derive from that network",
-            )
-        return model
+    network_has = ("inverse",)
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         demo, obs, criterion = batch["demo"], batch["obs"], self._cfg.learn.criterion

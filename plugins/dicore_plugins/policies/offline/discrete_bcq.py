@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Tree
-from dicore.errors import UsageError
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.imitation import bc_error
 from dicore_plugins.functional.losses import weighted_mean
@@ -30,13 +29,10 @@ class DiscreteBCQPolicy(DQNPolicy):
     config_class: ClassVar[type[PolicyConfig]] = DiscreteBCQConfig
     _cfg: DiscreteBCQConfig
 
+    network_has = ("imitation", "likely")
+
     def _check_values(self, model: nn.Module) -> None:
-        if not all(hasattr(model, name) for name in ("imitation", "likely")):
-            raise UsageError(
-                f"model: {type(model).__name__} has no methods `imitation` and `likely`, which"
-                f" {self} needs",
-                hint="choose policy.model.type=discrete_bcq, or derive from that network",
-            )
+        self._check_network(model)
 
     def _target(self, batch: Batch) -> Tensor:
         """Computes y: float32 [B]."""

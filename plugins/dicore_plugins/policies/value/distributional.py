@@ -5,7 +5,7 @@ Shapes: B rows, A actions, N atoms or quantiles.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,12 +25,9 @@ class DistributionalPolicy(DQNPolicy):
     A subclass implements `_head_loss`; `_following` is the choice of the next actions.
     """
 
+    network_has: ClassVar[tuple[str, ...]] = ("distribution",)
+
     def _check_values(self, model: nn.Module) -> None:
-        if not hasattr(model, "distribution"):
-            raise UsageError(
-                f"model: {type(model).__name__} has no method `distribution`, which {self} needs",
-                hint="choose policy.model.type=c51, qrdqn or iqn, or derive from that network",
-            )
         super()._check_values(model)
         options: Any = self._cfg.model or {}
         obs, actions = zeros_for(options, 2), options.get("action_shape")

@@ -78,6 +78,7 @@ class DQNPolicy(Policy):
 
     def _check_values(self, model: nn.Module) -> None:
         """Checks that a network other than DQN returns one value per action."""
+        self._check_network(model)
         options: Any = self._cfg.model or {}
         own = isinstance(model, DQN) and type(model).__module__.startswith("dicore_plugins.")
         obs = None if own else zeros_for(options, 2)

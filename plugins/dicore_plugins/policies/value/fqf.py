@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from dicore.data import Batch, State, StateDict, Tree
-from dicore.errors import UsageError
 from dicore_plugins.functional.distributional import fqf_fraction_loss, qrdqn_loss, quantile_target
 from dicore_plugins.models.dqn.distributional import middle
 from dicore_plugins.models.flat import Flat
@@ -32,13 +31,7 @@ class FQFPolicy(DistributionalPolicy):
     config_class = FQFConfig
     _cfg: FQFConfig
 
-    def _check_values(self, model: nn.Module) -> None:
-        if not hasattr(model, "proposal"):
-            raise UsageError(
-                f"model: {type(model).__name__} proposes no fractions, which {self} needs",
-                hint="choose policy.model.type=fqf, or derive from that network",
-            )
-        super()._check_values(model)
+    network_has = ("distribution", "proposal")
 
     def _init_learn(self) -> None:
         super()._init_learn()

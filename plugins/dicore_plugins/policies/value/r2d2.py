@@ -18,11 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map
-from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.rescale import value_inv_transform, value_transform
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, nstep_columns, sequences
@@ -43,14 +42,7 @@ class R2D2Policy(DQNPolicy):
     config_class: ClassVar[type[PolicyConfig]] = R2D2Config
     _cfg: R2D2Config
 
-    def _check_values(self, model: nn.Module) -> None:
-        if not hasattr(model, "unroll") or not getattr(model, "state_size", 0):
-            raise UsageError(
-                f"model: {type(model).__name__} is not recurrent; {self} needs `unroll`, `hidden`"
-                " among the outputs, and `state_size`",
-                hint="choose policy.model.type=drqn, or derive from that network",
-            )
-        super()._check_values(model)
+    network_has = ("unroll", "state_size")
 
     # ---- acting
 

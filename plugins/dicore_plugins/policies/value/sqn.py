@@ -14,11 +14,10 @@ import math
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, Tree
-from dicore.errors import UsageError
 from dicore_plugins.functional.distributional import soft_target
 from dicore_plugins.functional.distributions import uniform_entropy
 from dicore_plugins.functional.exploration import mask_of, masks_of
@@ -37,14 +36,7 @@ class SQNPolicy(DQNPolicy):
     _cfg: SQNConfig
     _sampler = "eps_greedy_multinomial_sample"
 
-    def _check_values(self, model: nn.Module) -> None:
-        if not hasattr(model, "both") or not hasattr(model, "log_temperature"):
-            raise UsageError(
-                f"model: {type(model).__name__} has no method `both` and no `log_temperature`,"
-                f" which {self} needs",
-                hint="choose policy.model.type=sqn, or derive from that network",
-            )
-        super()._check_values(model)
+    network_has = ("both", "log_temperature")
 
     def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         learn, action = self._cfg.learn, self._action_index(batch["action"])
