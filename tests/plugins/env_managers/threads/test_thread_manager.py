@@ -16,6 +16,7 @@ import pytest
 
 from dicore.errors import EnvCreateError, EnvResetError, EnvStepError
 from dicore_plugins.env_managers import BaseEnvManager, ThreadEnvManager
+from dicore_plugins.env_managers.threads.worker import Inbox
 from tests.plugins.env_managers.toy_envs import CountEnv, Tired, rollout
 
 
@@ -105,6 +106,19 @@ def test_steps_overlap_and_each_environment_has_its_thread() -> None:
     assert [len(env.threads) for env in envs] == [1] * 8
     assert len(set.union(*(env.threads for env in envs))) == 8
     assert threading.main_thread() not in set.union(*(env.threads for env in envs))
+
+
+def test_the_last_answer_wakes_who_waits_for_it() -> None:
+    """He does not sleep until his time is over."""
+    inbox, found = Inbox(), list[bool]()
+    waiting = threading.Thread(target=lambda: found.append(inbox.wait(2, 60)))
+    waiting.start()
+    while inbox._enough != 2:
+        time.sleep(0.001)
+    for number in range(2):
+        inbox.put(None, number, None)  # type: ignore[arg-type] # nobody looks at the life
+    waiting.join(30)
+    assert found == [True]
 
 
 def test_resets_overlap() -> None:
