@@ -392,3 +392,13 @@ def test_a_derived_buffer_gets_priorities(
                        "env.evaluator_env_num=1"],
         )  # fmt: skip
     assert ByHand.told >= 8
+
+
+def test_functions_of_the_base_class_are_found_where_they_were() -> None:
+    from dicore_plugins.buffers import base
+    from dicore_plugins.buffers.naive import buffer
+
+    with pytest.warns(DeprecationWarning, match=r"use dicore_plugins\.buffers\.base\.stored"):
+        assert buffer.stored is base.stored
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        _ = buffer.absent
