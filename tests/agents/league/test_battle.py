@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from dicore.data import EnvBatch
 from dicore.errors import ConfigError, UsageError
+from dicore.interfaces.env import EnvSpec
 from dicore.run.launch import launch
-from dicore_agents import battle, payoff_picture, read_league, wilson
+from dicore_agents import Sides, TicTacToe, battle, payoff_picture, read_league, wilson
+from dicore_agents.league.battle import Contestant, _played
 from dicore_agents.league.command import command as league
+from dicore_plugins.env_managers import BaseEnvManager
 from dicore_tools.commands.eval import command as evaluate
 from dicore_tools.reports.curves import find_runs
 from dicore_tools.reports.page import page
@@ -142,3 +147,29 @@ def test_a_report_draws_payoffs_and_ratings(runs: dict[str, Path]) -> None:
     assert picture in text
     assert "Elo of those that learn" in text
     assert text.count("<h2>League of") == 1
+
+
+def test_a_policy_of_all_agents_sees_each_step_also_while_it_waits() -> None:
+    class Mode:
+        def __init__(self) -> None:
+            self.asked: list[int] = []
+
+        def forward(self, obs: Any) -> Any:
+            batch = EnvBatch.of(obs)
+            self.asked += batch.env_id.tolist()
+            return batch.with_value({"action": batch.value["action_mask"].argmax(-1)})
+
+        def reset(self, env_ids: list[int]) -> None:
+            pass
+
+    def player(mode: Mode) -> Contestant:
+        return Contestant(SimpleNamespace(env=SimpleNamespace(env_wrapper=())), "", None, mode)
+
+    modes, steps = (Mode(), Mode()), []
+    envs = BaseEnvManager([TicTacToe] * 2)
+    envs.launch()
+    step = envs.step
+    envs.step = lambda action, **more: steps.extend(action) or step(action, **more)  # type: ignore[method-assign, assignment, misc]
+    _played(envs, Sides(EnvSpec.of(envs)), (player(modes[0]), player(modes[1])), 4)
+    assert len(steps) > 12
+    assert modes[0].asked == modes[1].asked == steps

@@ -202,6 +202,8 @@ def test_players_without_anybody_to_meet_are_refused(
         ({"env_wrapper": ["one_side", "flat_obs"]}, "expected one_side as the last wrapper"),
         ({"type": "cartpole"}, "one_side: expected a game of several agents"),
         ({"type": "two_step_game"}, "rewards all agents together"),
+        ({"type": "kuhn_poker", "env_wrapper": [{"type": "one_side", "seat": 1}]},
+         r"env_wrapper\[0\]\.seat: players of a league"),
         ({"env_wrapper": [{"type": "one_side", "sides": [["agent_0"], ["agent_2"]]}]},
          r"one_side\.sides: unknown agent 'agent_2'; expected agent_0, agent_1"),
     ],

@@ -85,6 +85,37 @@ def test_a_step_in_which_a_group_is_gone_is_none_of_its_samples() -> None:
     assert "outer_total_loss" in result
 
 
+@pytest.mark.parametrize("nstep", [1, 3])
+def test_returns_of_a_group_end_with_it(nstep: int) -> None:
+    parts = {name: {"type": "vdn", "nstep": nstep, "discount_factor": 1.0} for name in AGENTS}
+    policy = groups(**parts)
+    block, tail, _ = played(policy, Mortals, 14)
+    reward = np.where((block["obs"]["alive"][:, :, 1] != 0), 1, 100).astype(np.float32)
+    block = Batch({**block.columns, "reward": reward}, len(block))
+    inner = policy.collect_mode.get_train_sample(block, tail)["inner"]
+    acts = inner["obs"]["alive"][:, 0] != 0
+    assert not acts.all()
+    assert set(inner["reward"][acts].tolist()) == set(range(1, nstep + 1))
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ({"discount_factor": 0.5}, r"policy.discount_factor: .*groups.NAME.discount_factor"),
+        ({"learn": {"ignore_done": True}}, r"policy.learn.ignore_done: .*each group"),
+    ],
+)
+def test_options_that_no_group_reads_are_refused(option: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        groups(**option)
+
+
+@pytest.mark.parametrize("name", ["logit", "value", "obs"])
+def test_a_group_is_not_called_like_a_column(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"policy.groups.{name}: samples have a column"):
+        made("groups", Mortals(), agents={name: ["*"]}, groups={name: {"type": "ippo"}})
+
+
 def test_in_sequences_too_a_step_without_the_group_teaches_nothing() -> None:
     remember = {"model": {"rnn": "gru"}, "collect": {"unroll_len": 3}}
     parts = {"outer": {"type": "vdn", **remember}, "inner": {"type": "qmix", **remember}}

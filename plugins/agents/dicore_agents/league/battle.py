@@ -291,11 +291,15 @@ def _played(
 def _joint(
     ids: Ids, obs: Tree, sides: Sides, seats: Ids, pair: tuple[Contestant, Contestant]
 ) -> npt.NDArray[Any]:
-    """Returns the actions of all agents, [K, A, ...]: the second policy plays all other sides."""
+    """Returns the actions of all agents, [K, A, ...]: the second policy plays all other sides.
+
+    A policy of all agents sees each step, as in its training, also those in which its side waits.
+    """
     actions = sides.idle(len(ids))
     for ahead in range(len(sides)):
         player, theirs = pair[min(ahead, 1)], (seats + ahead) % len(sides)
-        rows = np.flatnonzero(sides.acts(obs, theirs))
+        acts = sides.acts(obs, theirs)
+        rows = np.flatnonzero(acts) if player.by_side else np.arange(len(ids))
         if len(rows):
             seen = tree_map(lambda leaf, at=rows: leaf[at], obs)
             part = actions[rows]

@@ -170,6 +170,11 @@ def _game_problems(cfg: Any) -> Iterator[tuple[str, str]]:
             "a league plays the sides of a game; expected one_side as the last wrapper"
             " ('env.env_wrapper=[one_side]')",
         )
+    elif cfg.env.env_wrapper[-1].seat is not None:
+        yield (
+            f"env.env_wrapper[{len(wrappers) - 1}].seat",
+            "players of a league learn and play every side; leave it out",
+        )
     if cfg.policy.offline or getattr(cfg.policy, "demonstrations", False):
         yield "policy.type", f"'{cfg.policy.type}' learns from recorded data, not by playing"
     for part in ("reward_model", "world_model"):

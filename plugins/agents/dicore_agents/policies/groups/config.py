@@ -24,9 +24,10 @@ _ALIKE = ("on_policy", "nstep", "collect.unroll_len", "collect.burn_in")
 """Options that say what a sample is, of which groups share one memory."""
 _COLUMNS = frozenset(
     ("obs", "next_obs", "action", "reward", "done", "end", "valid", "env_id", "collect_iter",
-     "priority", "IS", "weight", "replay_unique_id", "replay_buffer_idx", "use", "staleness")
+     "priority", "IS", "weight", "replay_unique_id", "replay_buffer_idx", "use", "staleness",
+     "logit", "mean", "log_std", "value", "raw_action", "prev_state", "log_prob", "total_loss")
 )  # fmt: skip
-"""Columns of samples, which no group may be called by."""
+"""Columns of samples and of what networks return, which no group may be called by."""
 
 
 @frozen(kw_only=True)
@@ -81,6 +82,12 @@ class GroupsConfig(PolicyConfig):
         "traj_len_inf": (False, "learns from pieces of episodes; set it to False"),
         "reward_model": (None, "groups have rewards of their own; leave it out"),
         "collect.n_episode": (None, "collects samples; use collect.n_sample"),
+        "discount_factor": (0.97, "is an option of each group; set groups.NAME.discount_factor"),
+        "priority_IS_weight": (False, "groups share samples, but no priorities; set it to False"),
+        "learn.ignore_done": (
+            False,
+            "is an option of each group; set groups.NAME.learn.ignore_done",
+        ),
         "collect.unroll_len": (1, "sequences are an option of each group; set groups.NAME.collect"),
     }
 

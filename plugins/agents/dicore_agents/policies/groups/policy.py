@@ -201,7 +201,8 @@ class GroupsPolicy(Policy):
             last, finals = (each["alive"][:, rows] if len(each) else obs["alive"][0, :0]
                             for each in (tail.obs, tail.final_obs))  # fmt: skip
             later = rows_after(obs["alive"], last, finals, tail)
-            shared["done"] = (block["done"] != 0) | ~(later != 0).any(-1)
+            gone = ~(later != 0).any(-1)
+            shared["done"], shared["end"] = (block["done"] != 0) | gone, block["end"] | gone
         return Batch({**shared, **own, **block.get(name, {})}, len(block))
 
     def _get_sample_len(self) -> int | Literal["episode"]:
