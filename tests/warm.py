@@ -41,6 +41,8 @@ INTERPRETERS = {sys.executable}
 """Interpreters whose programs are forked; each has a process of its own to fork from."""
 _servers: dict[str, tuple[subprocess.Popen[bytes], socket.socket, dict[str, str]]] = {}
 """The server of each interpreter, the connection to it, and the variables that it began with."""
+_environ: dict[str, str] = {}
+"""Variables as they were when tests began, with which servers begin."""
 _lock = threading.Lock()
 _Popen = subprocess.Popen
 
@@ -75,10 +77,12 @@ class Popen(_Popen):
 def warmed() -> Iterator[None]:
     """Lets `subprocess` fork; the first process that it forks from is started when it is needed."""
     subprocess.Popen = Popen
+    _environ.update(os.environ)
     try:
         yield
     finally:
         subprocess.Popen = _Popen
+        _environ.clear()
         for process, connection, _ in _servers.values():
             connection.close()  # which ends it
             process.wait()
@@ -124,7 +128,7 @@ def _may_be_forked(at: dict[str, Any]) -> bool:
     begins = ("sitecustomize.py", "usercustomize.py")
     folders = [Path(os.fsdecode(at["cwd"] or "."), path) for path in paths]
     server = _servers.get(str(words[0]))
-    began = server[2] if server else _of_python(os.environ)
+    began = server[2] if server else _of_python(_environ)
     return _of_python(env) == began and not any(
         (folder / name).exists() for folder in folders for name in begins
     )
@@ -148,7 +152,7 @@ def _asked(at: dict[str, Any], files: list[int]) -> int:
         ours, theirs = socket.socketpair()
         with theirs:
             words = [python, "-P", __file__, str(theirs.fileno())]
-            env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+            env = {name: value for name, value in _environ.items() if name != "PYTHONPATH"}
             process = _Popen(words, pass_fds=(theirs.fileno(),), env=env)
             ours.settimeout(60)
             _servers[python] = process, ours, _of_python(env)

@@ -18,7 +18,8 @@ from tests.registry.world import World
 GENERATED = (
     *("buffer", "buffer_middleware", "collector", "comm_collector", "comm_learner", "command"),
     *("commander", "dataset", "executor"),
-    *("env", "env_manager", "env_transport", "env_wrapper", "evaluator", "learner", "learner_hook"),
+    *("env", "env_manager", "env_transport", "env_wrapper", "evaluator", "league_player"),
+    *("learner", "learner_hook"),
     *("logger", "message_queue", "middleware", "model", "model_wrapper", "optimizer", "pipeline"),
     *("policy", "preset", "reward_model", "sampler", "transport", "world_model"),
 )

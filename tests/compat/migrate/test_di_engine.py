@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
 import time
@@ -398,7 +399,7 @@ class TestCommand:
         assert "# moved   policy.learn.noise_sigma: policy.learn.target_noise = 0.1" in text
         assert yaml.safe_load(text)["policy"]["type"] == "td3"
         assert compile_config(str(out)).policy.learn.target_noise == 0.1
-        again = CliRunner().invoke(command, [str(file), "-o", str(out)])
+        again = CliRunner().invoke(copy.copy(command), [str(file), "-o", str(out)])
         assert "exists" in str(again.exception)
 
     def test_a_folder_is_converted_file_by_file(self, tmp_path: Path) -> None:
@@ -408,7 +409,7 @@ class TestCommand:
         bad = PENDULUM_CREATE.replace('"td3"', '"collaq"')
         written(source / "config", PENDULUM, bad, "bad_config.py")
         (source / "config" / "env.py").write_text("raise SystemExit('not a config')")
-        result = CliRunner().invoke(command, [str(source), "-o", str(tmp_path / "out")])
+        result = CliRunner().invoke(copy.copy(command), [str(source), "-o", str(tmp_path / "out")])
         assert result.exit_code == 1
         assert "1 of 2 configs converted" in result.output
         assert "no policy named 'collaq'" in result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import threading
@@ -298,7 +299,7 @@ def test_the_command_shows_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.json").write_text(json.dumps(SMALL))
     words = ["small.json", "--profile", "--exp-name", "x", *FEW]
-    told = CliRunner().invoke(command, words, catch_exceptions=False).stdout.splitlines()
+    told = CliRunner().invoke(copy.copy(command), words, catch_exceptions=False).stdout.splitlines()
     (start,) = (number for number, line in enumerate(told) if line.startswith("what "))
     table = (tmp_path / "x" / "log" / "profile.txt").read_text().splitlines()
     assert told[start : start + len(table)] == table
