@@ -419,11 +419,13 @@ PPO = {
 }
 
 
+@pytest.mark.parametrize("batch_size", [16, None])
 def test_on_policy_rounds_use_each_sample_once_by_the_version_that_collected_it(
-    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
-) -> None:
+    batch_size: int | None, learner: FlaskFileSystemLearner, collectors: Any,
+    places: dict[str, Any],
+) -> None:  # fmt: skip
     """PPO: all collectors share n_sample, act by one version, and the learner uses all at once."""
-    config = compiled(**PPO)
+    config = compiled(**{**PPO, "learn": {"batch_size": batch_size, "epoch_per_collect": 2}})
     coordinator = coordinated(config, learner, collectors, places)
     sizes: list[int] = []
     train = learner._create_learner
@@ -439,8 +441,9 @@ def test_on_policy_rounds_use_each_sample_once_by_the_version_that_collected_it(
     lines = (Path(places["path_policy"]) / "journal.jsonl").read_text().splitlines()
     blocks = [json.loads(each) for each in lines if '"block"' in each]
     used = [each for each in blocks if each["policy_iter"] < coordinator.train_iter]
-    assert sizes == [64] * 5
-    assert [each["policy_iter"] for each in used] == sorted([0, 8, 16, 24, 32] * 2)
+    updates = 8 if batch_size else 2
+    assert sizes == [64] * (40 // updates)
+    assert [each["policy_iter"] for each in used] == sorted([*range(0, 40, updates)] * 2)
     assert {each["count"] for each in blocks} == {32}
     assert coordinator.train_iter == 40
     assert sum(each["env_step"] for each in blocks) == coordinator.env_step

@@ -206,16 +206,18 @@ class BaseLearner:
     def setup_dataloader(self) -> None:
         """Creates the dataloader of `start`, which calls `self.get_data(batch_size)`.
 
-        With several workers, several threads call it at the same time.
+        With several workers, several threads call it at the same time. An on-policy algorithm
+        without a batch size learns from whole collects: `get_data(0)`.
 
         Raises:
-            UsageError: `get_data` is not set.
+            UsageError: `get_data` is not set, or the policy does not say its batch size.
         """
         if self.get_data is None:
             raise UsageError("the learner has no data source", hint="set learner.get_data first")
         from dicore_plugins.learners.base.dataloader import Dataloader
 
-        cfg, batch_size = self._cfg.dataloader, facts_of(self._policy).batch_size
+        cfg, facts = self._cfg.dataloader, facts_of(self._policy)
+        batch_size = 0 if facts.on_policy and facts.batch_size is None else facts.batch_size
         if batch_size is None:
             raise UsageError(
                 "the policy does not say its batch size", hint="set policy.learn.batch_size"
