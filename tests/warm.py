@@ -110,6 +110,11 @@ def pids() -> set[int]:
     return {process.pid for process, *_ in _servers.values()}
 
 
+def unlike() -> set[tuple[str, str]]:
+    """Returns the variables that are not what they were when tests began, so that nothing forks."""
+    return {*_of_python(os.environ).items()} ^ {*_of_python(_environ).items()}
+
+
 def _may_be_forked(at: dict[str, Any]) -> bool:
     """Whether a start has nothing but what `_begin` knows to give."""
     if sys.platform != "linux" or any(at[name] != value for name, value in _PLAIN.items()):
@@ -137,7 +142,11 @@ def _may_be_forked(at: dict[str, Any]) -> bool:
 def _of_python(env: Any) -> dict[str, str]:
     """Returns the variables that are read before the first import, or by a first import."""
     begins = ("PYTHON", "LD_", "MALLOC", "OMP_", "MKL_", "OPENBLAS", "TORCH", "CUDA", "KMP")
-    return {k: v for k, v in env.items() if k.startswith(begins) and k != "PYTHONPATH"}
+    return {k: v for k, v in env.items() if k.startswith(begins) and k not in _NOT_READ}
+
+
+_NOT_READ = {"PYTHONPATH", "PYTHONBREAKPOINT", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR"}
+"""Variables that `_begin` takes over, and those that imports of Ray, OpenCV and torch set."""
 
 
 def _forked(at: dict[str, Any], files: list[int]) -> int:
