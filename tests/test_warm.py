@@ -46,6 +46,15 @@ def test_arguments_streams_and_folder_are_its_own(how: str, tmp_path: Path) -> N
         assert done.stderr == "told\n"
 
 
+def test_its_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run([sys.executable, "-c", "1"], check=True)  # a server begins elsewhere
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code = [sys.executable, "-c", "import os; print(os.getcwd())"]
+    told = subprocess.run(code, cwd="here", capture_output=True, text=True, check=True).stdout
+    assert told == f"{tmp_path / 'here'}\n"
+
+
 def test_signals_and_errors_end_it() -> None:
     waits = "import time; print(1, flush=True); time.sleep(60)"
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -169,7 +169,7 @@ def _asked(at: dict[str, Any], files: list[int]) -> int:
     env = os.environ if at["env"] is None else at["env"]
     request = {
         "words": [os.fsdecode(word) for word in at["args"]],
-        "cwd": os.fsdecode(at["cwd"] or Path.cwd()),
+        "cwd": str(Path(os.fsdecode(at["cwd"] or ".")).absolute()),  # as seen from here
         "env": {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()},
         "session": bool(at["start_new_session"]),
     }
