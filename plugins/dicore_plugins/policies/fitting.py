@@ -67,7 +67,7 @@ def expect_one_agent(policy: str, spec: EnvSpec) -> None:
         raise ConfigError(
             f"policy.type: '{policy}' trains one agent; this env has {', '.join(spec.agents)}",
             hint="choose a policy of several agents (docs/concepts/agents.md), or make one agent of"
-            " all: env.env_wrapper=agents_as_one",
+            " all: env.env_wrapper=agents_as_one; of one side of a game, as in leagues: =one_side",
         )
     refuse_rewards(policy, spec.reward_shape)
 
