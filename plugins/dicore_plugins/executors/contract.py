@@ -50,19 +50,21 @@ class ExecutorContract(Suite):
 
     def test_what_is_written_by_both_is_never_written_at_once(self) -> None:
         """Middleware that writes the same field does not overlap, nor what declares nothing."""
-        inside: list[int] = []
+        inside = threading.Lock()
+        met = threading.Event()
 
         def alone(ctx: OnlineRLContext) -> None:
-            inside.append(1)
-            expect(sum(inside) == 1, "another middleware was running")
-            time.sleep(0.001)
-            inside.append(-1)
+            if not inside.acquire(blocking=False):
+                met.set()
+                expect(False, "another middleware was running")
+            met.wait(0.1)
+            inside.release()
 
         count = middleware(reads=["env_step"], writes=["env_step"], uses=[])
         with _started(self.make) as task:
-            task.use(task.parallel(*(count(partial(alone)) for _ in range(2)))).run(max_step=5)
+            task.use(task.parallel(*(count(partial(alone)) for _ in range(2)))).run(max_step=3)
         with _started(self.make) as task:
-            task.use(alone).use(partial(alone)).run(max_step=5)
+            task.use(alone).use(partial(alone)).run(max_step=3)
 
     def test_an_exception_surfaces(self) -> None:
         """The exception of a middleware is raised by `run`, with the middleware named."""
