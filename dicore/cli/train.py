@@ -28,7 +28,7 @@ _FLAG: Final = {"is_flag": True}
 _EPILOG = """\b
 Examples:
   dicore train -e cartpole -p dqn -s 0
-  dicore train -e CartPole-v1 -p dqn --max-env-step 50000 policy.learn.batch_size=128
+  dicore train -e CartPole-v1 -p dqn -n 50000 policy.learn.batch_size=128
   dicore train config.py -s 1 --exp-name runs/x
   dicore train my_preset                 a preset by its own name
   dicore train -e cartpole -p dqn -s 0 -s 1 -s 2 --jobs 3
@@ -72,7 +72,7 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
      "  [default: runs/<env>_<policy>_s<seed>]"),
     ("--max-train-iter --train-iter --train_iter --max_train_iter max_train_iter",
      {"type": Count(1)}, "Stop after this number of gradient updates."),
-    ("--max-env-step --env-step --env_step --max_env_step max_env_step",
+    ("-n --steps --max-env-step --env-step --env_step --max_env_step max_env_step",
      {"type": Count(1)}, "Stop after this number of env steps, e.g. 1e5."),
     ("--device", {"type": click.Choice(["cpu", "cuda"])}, "Device of the network (policy.cuda)."),
     ("--track track", {"metavar": "LOGGER", "multiple": True},

@@ -157,6 +157,15 @@ def test_curves_are_the_same_in_both_forms(trained: tuple[Path, str]) -> None:
     }
 
 
+@pytest.mark.parametrize("word", ["-n", "--steps", "--max-env-step", "--env_step"])
+def test_the_budget_is_a_count_in_any_form(word: str) -> None:
+    from dicore.cli.train import command
+
+    (option,) = [each for each in command.params if word in each.opts]
+    assert option.name == "max_env_step"
+    assert [option.type.convert(each, option, None) for each in ("1e3", "1_000")] == [1000, 1000]
+
+
 def test_the_forms_of_the_documents_mean_the_same(tmp_path: Path) -> None:
     """K2, K3: a leading option means train; both spellings; a file after -c or by itself."""
     (tmp_path / "c.py").write_text(CONFIG)

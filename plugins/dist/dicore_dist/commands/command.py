@@ -108,8 +108,8 @@ def _address_options(function: Any) -> Any:
 @click.option("-s", "--seed", type=click.IntRange(0), help="Random seed.")
 @click.option("--exp-name", "--exp_name", metavar="DIR", help="Run folder.")
 @click.option("--trust", is_flag=True, help="Run code that a run or its config.json names by path.")
-@click.option("--max-env-step", "--env-step", type=click.IntRange(1),
-              help="Stop after this number of env steps.")  # fmt: skip
+@click.option("-n", "--steps", "--max-env-step", "--env-step", "max_env_step",
+              type=click.IntRange(1), help="Stop after this number of env steps.")  # fmt: skip
 @click.option("--max-train-iter", "--train-iter", type=click.IntRange(1),
               help="Stop after this number of gradient updates.")  # fmt: skip
 @click.option("--image", metavar="IMAGE", default="dicore:latest",
