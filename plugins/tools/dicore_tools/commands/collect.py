@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dicore.console import verbosity
+from dicore_tools.commands.options import CHECKPOINT, EPISODE_SEED, TRUST
 
 if TYPE_CHECKING:
     from dicore.data import Tree
@@ -81,23 +82,9 @@ folder as a Batch.
     is_flag=True,
     help="To a file: also write the network's logit, or mean and log_std, for distillation.",
 )
-@click.option(
-    "-s",
-    "--seed",
-    type=click.IntRange(0),
-    help="Seed of the episodes.  [default: the run's]",
-)
-@click.option(
-    "--load-path",
-    "--load_path",
-    metavar="CKPT",
-    help="Name or path of a checkpoint.  [default: best, else the latest valid one]",
-)
-@click.option(
-    "--trust",
-    is_flag=True,
-    help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
-)
+@EPISODE_SEED
+@CHECKPOINT
+@TRUST
 @verbosity
 def command(
     words: tuple[str, ...],

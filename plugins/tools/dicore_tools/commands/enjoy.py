@@ -15,6 +15,7 @@ import click
 
 from dicore.console import plural, verbosity
 from dicore.errors import DicoreError, UsageError
+from dicore_tools.commands.options import CHECKPOINT, TRUST
 
 if TYPE_CHECKING:
     from dicore_tools.evaluation.play import Played
@@ -79,22 +80,13 @@ _BASE = "env.manager=base"
 @click.option(
     "-s", "--seed", type=click.IntRange(0), help="Seed of the episodes.  [default: the run's, or 0]"
 )
-@click.option(
-    "--load-path",
-    "--load_path",
-    metavar="CKPT",
-    help="Name or path of a checkpoint of RUN.  [default: best, else the latest valid one]",
-)
+@CHECKPOINT
 @click.option("--all", "everything", is_flag=True, help="All installed environments.")
 @click.option(
     "--include", multiple=True, metavar="PATTERN", help="With --all: only these environments."
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="With --all: not these.")
-@click.option(
-    "--trust",
-    is_flag=True,
-    help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
-)
+@TRUST
 @verbosity
 @click.pass_context
 def command(

@@ -14,6 +14,7 @@ import click
 
 from dicore.console import verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.options import CHECKPOINT, EPISODE_SEED, TRUST
 
 if TYPE_CHECKING:
     from dicore_tools.evaluation.evaluate import Evaluation
@@ -44,18 +45,8 @@ checkpoint was selected by that result; use -s to evaluate it on new episodes.
     type=click.IntRange(1),
     help="Number of episodes.  [default: env.n_evaluator_episode]",
 )
-@click.option(
-    "-s",
-    "--seed",
-    type=click.IntRange(0),
-    help="Seed of the episodes.  [default: the run's]",
-)
-@click.option(
-    "--load-path",
-    "--load_path",
-    metavar="CKPT",
-    help="Name or path of a checkpoint.  [default: best, else the latest valid one]",
-)
+@EPISODE_SEED
+@CHECKPOINT
 @click.option(
     "--replay-path",
     "--replay_path",
@@ -75,11 +66,7 @@ checkpoint was selected by that result; use -s to evaluate it on new episodes.
 @click.option("-c", "--config", metavar="FILE", help="Config file, if no run is given.")
 @click.option("-e", "--env", metavar="NAME", help="Environment, if no run is given.")
 @click.option("-p", "--policy", metavar="NAME", help="Algorithm, if no run is given.")
-@click.option(
-    "--trust",
-    is_flag=True,
-    help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
-)
+@TRUST
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
 def command(words: Sequence[str], *, as_json: bool, **given: Any) -> None:

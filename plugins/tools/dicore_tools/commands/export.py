@@ -8,6 +8,7 @@ import sys
 import click
 
 from dicore.console import say, verbosity
+from dicore_tools.commands.options import CHECKPOINT, TRUST
 
 __all__ = ["command"]
 
@@ -27,15 +28,11 @@ that run it. ONNX needs: pip install 'dicore-plugins[export]'
 @click.command(name="export", epilog=_EPILOG)
 @click.argument("where", metavar="RUN|CKPT")
 @click.option("-o", "--out", required=True, metavar="FILE", help="Output: .onnx, .pt2 or .ts.")
-@click.option(
-    "--load-path",
-    metavar="CKPT",
-    help="Name of a checkpoint.  [default: best, else the latest valid one]",
-)
+@CHECKPOINT
 @click.option(
     "-s", "--seed", type=click.IntRange(0), default=0, help="Seed of the compared episode."
 )
-@click.option("--trust", is_flag=True, help="Run code that config.json names by path.")
+@TRUST
 @verbosity
 def command(where: str, *, out: str, load_path: str | None, seed: int, trust: bool) -> None:
     """Writes a trained policy to an ONNX, torch.export or TorchScript file."""

@@ -11,6 +11,7 @@ import click
 
 from dicore.console import plural, say, verbosity, write_table
 from dicore.errors import UsageError
+from dicore_tools.commands.options import TRUST
 
 __all__ = ["command"]
 
@@ -35,7 +36,7 @@ Without a table, names must be equal. In a table, `a.*: b.*` maps all names that
 @click.option("--suggest", metavar="FILE", help="Only write a table by shapes, to be checked.")
 @click.option("--name", default="imported", show_default=True, help="Name of the checkpoint.")
 @click.option("--partial", is_flag=True, help="Keep initial values where the file has none.")
-@click.option("--trust", is_flag=True, help="Run code that config.json names by path.")
+@TRUST
 @verbosity
 def command(
     file: str,

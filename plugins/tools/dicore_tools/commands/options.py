@@ -1,0 +1,27 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+__all__ = ["CHECKPOINT", "EPISODE_SEED", "TRUST"]
+
+CHECKPOINT: Final = click.option(
+    "--load-path",
+    "--load_path",
+    metavar="CKPT",
+    help="Name or path of a checkpoint.  [default: best, else the latest valid one]",
+)
+EPISODE_SEED: Final = click.option(
+    "-s",
+    "--seed",
+    type=click.IntRange(0),
+    help="Seed of the episodes.  [default: the run's]",
+)
+TRUST: Final = click.option(
+    "--trust",
+    is_flag=True,
+    help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
+)
