@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dicore.data import State, StateDict
     from dicore.run import Run
+    from dicore_agents.league.config import LeagueConfig
     from dicore_agents.league.interface import ILeaguePlayer
     from dicore_agents.league.manager import SideManager
     from dicore_agents.league.opponents import IOpponent
@@ -50,7 +51,7 @@ class League:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: LeagueConfig,
         run: Run,
         players: Mapping[str, ILeaguePlayer],
         types: Mapping[str, str],

@@ -17,8 +17,9 @@ from dicore_agents.league.sides import Sides
 from dicore_plugins.pipelines import Parts, SerialPipeline
 
 if TYPE_CHECKING:
-    from dicore.config.sections import RunConfig
+    from dicore.config.sections import EnvConfig, RunConfig
     from dicore.data import State, StateDict
+    from dicore.interfaces.env_manager import IEnvManager
     from dicore.interfaces.learner import ILearner
     from dicore.run import Run
 
@@ -144,12 +145,12 @@ class _Counts:
         self._parts.restore(state)
 
 
-def game_of(cfg: Any) -> Any:
+def game_of(cfg: RunConfig) -> EnvConfig:
     """Returns the section of the whole game: without its last wrapper, `one_side`."""
     return attrs.evolve(cfg.env, env_wrapper=cfg.env.env_wrapper[:-1])
 
 
-def sides_of(cfg: Any, envs: Any) -> tuple[Sides, int | None]:
+def sides_of(cfg: RunConfig, envs: IEnvManager) -> tuple[Sides, int | None]:
     """Returns the sides of the game, and the number of the one that is shown."""
     from dicore.interfaces.env import EnvSpec
 

@@ -69,7 +69,7 @@ class LeaguePipeline(TrainingPipeline):
                 "a league makes a network for each player; it cannot use one from outside",
                 hint="register the network and set policy.model.type",
             )
-        cfg: Any = compiled.cfg
+        cfg = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
         sections = named(self._cfg.players)
         players = {name: each.build(None) for name, each in sections.items()}
@@ -162,7 +162,7 @@ def _stopped(first: PlayerParts) -> bool:
     return bool(found or getattr(evaluator, "has_stopped", False))
 
 
-def _game_problems(cfg: Any) -> Iterator[tuple[str, str]]:
+def _game_problems(cfg: RunConfig) -> Iterator[tuple[str, str]]:
     wrappers = [each.type for each in cfg.env.env_wrapper]
     if not wrappers or wrappers[-1] != "one_side" or wrappers.count("one_side") > 1:
         yield (
@@ -219,7 +219,7 @@ def _rivals(name: str, player: Any, players: Mapping[str, Any], learning: list[s
     return [each for each in known if each != name or plays_itself]
 
 
-def _foreign(cfg: Any, players: Mapping[str, Any]) -> dict[str, Any]:
+def _foreign(cfg: RunConfig, players: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the parameters of players that are policies of other runs.
 
     Raises:

@@ -5,7 +5,7 @@ Each says whom it meets next, when a copy of it is frozen, and when it begins ag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,12 @@ from dicore_agents.league.matchmaking import pfsp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dicore_agents.league.config import (
+        HistoricalConfig,
+        LearningPlayerConfig,
+        MainExploiterConfig,
+        MainPlayerConfig,
+    )
     from dicore_agents.league.interface import Standing
 
 __all__ = ["HistoricalPlayer", "LeagueExploiter", "MainExploiter", "MainPlayer", "NaiveSelfPlay"]
@@ -28,7 +34,7 @@ class _Learner:
 
     learns = True
 
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: LearningPlayerConfig) -> None:
         self._cfg = cfg
 
     def opponent(self, name: str, standing: Standing, rng: np.random.Generator) -> str:
@@ -78,6 +84,8 @@ class MainPlayer(_Learner):
     else any frozen participant.
     """
 
+    _cfg: MainPlayerConfig
+
     def opponent(self, name: str, standing: Standing, rng: np.random.Generator) -> str:
         """Returns whom it meets next."""
         frozen, draw = self._meets(standing.frozen(), standing), rng.random()
@@ -101,6 +109,8 @@ class MainExploiter(_Learner):
     While it wins less than `hopeless` against a main player, it meets frozen copies of it instead,
     those of its own strength.
     """
+
+    _cfg: MainExploiterConfig
 
     def rivals(self, name: str, standing: Standing) -> list[str]:
         """Returns the main players, or those learning players that `against` names."""
@@ -147,7 +157,7 @@ class HistoricalPlayer:
 
     learns = False
 
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: HistoricalConfig) -> None:
         self.run: str | None = cfg.run
 
     def opponent(self, name: str, standing: Standing, rng: np.random.Generator) -> str:
