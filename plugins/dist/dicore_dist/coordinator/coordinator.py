@@ -224,9 +224,12 @@ class Coordinator:
             except (RemoteTaskError, AuthenticationError) as error:
                 if self._ended.is_set():
                     return
-                failed, refused = True, isinstance(error, AuthenticationError)
-                if refused or self.restarts.lost(name) is None:
+                failed = True
+                if isinstance(error, AuthenticationError):
                     self._fail(name, error)
+                elif self.restarts.lost(name) is None:
+                    log = Path(self._job.get("folder", "")) / "log" / name / "output.txt"
+                    self._fail(name, error.named(name, self.restarts.count(name), log))
                 else:
                     attempt = self.restarts.count(name) + 1
                     _LOG.warning("%s: %s; attempt %d", name, error.message, attempt)
@@ -255,14 +258,15 @@ class Coordinator:
         if error.context.get("silent"):
             for observer in self.observers:
                 observer.silent(name)
+        told = error.message if name in error.message else f"{name}: {error.message}"
         if self.restarts.are_too_many(*alike):
             times = self.restarts.count(name)
-            text = f"{error.message}; lost {times} times, with nothing done in between"
+            text = f"{told}; lost {times} times, with nothing done in between"
             self._fail(name, PeerError(text, hint=self._hint(name, error.hint)))
         limit = self._system.start_timeout
         is_needed = name != _LEARNER or not self._learner_done.is_set()
         if for_s > limit and is_needed:  # of several collectors, no other one answers either
-            text = f"{error.message}, for {limit:g} s"
+            text = f"{told}, for {limit:g} s"
             self._fail(name, PeerError(text, hint=self._hint(name, error.hint)))
 
     def _is_back(self, name: str) -> None:
@@ -321,10 +325,11 @@ class Coordinator:
         demand: Mapping[str, Any] = {}
         metas: list[BlockMeta] = []
         while not metas:  # the buffer may refuse to draw
+            # first: if it has failed, collectors may wait for parameters, and so for ever
+            demand = demand or learner.process("learner_get_data_task", timeout=self._timeout)
             with self.doing.waiting(_LEARNER, "samples"):
                 if not self.flow.wait_to_learn(self._ended.is_set):
                     return False
-            demand = demand or learner.process("learner_get_data_task", timeout=self._timeout)
             metas = self.flow.draw(int(demand["batch_size"]), int(demand["cur_learner_iter"]))
         self.doing.note(_LEARNER, "trains")
         data = {"data": metas, "env_step": self.env_step}

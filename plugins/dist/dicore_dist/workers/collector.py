@@ -101,7 +101,8 @@ class TaskCollector(Resident, BaseCommCollector):
     """
 
     def __init__(self, link: Link, update_policy_second: float = 0.0) -> None:
-        functions = {each: getattr(self, each) for each in CollectorSlave.callbacks.values()}
+        names = CollectorSlave.callbacks.values()
+        functions = {each: self._noting("collector", getattr(self, each)) for each in names}
         slave = CollectorSlave(callback_fn=functions, transport=link.transport)
         Resident.__init__(self, slave)
         BaseCommCollector.__init__(self)

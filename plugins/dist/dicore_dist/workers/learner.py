@@ -170,7 +170,8 @@ class TaskLearner(Resident, BaseCommLearner):
         send_learn_info_freq: int = 10,
         cache: int = 512,
     ) -> None:
-        functions = {each: getattr(self, each) for each in LearnerSlave.callbacks.values()}
+        names = LearnerSlave.callbacks.values()
+        functions = {each: self._noting("learner", getattr(self, each)) for each in names}
         slave = LearnerSlave(callback_fn=functions, transport=link.transport)
         Resident.__init__(self, slave)
         BaseCommLearner.__init__(self)
@@ -376,11 +377,13 @@ class TaskLearner(Resident, BaseCommLearner):
         self._first = self._learner.last_iter
 
     def _run(self) -> None:
+        learner = self._learner
         try:
-            self._learner.start()
+            learner.start()
         except BaseException as error:  # the task that waits for it fails with it
             _LOG.debug("the learner failed", exc_info=True)
             self._error = error
+            learner.close()
 
     def _end_task(self) -> None:
         self._ended.set()

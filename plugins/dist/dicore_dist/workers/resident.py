@@ -5,7 +5,11 @@ from __future__ import annotations
 import abc
 import os
 import threading
+import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from dicore.errors import ClosedError
 from dicore_dist.links.master import Slave
@@ -30,6 +34,7 @@ class Resident(abc.ABC):
         self._closing, self._closer = threading.Lock(), threading.Thread()
         self._ended.set()
         self._turn, self._ends = threading.Lock(), 0
+        self._log: Path | None = None
 
     @property
     def address(self) -> str:
@@ -66,6 +71,41 @@ class Resident(abc.ABC):
         if self._slave.is_lost:
             raise ConnectionError(f"{self.address}: no task can reach this process any more")
         return self._closed.wait(timeout)
+
+    def _noting(
+        self, name: str, answer: Callable[[Mapping[str, Any]], Mapping[str, object]]
+    ) -> Callable[[Mapping[str, Any]], Mapping[str, object]]:
+        """Returns a function of a task that writes what it raises to the log of the process.
+
+        Args:
+            name: `learner` or `collector`.
+            answer: The function.
+        """
+
+        def noted(data: Mapping[str, Any]) -> Mapping[str, object]:
+            info = data.get("task_info")
+            if info is not None:
+                index = info.get("collector_index", 0) if name == "collector" else 0
+                folder = info.get("folder")
+                log = None if folder is None else Path(folder) / "log"
+                self._log = log and log / f"{name}{index}" / "output.txt"
+            try:
+                return answer(data)
+            except ClosedError:
+                raise
+            except BaseException as error:  # its caller is told the text alone
+                self._note(error)
+                raise
+
+        return noted
+
+    def _note(self, error: BaseException) -> None:
+        """Appends the traceback of an error to the log, if the run folder is on this machine."""
+        if self._log is not None and self._log.parents[2].is_dir():
+            with suppress(OSError):
+                self._log.parent.mkdir(parents=True, exist_ok=True)
+                with self._log.open("a", encoding="utf-8") as file:
+                    file.write("".join(traceback.format_exception(error)))
 
     def deal_with_get_resource(self, data: Mapping[str, object]) -> Mapping[str, object]:
         """Returns what this process offers."""
