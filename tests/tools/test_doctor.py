@@ -155,8 +155,9 @@ def test_imports_tell_what_breaks_and_what_is_heavy(world: World) -> None:
     world.add("acme-rl", groups, modules=modules)
     found = findings(world, "--import", code=1)
     told = {each["about"].partition(" ")[0]: (each["check"], each["text"]) for each in found}
-    assert told.pop("buffer/slow")[0] == "slow"
-    assert told == {
+    assert told["buffer/slow"][0] == "slow"
+    others = {name: found for name, found in told.items() if found[0] != "slow"}  # if it is busy
+    assert others == {
         "buffer/broken": ("import", "failed to import broken: OSError: no"),
         "buffer/ending": (
             "import",

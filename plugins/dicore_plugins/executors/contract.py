@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +126,7 @@ class _Program:
     def use(self, task: Task) -> None:
         def meet(ctx: OnlineRLContext, step: int) -> None:
             if self._together is not None and 0 <= step < 4:
-                self._together.wait(10)
+                self._together.wait(60)
 
         @middleware(reads=["env_step", "train_iter"], writes=["trajectories", "env_step"])
         def collect(ctx: Any) -> None:

@@ -89,14 +89,18 @@ def test_workers_load_at_the_same_time_and_in_order(workers: int, at_a_time: int
     engine, trained = learner(dataloader=options), []
     engine.policy = engine.policy._replace(forward=lambda data: trained.append(data) or {})
     numbers, busy, most = count(), set[int](), [0]
-    lock = threading.Lock()
+    lock, second = threading.Lock(), threading.Event()
 
     def source(batch_size: int) -> Any:
         with lock:
             number = next(numbers)
             busy.add(number)
             most[0] = max(most[0], len(busy))
-        time.sleep(0.02 * (3 - number % 3))
+        if number:
+            second.set()
+        elif at_a_time > 1:
+            second.wait(60)
+        time.sleep(0.01 * (3 - number % 3))
         with lock:
             busy.discard(number)
         return None if number >= 9 else Batch({"number": np.full(2, number)})
