@@ -459,6 +459,7 @@ EXPECTED = {
     "reward_model/red:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/trex:training_changes_the_estimates": _BY_EXPERT,
     "pipeline/dist:same_seed_same_result": "collecting and learning are not in step",
+    "policy/coma:environments_are_apart_in_samples": "it draws the actions after the last step",
     "policy/ppo_offpolicy:small_blocks_give_the_samples_of_a_large_one": (
         "its advantages end where a block ends, as those of ppo"
     ),

@@ -17,12 +17,27 @@ from tests.agents.policies.remembering import Remembering, component, made, play
 from tests.plugins.policies.resuming import same_after_resume
 
 HOME = "tests.agents.policies.recall"
+FEW = {"happo": ("policy.learn.epoch_per_collect=4",)}
+"""Fewer passes, of which each agent has its own."""
+NAMES = ("ippo", "mappo", "happo", "coma")
 MEMORY = ("policy.model.rnn=gru", "policy.collect.unroll_len=4", "policy.model.rnn_hidden_size=16")
 
 
 class TestIndependent(Remembering):
     component = component("ippo")
     collect: ClassVar[dict[str, int]] = {"unroll_len": 2, "n_sample": 4}
+
+
+class TestOneAfterAnother(Remembering):
+    component = component("happo")
+    collect: ClassVar[dict[str, int]] = {"unroll_len": 2, "n_sample": 4}
+
+
+class TestCounterfactual(Remembering):
+    component = component("coma")
+    collect: ClassVar[dict[str, int]] = {"unroll_len": 2, "n_sample": 4}
+    # it draws the actions after the last step
+    test_environments_are_apart_in_samples = None  # type: ignore[assignment]
 
 
 class TestCommonCritic(Remembering):
@@ -32,7 +47,8 @@ class TestCommonCritic(Remembering):
 
 def remembering(name: str, **learn: Any) -> Any:
     model = {"rnn": "lstm", "rnn_hidden_size": 4, "hidden_size_list": [6]}
-    learn = {"batch_size": None, "epoch_per_collect": 1, **learn}
+    passes = "critic_epoch_per_collect" if name == "coma" else "epoch_per_collect"
+    learn = {"batch_size": None, passes: 1, **learn}
     return made(name, MortalRecall(), model=model, learn=learn, collect={"unroll_len": 3})
 
 
@@ -83,7 +99,7 @@ def test_ratios_of_sequences_begin_at_one(name: str) -> None:
     assert float(result["clipfrac"]) == 0
 
 
-@pytest.mark.parametrize("name", ["ippo", "mappo"])
+@pytest.mark.parametrize("name", NAMES)
 def test_agents_that_do_not_act_are_not_learned_from(name: str) -> None:
     found = []
     for seen, action in ((np.nan, 0), (7.0, 1)):
@@ -100,10 +116,13 @@ def test_agents_that_do_not_act_are_not_learned_from(name: str) -> None:
     assert all(torch.isfinite(each).all() for each in found[0].values())
 
 
-@pytest.mark.parametrize("name", [pytest.param("ippo", marks=pytest.mark.soak), "mappo"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("ippo", marks=pytest.mark.soak), "mappo", "happo", "coma"]
+)
 def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) -> None:
+    passes = "critic_epoch_per_collect" if name == "coma" else "epoch_per_collect"
     options = [*MEMORY, "policy.learn.batch_size=4", "policy.collect.n_sample=8",
-               "policy.learn.epoch_per_collect=2"]  # fmt: skip
+               f"policy.learn.{passes}=2"]  # fmt: skip
     one, two = same_after_resume(name, f"{HOME}:MortalRecall", options, tmp_path, 256)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
@@ -111,7 +130,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) ->
 def best(name: str, folder: Path, *options: str) -> float:
     few = ["env.collector_env_num=8", "env.evaluator_env_num=8", "env.n_evaluator_episode=40",
            "env.stop_value=inf", "pipeline.logger=[]", "policy.learn.learning_rate=0.005",
-           "policy.model.hidden_size_list=[16]"]  # fmt: skip
+           "policy.model.hidden_size_list=[16]", *FEW.get(name, ())]  # fmt: skip
     run = launch(
         env=f"{HOME}:{Recall.__name__}", policy=name, seed=0, exp_name=str(folder),
         max_env_step=8000, overrides=[*few, *options],
@@ -121,7 +140,7 @@ def best(name: str, folder: Path, *options: str) -> float:
 
 @pytest.mark.learns
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ippo", "mappo"])
+@pytest.mark.parametrize("name", NAMES)
 def test_what_was_seen_long_ago_is_remembered(name: str, tmp_path: Path) -> None:
     """Of two agents, each is paid for what its first observation told; by chance half as much."""
     memory = (*MEMORY, "policy.collect.n_sample=64", "policy.learn.batch_size=16")
@@ -134,7 +153,9 @@ def test_what_was_seen_long_ago_is_remembered(name: str, tmp_path: Path) -> None
     [
         ("mappo", {"model": {"rnn": "gru"}}, "unroll_len: a recurrent network learns from"),
         ("ippo", {"collect": {"unroll_len": 4}}, "unroll_len: ippo learns from single steps"),
-        ("happo", {"model": {"rnn": "gru"}}, "model.rnn: happo keeps no recurrent state"),
+        ("happo", {"model": {"rnn": "gru"}}, "unroll_len: a recurrent network learns from"),
+        ("coma", {"model": {"rnn": "lstm"}}, "unroll_len: a recurrent network learns from"),
+        ("coma", {"collect": {"unroll_len": 4}}, "unroll_len: coma learns from single steps"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(

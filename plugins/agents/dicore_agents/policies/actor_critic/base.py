@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dicore.data import Batch, Columns, EnvBatch, Tree
+from dicore.data import Batch, Columns, EnvBatch, Tree, tree_map
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
@@ -44,6 +44,8 @@ Array = npt.NDArray[np.float32]
 DISTRIBUTION = ("logit", "mean", "log_std")
 _OF_AGENTS = ("action", "raw_action", "log_prob", "value", "advantage", "target")
 """Columns with an axis of agents."""
+_OF_STEPS = ("obs", *_OF_AGENTS, "weight", "end")
+"""Columns of sequences that their single steps have."""
 
 
 def agents_of(batch: Batch, output: Mapping[str, Tensor]) -> tuple[Batch, dict[str, Tensor]]:
@@ -267,6 +269,12 @@ class TeamPolicy(ActorCriticPolicy):
         index = some.nonzero().squeeze(1)
         return batch[index] if len(index) else None
 
+    def _result(self, found: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Returns the results of an update of actors or of critics; None for those of the other."""
+        values = {name: each.detach() for name, each in found.items()}
+        nothing = dict.fromkeys(self._monitor_vars_learn())
+        return {**nothing, "cur_lr": self._optimizer.learning_rate, **values}
+
     def _normalise_values(self, batch: Batch) -> None:
         norm = self._model.value_norm
         if norm is None:
@@ -275,6 +283,19 @@ class TeamPolicy(ActorCriticPolicy):
         counted = target.reshape(-1) if alive is None else target[alive != 0]
         if len(counted):
             norm.update(counted.unsqueeze(1))
+
+    def _remembered(self, batch: Batch) -> Batch:
+        """Returns sequences [B, L, ...] as single steps [L * B, ...], with what agents remember.
+
+        Steps without a memory are returned as they are.
+        """
+        if not self._recurrent:
+            return batch
+        columns = {name: batch[name] for name in _OF_STEPS if name in batch}
+        time = tree_map(lambda leaf: leaf.transpose(0, 1), columns)
+        found = self._model.unrolled(time["obs"], batch["prev_state"], time["end"])
+        time["obs"] = {**time["obs"], "memory": found.memory}
+        return Batch(tree_map(lambda leaf: leaf.flatten(0, 1), time))
 
     def _run_network(self, batch: Batch) -> tuple[Batch, Any, Any]:
         if self._recurrent:

@@ -9,9 +9,11 @@ those of the other agents fixed (equation 4):
 
 G_lambda are TD(lambda) returns of the team's reward, from the critic as it was when the samples
 were collected, which takes the place of the target network. After the last step of a block, actions
-are drawn for the value that follows. The critic learns first, as by the authors.
+are drawn for the value that follows. The critic learns first, as by the authors. With a memory,
+samples are sequences; it learns with the actions, and the critic reads it without changing it.
 
-Shapes: T steps, N environments, B samples, A agents, R rows of agents that act, n actions.
+Shapes: T steps, N environments, B samples, A agents, R rows of agents that act, n actions, E ends
+of episodes, H numbers that an agent remembers.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, EnvBatch, State, StateDict, Tree
+from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map
 from dicore.interfaces.policy import Tail
 from dicore_agents.models.actor_critic import COMANet
 from dicore_agents.policies.actor_critic.base import (
@@ -74,15 +76,48 @@ class COMAPolicy(TeamPolicy):
     def _block_values(self, block: Batch, tail: Tail) -> tuple[Array, Array]:
         """Computes Q of the actions taken, and of those after each step: [T, N, A] each."""
         steps, envs = block["end"].shape
-        rows = {name: each.reshape(-1, *each.shape[2:]) for name, each in block["obs"].items()}
+        seen, last_obs, final_obs = block["obs"], tail.obs, tail.final_obs
+        if self._recurrent:
+            seen, last_obs, final_obs = self._with_memory(block, tail)
+        rows = {name: each.reshape(-1, *each.shape[2:]) for name, each in seen.items()}
         value = self._q_taken(rows, block["action"].reshape(steps * envs, -1))
         value = value.reshape(steps, envs, -1)
-        last = self._q_taken(tail.obs, self._drawn(tail.obs))
+        last = self._q_taken(last_obs, self._drawn(last_obs))
         finals = value[0, :0]
         if len(tail.final_index):
-            finals = self._q_taken(tail.final_obs, self._drawn(tail.final_obs))
+            finals = self._q_taken(final_obs, self._drawn(final_obs))
         after: Array = rows_after(value, last, finals, tail)
         return value, after
+
+    def _with_memory(self, block: Batch, tail: Tail) -> tuple[Columns, Columns, Columns]:
+        """Returns what agents see, with what they remember, in a block and after it.
+
+        Returns:
+            The observations of the steps, with `memory` [T, N, A, H]; those after the last step,
+            [N, A, H]; and those that end episodes, [E, A, H].
+        """
+        model, finals = self._model, tail.final_obs
+        with torch.inference_mode():
+            obs, last, end, state = (
+                tree_map(self._tensor, each)
+                for each in (_finite(block), tail.obs, block["end"], block["prev_state"][0])
+            )
+            found = model.unrolled(obs, state, end)
+            later = model.remember(last, found.hidden)[0]
+            if len(tail.final_index):
+                # episodes of environments that failed have no final observation
+                known = np.searchsorted(np.flatnonzero(block["end"]), tail.final_index)
+                seen = tree_map(self._tensor, finals)
+                ended = model.remember(seen, found.ended[self._tensor(known)])[0]
+                finals = {**finals, "memory": ended.cpu().numpy()}
+        return (
+            {**block["obs"], "memory": found.memory.cpu().numpy()},
+            {**tail.obs, "memory": later.cpu().numpy()},
+            finals,
+        )
+
+    def _tensor(self, leaf: Tree) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(leaf)).to(self._device)
 
     def _drawn(self, obs: Tree) -> Any:
         """Draws actions in observations [K, ...]: int64 [K, A]."""
@@ -90,7 +125,12 @@ class COMAPolicy(TeamPolicy):
         if "action_mask" in obs:  # terminal observations may forbid all actions
             mask = obs["action_mask"] != 0
             obs = {**obs, "action_mask": mask | ~mask.any(-1, keepdims=True)}
-        return self._forward_collect(EnvBatch(np.arange(count), obs)).value["action"]
+        batch = EnvBatch(np.arange(count), obs)
+        if not self._recurrent:
+            return self._forward_collect(batch).value["action"]
+        with torch.inference_mode():
+            output = self._model.distribution(tree_map(self._tensor, obs))
+        return self._draw({name: each.cpu().numpy() for name, each in output.items()}, batch)
 
     def _q_taken(self, obs: Mapping[str, Any], action: Any) -> Array:
         """Computes Q of actions [K, A]: float32 [K, A]."""
@@ -118,7 +158,9 @@ class COMAPolicy(TeamPolicy):
         learn, results = self._cfg.learn, []
         self._critic_optimizer.learning_rate = self._optimizer.learning_rate
         for _ in range(learn.critic_epoch_per_collect):
-            for each in self._minibatches(found, learn.critic_batch_size):
+            for part in self._minibatches(found, learn.critic_batch_size):
+                with torch.no_grad():
+                    each = self._remembered(part)
                 rows, output = agents_of(each, {"value": self._chosen(each)})
                 loss = (output["value"] - rows["target"]).square().mean()
                 descend(self._critic_optimizer, loss)
@@ -127,7 +169,8 @@ class COMAPolicy(TeamPolicy):
         return results + [self._actor_update(each, settings) for each in parts]
 
     def _actor_update(self, batch: Batch, settings: Mapping[str, float]) -> dict[str, Any]:
-        learn, action = self._cfg.learn, batch["action"].long()
+        learn, batch = self._cfg.learn, self._remembered(batch)
+        action = batch["action"].long()
         with torch.no_grad():
             q = self._model.q(batch["obs"], action)
         output = {**self._model.distribution(batch["obs"]), "q": q}
@@ -144,10 +187,6 @@ class COMAPolicy(TeamPolicy):
         found = {"total_loss": total, "policy_loss": loss, "entropy": entropy.mean()}
         return self._result(found)
 
-    def _result(self, found: dict[str, Tensor]) -> dict[str, Any]:
-        values = {name: each.detach() for name, each in found.items()}
-        return {"cur_lr": self._optimizer.learning_rate, **values}
-
     def _get_skipped_updates(self) -> int:
         return self._optimizer.skipped + self._critic_optimizer.skipped
 
@@ -158,3 +197,16 @@ class COMAPolicy(TeamPolicy):
     def _load_state_dict_learn(self, state: State) -> None:
         super()._load_state_dict_learn(state)
         self._critic_optimizer.load_state_dict(state["critic_optimizer"])
+
+
+def _finite(block: Batch) -> Columns:
+    """Returns the observations [T, N, ...] of a block, zeros in steps that are not valid."""
+    obs, valid = block["obs"], block.get("valid")
+    if valid is None or valid.all():
+        found: Columns = obs
+        return found
+    rows = np.asarray(valid)
+    return {
+        key: np.where(rows.reshape(*rows.shape, *(1,) * (each.ndim - 2)), each, each.dtype.type(0))
+        for key, each in obs.items()
+    }

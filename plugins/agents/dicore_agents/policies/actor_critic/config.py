@@ -23,7 +23,6 @@ from dicore_plugins.policies import (
 __all__ = ["COMAConfig", "HAPPOConfig", "IPPOConfig", "MAPPOConfig", "TeamPPOConfig",
            "TeamPPOLearnConfig"]  # fmt: skip
 
-_STEPS = (1, "learns from single steps; set it to 1")
 _HOME = "dicore_agents.policies.actor_critic"
 
 
@@ -124,7 +123,6 @@ class MAPPOConfig(TeamPPOConfig):
 class HAPPOConfig(TeamPPOConfig):
     """HAPPO: agents of their own networks learn one after another (Kuba et al. 2022)."""
 
-    recurrent: ClassVar[bool] = False
     model: ComponentConfig = component(
         "model", default={"type": "agents_vac", "share": "none"},
         help="network of the agents' actions and values; share=none",
@@ -173,8 +171,6 @@ class COMAConfig(A2CConfig):
     """COMA: agents learn by what the team would lack without their action (Foerster 2018)."""
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = TeamPPOConfig.fixed_by_spaces
-    requires: ClassVar[Any] = {**A2CConfig.requires, "collect.unroll_len": _STEPS}
-    recurrent: ClassVar[bool] = False
     reduces: ClassVar[bool] = False
     model: ComponentConfig = component(
         "model", default="coma", help="actors, and values of actions"

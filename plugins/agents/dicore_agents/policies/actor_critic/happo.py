@@ -10,7 +10,10 @@ The reward of the team is the sum over its agents where the environment gives ea
 critic learns last. Each agent has moments of its own in the optimizer, over all parameters: where
 the gradient is 0 from the start, parameters stay.
 
-Shapes: B samples, A agents, R samples in which the agent acts.
+With a memory, samples are sequences; the memory of an agent learns with its actions, and the critic
+reads what agents remember without changing it.
+
+Shapes: B samples, or sequences of L steps, A agents, R steps in which the agent acts.
 """
 
 from __future__ import annotations
@@ -59,10 +62,10 @@ class HAPPOPolicy(TeamPPOPolicy):
         if found is None:
             return []
         batch = with_normal_advantages(found) if self._cfg.learn.adv_norm else found
-        factor = torch.ones_like(batch["advantage"][:, 0])
+        factor = torch.ones_like(batch["advantage"][..., 0])
         results: list[Any] = []
         for agent in self._order.permutation(self._model.agents).tolist():
-            weighed = {"advantage": batch["advantage"] * factor.unsqueeze(1)}
+            weighed = {"advantage": batch["advantage"] * factor.unsqueeze(-1)}
             columns = Batch({**batch.columns, **weighed}, len(batch))
             results += self._agent_updates(agent, columns, settings)
             factor = self._next_factor(agent, batch, factor)
@@ -80,7 +83,8 @@ class HAPPOPolicy(TeamPPOPolicy):
         optimizer = self._agent_optimizers[agent]
         optimizer.learning_rate = self._optimizer.learning_rate
         for _ in range(learn.epoch_per_collect):
-            for each in self._minibatches(batch, learn.batch_size):
+            for part in self._minibatches(batch, learn.batch_size):
+                each = self._remembered(part)
                 index = acting(agent, each)
                 if not len(index):
                     continue
@@ -110,26 +114,26 @@ class HAPPOPolicy(TeamPPOPolicy):
 
     @torch.no_grad()
     def _next_factor(self, agent: int, batch: Batch, factor: Tensor) -> Tensor:
-        """Multiplies the factors [B] by the ratio of an agent, where it acts."""
-        index = acting(agent, batch)
-        log_prob, _ = self._log_prob_entropy(agent, batch, index)
-        found = factor.clone()
-        found[index] = happo_factor(log_prob, batch["log_prob"][index, agent], factor[index])
-        return found
+        """Multiplies the factors [B] or [B, L] by the ratio of an agent, where it acts."""
+        steps = self._remembered(batch)
+        index = acting(agent, steps)
+        log_prob, _ = self._log_prob_entropy(agent, steps, index)
+        in_time = factor.transpose(0, -1)
+        found = in_time.flatten()
+        found[index] = happo_factor(log_prob, steps["log_prob"][index, agent], found[index])
+        return found.view(in_time.shape).transpose(0, -1)
 
     def _critic_update(self, batch: Batch) -> dict[str, Any]:
         """Runs an update of the critic alone."""
-        rows, output = agents_of(batch, {"value": self._model.v(batch["obs"])})
+        with torch.no_grad():
+            steps = self._remembered(batch)
+        rows, output = agents_of(steps, {"value": self._model.v(steps["obs"])})
         norm = self._model.value_norm
         loss = self._value_error(rows, output["value"])
         loss = loss if norm is None else loss * norm.std[0].square().reciprocal()
         total = self._cfg.learn.value_weight * loss
         descend(self._optimizer, total)
         return self._result({"total_loss": total, "value_loss": loss})
-
-    def _result(self, found: dict[str, Tensor]) -> dict[str, Any]:
-        values = {name: each.detach() for name, each in found.items()}
-        return {"cur_lr": self._optimizer.learning_rate, **values}
 
     def _get_skipped_updates(self) -> int:
         optimizers = (self._optimizer, *self._agent_optimizers)
