@@ -80,9 +80,11 @@ from dicore_agents.policies.actor_critic.happo import HAPPOPolicy as HAPPOPolicy
 from dicore_agents.policies.actor_critic.ppo import TeamPPOPolicy as TeamPPOPolicy
 from dicore_agents.policies.continuous.base import DiscreteTeamPolicy as DiscreteTeamPolicy
 from dicore_agents.policies.continuous.base import TeamQACPolicy as TeamQACPolicy
+from dicore_agents.policies.continuous.config import MADDPGCollectConfig as MADDPGCollectConfig
 from dicore_agents.policies.continuous.config import MADDPGConfig as MADDPGConfig
 from dicore_agents.policies.continuous.config import MASACConfig as MASACConfig
 from dicore_agents.policies.continuous.config import MATD3Config as MATD3Config
+from dicore_agents.policies.continuous.config import TeamQACCollectConfig as TeamQACCollectConfig
 from dicore_agents.policies.continuous.maddpg import DiscreteMADDPGPolicy as DiscreteMADDPGPolicy
 from dicore_agents.policies.continuous.maddpg import MADDPGPolicy as MADDPGPolicy
 from dicore_agents.policies.continuous.masac import DiscreteMASACPolicy as DiscreteMASACPolicy

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 
 from dicore.config import bind, compile_config
-from dicore.data import Batch
+from dicore.data import Batch, tree_map
 from dicore.interfaces.env import EnvSpec
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
@@ -101,6 +102,25 @@ def played(policy: Any, env_class: Any, steps: int, envs: int = 3) -> tuple[Batc
     columns["env_id"] = np.tile(np.arange(envs), (steps, 1))
     tail = Tail(_stacked(obs), np.array(at), _stacked(finals), steps)
     return Batch(columns, steps), tail, after
+
+
+def by_steps(policy: Any, batch: Any, index: int) -> tuple[Any, Any]:
+    """Returns what one sequence remembers, by single steps: in each of them, and after it."""
+    model = policy.get_attribute("model")
+    hidden = batch["prev_state"][index][None]
+    now, later = [], []
+    with torch.no_grad():
+        for t in range(batch["end"].shape[1]):
+            obs, after = (
+                tree_map(lambda leaf, t=t: leaf[index, t][None], batch[key])
+                for key in ("obs", "next_obs")
+            )
+            memory, hidden = model.remember(obs, hidden)
+            now.append(memory[0])
+            later.append(model.remember(after, hidden)[0][0])
+            if batch["end"][index, t]:
+                hidden = torch.zeros_like(hidden)
+    return now, later
 
 
 def _stacked(rows: Any) -> Any:

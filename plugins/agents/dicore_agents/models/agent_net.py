@@ -87,9 +87,8 @@ class AgentNet(nn.Module):
 
     @property
     def hidden_shape(self) -> tuple[int, int]:
-        """Shape of the recurrent state of a team: (A, S)."""
-        assert self.rnn is not None
-        return self.agents, self.rnn.state_size
+        """Shape of the recurrent state of a team: (A, S); S is 0 without a memory."""
+        return self.agents, 0 if self.rnn is None else self.rnn.state_size
 
     def seen(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Returns the input of the head: what agents see, or what they remember of it.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.config.schema import frozen, option
-from dicore_agents.models.config import AgentNetConfig
+from dicore_agents.models.config import MemoryConfig
 
 if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
@@ -16,7 +16,7 @@ __all__ = ["MADDPGModelConfig", "MASACModelConfig", "TeamQACConfig"]
 
 
 @frozen(kw_only=True)
-class TeamQACConfig(AgentNetConfig):
+class TeamQACConfig(MemoryConfig):
     """An actor for each agent that sees its own observation, and Q networks that see all."""
 
     action_shape: int | None = option(

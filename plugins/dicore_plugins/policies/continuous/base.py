@@ -74,6 +74,8 @@ class ContinuousQPolicy(Policy):
     )
     squashed: ClassVar[bool] = True
     """Actions are tanh of the network's output."""
+    kept: ClassVar[tuple[str, ...]] = ()
+    """Outputs of the network that the collect mode returns beside the actions."""
 
     def _create_model(self) -> nn.Module:
         section: Any = self._cfg.model  # no policy of the family goes without
@@ -305,8 +307,14 @@ class ContinuousQPolicy(Policy):
         """
         self._refuse(unknown)
         batch = EnvBatch.of(obs)
-        action = self._explore(self._actor.forward(batch.value), batch.env_id)
-        return batch.with_value({"action": self._env_action(action)})
+        output = self._outputs(batch, explores=True)
+        action = self._explore(output, batch.env_id)
+        kept = {key: output[key] for key in self.kept if key in output}
+        return batch.with_value({"action": self._env_action(action), **kept})
+
+    def _outputs(self, batch: EnvBatch[Tree], *, explores: bool) -> Columns:
+        """Returns what the network says of observations, of the collect or the eval mode."""
+        return self._actor.forward(batch.value)
 
     def _refuse(self, unknown: Mapping[str, object]) -> None:
         if unknown:
@@ -318,7 +326,7 @@ class ContinuousQPolicy(Policy):
 
     def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
-        mean = self._actor.forward(batch.value)["mean"]
+        mean = self._outputs(batch, explores=False)["mean"]
         return batch.with_value({"action": self._env_action(np.tanh(mean))})
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:

@@ -12,9 +12,9 @@ import torch
 from dicore.data import tree_map
 from dicore.errors import ConfigError
 from dicore.run.launch import launch
-from dicore_agents.policies.value.memory import as_steps
+from dicore_agents.policies.memory import as_steps
 from tests.agents.policies.recall import MortalRecall, Recall
-from tests.agents.policies.remembering import Remembering, component, made, played
+from tests.agents.policies.remembering import Remembering, by_steps, component, made, played
 from tests.plugins.policies.resuming import same_after_resume
 
 HOME = "tests.agents.policies.recall"
@@ -31,25 +31,6 @@ class TestContract(Remembering):
 def remembering(name: str, env: Any = MortalRecall, **collect: int) -> Any:
     model = {"rnn": "lstm", "rnn_hidden_size": 4, "hidden_size_list": [6]}
     return made(name, env(), nstep=2, model=model, collect={"unroll_len": 3, **collect})
-
-
-def by_steps(policy: Any, batch: Any, index: int) -> tuple[Any, Any]:
-    """What one sequence remembers, by `remember` of single steps: in each step, and after it."""
-    model = policy.get_attribute("model")
-    hidden = batch["prev_state"][index][None]
-    now, later = [], []
-    with torch.no_grad():
-        for t in range(batch["end"].shape[1]):
-            obs, after = (
-                tree_map(lambda leaf, t=t: leaf[index, t][None], batch[key])
-                for key in ("obs", "next_obs")
-            )
-            memory, hidden = model.remember(obs, hidden)
-            now.append(memory[0])
-            later.append(model.remember(after, hidden)[0][0])
-            if batch["end"][index, t]:
-                hidden = torch.zeros_like(hidden)
-    return now, later
 
 
 @pytest.mark.parametrize(("name", "burn_in"), [("vdn", 0), ("wqmix", 2)])

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
+from dicore_agents.policies.memory_config import (
+    burn_in_option,
+    memory_problems,
+    unroll_len_option,
+)
 from dicore_agents.policies.spaces import discrete_options, expect_ends, team_options
 from dicore_plugins.models import box_options
 from dicore_plugins.policies import (
     ContinuousQCollectConfig,
     ContinuousQPolicyConfig,
     SACLearnConfig,
+    TD3CollectConfig,
     TD3Config,
     TD3LearnConfig,
     builds,
 )
 
-__all__ = ["MADDPGConfig", "MADDPGLearnConfig", "MASACConfig", "MASACLearnConfig", "MATD3Config",
-           "TeamQACPolicyConfig"]  # fmt: skip
+__all__ = [
+    "MADDPGCollectConfig", "MADDPGConfig", "MADDPGLearnConfig", "MASACConfig", "MASACLearnConfig",
+    "MATD3Config", "TeamQACCollectConfig", "TeamQACPolicyConfig",
+]  # fmt: skip
 
 
 def _by_actions(continuous: str, discrete: str) -> Callable[..., Any]:
@@ -39,8 +47,19 @@ def _by_actions(continuous: str, discrete: str) -> Callable[..., Any]:
 
 
 @frozen(kw_only=True)
+class TeamQACCollectConfig(ContinuousQCollectConfig):
+    """Options of collecting."""
+
+    unroll_len: int = unroll_len_option()
+    burn_in: int = burn_in_option()
+
+
+@frozen(kw_only=True)
 class TeamQACPolicyConfig(ContinuousQPolicyConfig):
     """Options that the algorithms share."""
+
+    requires: ClassVar[Any] = {**ContinuousQPolicyConfig.requires, "collect.unroll_len": None}
+    collect: TeamQACCollectConfig = section(TeamQACCollectConfig)
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (
         *ContinuousQPolicyConfig.fixed_by_spaces,
@@ -69,6 +88,16 @@ class TeamQACPolicyConfig(ContinuousQPolicyConfig):
         if type(spec.action).__name__ == "MultiDiscrete":
             return {**found, **discrete_options(spec, name), "model.discrete": True}
         return {**found, **_box_options(spec, name), "model.discrete": False}
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        yield from memory_problems(self, self.type or "this policy")
+        if self.model is None or self.model.get("rnn") is None:
+            return
+        for path in ("compile", "autocast"):
+            if self.learn.get(path):
+                yield f"learn.{path}", "recurrent networks are not trained so; leave it out"
 
 
 def _box_options(spec: EnvSpec, algorithm: str) -> dict[str, object]:
@@ -108,11 +137,20 @@ class MADDPGLearnConfig(TD3LearnConfig):
 
 
 @frozen(kw_only=True)
+class MADDPGCollectConfig(TD3CollectConfig):
+    """Options of collecting."""
+
+    unroll_len: int = unroll_len_option()
+    burn_in: int = burn_in_option()
+
+
+@frozen(kw_only=True)
 class MADDPGConfig(TeamQACPolicyConfig, TD3Config):
     """MADDPG: an actor per agent, critics that see all of them (Lowe et al. 2017)."""
 
     model: ComponentConfig = component("model", default="maddpg", help="actors and Q networks")
     learn: MADDPGLearnConfig = section(MADDPGLearnConfig)
+    collect: MADDPGCollectConfig = section(MADDPGCollectConfig)
 
     build = _by_actions("maddpg:MADDPGPolicy", "maddpg:DiscreteMADDPGPolicy")
 
@@ -147,6 +185,5 @@ class MASACConfig(TeamQACPolicyConfig):
 
     model: ComponentConfig = component("model", default="masac", help="actors and Q networks")
     learn: MASACLearnConfig = section(MASACLearnConfig)
-    collect: ContinuousQCollectConfig = section(ContinuousQCollectConfig)
 
     build = _by_actions("masac:MASACPolicy", "masac:DiscreteMASACPolicy")

@@ -46,6 +46,11 @@ class MADDPGPolicy(TeamQACPolicy, TD3Policy):
     config_class: ClassVar[type[PolicyConfig]] = MADDPGConfig
     _cfg: MADDPGConfig
 
+    def _update_actor(self, batch: Batch) -> Results:
+        if self._update_count % self._cfg.learn.actor_update_freq:
+            return {"actor_loss": None}
+        return super()._update_actor(self._remembered(batch))
+
     def _actor_loss(self, batch: Batch, action: Tensor) -> Tensor:
         """Computes the loss of the actors, a scalar, from their actions [B, A, k]."""
         value = self._model.q(
@@ -67,6 +72,7 @@ class DiscreteMADDPGPolicy(DiscreteTeamPolicy, MADDPGPolicy):  # type: ignore[mi
     def _update_actor(self, batch: Batch) -> Results:
         if self._update_count % self._cfg.learn.actor_update_freq:
             return {"actor_loss": None}
+        batch = self._remembered(batch)
         learn, obs = self._cfg.learn, batch["obs"]
         raw = self._model.policy(obs)["logit"]
         logit = legal(raw, obs)

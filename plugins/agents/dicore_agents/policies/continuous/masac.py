@@ -62,7 +62,17 @@ class MASACPolicy(TeamQACPolicy, SACPolicy):
     def _default_entropy(self) -> float:
         return -float(self._model.width)
 
+    def _next_obs(self, batch: Batch) -> Tree:
+        """Returns what follows: present actors choose, and critics of the target network value."""
+        later = batch["next_obs"]
+        if not self._recurrent:
+            return later
+        width = self._model.remembers
+        acting, valuing = (each["memory"] for each in (batch["chooser_obs"], later))
+        return {**later, "memory": torch.cat([acting[..., :width], valuing[..., width:]], -1)}
+
     def _update_actor(self, batch: Batch) -> Results:
+        batch = self._remembered(batch)
         obs, alpha = batch["obs"], self._alpha
         loss, entropy = self._actor_loss(batch)
         self._step("actor", loss)

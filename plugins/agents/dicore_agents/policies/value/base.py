@@ -8,24 +8,24 @@ Shapes: B rows, A agents, n actions, K ready environments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
+from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_agents.models.agent_q import AgentQ
 from dicore_agents.models.observations import weight_of_acting
+from dicore_agents.policies.memory import RememberingPolicy, as_sequences, as_steps
 from dicore_agents.policies.samples import SumOfRewards
 from dicore_agents.policies.value.config import TeamQConfig
-from dicore_agents.policies.value.memory import as_sequences, as_steps
 from dicore_plugins.functional import (
     allowed,
     eps_greedy,
@@ -36,13 +36,12 @@ from dicore_plugins.functional import (
     transitions,
     uniform,
 )
-from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.policies import DQNPolicy
 
 __all__ = ["AgentQPolicy"]
 
 
-class AgentQPolicy(DQNPolicy):
+class AgentQPolicy(RememberingPolicy, DQNPolicy):
     """Base class: acting, samples with an axis of agents, and their targets.
 
     A subclass computes `_team_loss`. The network is an `AgentQ`.
@@ -65,11 +64,6 @@ class AgentQPolicy(DQNPolicy):
     def _sum(self) -> SumOfRewards:
         return SumOfRewards()
 
-    @cached_property
-    def _recurrent(self) -> bool:
-        """Whether agents remember."""
-        return self._model.rnn is not None
-
     # ---- acting
 
     def _init_collect(self) -> None:
@@ -80,11 +74,6 @@ class AgentQPolicy(DQNPolicy):
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
         self._eval_model = self._acting(self._actor)
-
-    def _acting(self, actor: Any) -> Tree:
-        if not self._recurrent:
-            return actor
-        return model_wrap(actor, "hidden_state", save_prev_state=True)
 
     def _forward_collect(
         self, obs: Mapping[int, Tree], eps: Any = None, **unknown: object
@@ -134,39 +123,7 @@ class AgentQPolicy(DQNPolicy):
         rows = logit.reshape(-1, logit.shape[-1])
         return output, allowed(mask.reshape(rows.shape), rows)
 
-    def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
-        if self._recurrent:
-            self._collect_model.reset(data_id)
-
-    def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
-        if self._recurrent:
-            self._eval_model.reset(data_id)
-
-    def _get_collect_state(self) -> StateDict:
-        """Returns the recurrent states of the running episodes, which checkpoints keep."""
-        state = self._collect_model.env_states() if self._recurrent else None
-        return {} if state is None else {"hidden": state}
-
-    def _set_collect_state(self, state: State) -> None:
-        if self._recurrent:
-            self._collect_model.load_env_states(state.get("hidden"))
-
     # ---- samples
-
-    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
-        columns = super()._process_transition(obs, output, timestep)
-        if not self._recurrent:
-            return columns
-        state = output.get("prev_state")
-        if state is None:  # a warm-up policy has none
-            state = np.zeros((len(timestep.done), *self._model.hidden_shape), np.float32)
-        return {**columns, "prev_state": state}
-
-    def _get_sample_len(self) -> int | Literal["episode"]:
-        if not self._recurrent:
-            return super()._get_sample_len()
-        collect = self._cfg.collect
-        return int(collect.burn_in + collect.unroll_len + self._cfg.nstep)
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Converts a block to steps, n-step samples or sequences; rewards [B, ...] or [.., A]."""

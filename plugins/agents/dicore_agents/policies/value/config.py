@@ -7,6 +7,11 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.interfaces.env import EnvSpec
+from dicore_agents.policies.memory_config import (
+    burn_in_option,
+    memory_problems,
+    unroll_len_option,
+)
 from dicore_agents.policies.spaces import discrete_options, expect_ends, team_options
 from dicore_plugins.policies import DQNCollectConfig, DQNConfig, DQNLearnConfig, builds
 
@@ -22,13 +27,8 @@ _HOME = "dicore_agents.policies.value"
 class TeamQCollectConfig(DQNCollectConfig):
     """Options of collecting."""
 
-    unroll_len: int = option(
-        1, "steps of a sequence that are learned from, with model.rnn, after burn_in; 1: single"
-        " steps", ge=1, unit="env steps",
-    )  # fmt: skip
-    burn_in: int = option(
-        0, "steps before them, which only warm up the recurrent states", ge=0, unit="env steps"
-    )
+    unroll_len: int = unroll_len_option()
+    burn_in: int = burn_in_option()
 
 
 @frozen(kw_only=True)
@@ -59,23 +59,7 @@ class TeamQConfig(DQNConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         yield from self.common_problems()
-        remembers = self.model is not None and self.model.get("rnn") is not None
-        if remembers and self.collect.unroll_len == 1:
-            yield (
-                "collect.unroll_len",
-                "a recurrent network learns from sequences; set the steps of one, for example 32",
-            )
-        for name, least in () if remembers else (("unroll_len", 1), ("burn_in", 0)):
-            if self.collect[name] != least:
-                yield (
-                    f"collect.{name}",
-                    f"{self._name} learns from single steps; set it to {least}, or set model.rnn",
-                )
-        if "state_keys" in (self.other.replay_buffer or ()):
-            yield (
-                "other.replay_buffer",
-                f"{self._name} makes sequences while it collects; choose naive or advanced",
-            )
+        yield from memory_problems(self, self._name)
 
 
 @frozen(kw_only=True)

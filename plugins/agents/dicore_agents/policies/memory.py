@@ -1,8 +1,9 @@
-"""Sequences of teams whose agents remember: made when collected, and as single steps when learned.
+"""Teams whose agents remember and that learn from a replay buffer: acting, and sequences.
 
 A sample is a sequence of L = burn_in + unroll_len + nstep steps with the recurrent states before
 it, as they were when acting (Kapturowski et al. 2019). The first steps warm up the states without
-gradients, the last `nstep` only bootstrap. Episodes may end inside.
+gradients, the last `nstep` only bootstrap. Episodes may end inside. Algorithms learn from sequences
+as from single steps, whose observations have the `memory` of agents.
 
 Shapes: T steps, N environments, B sequences, U = unroll_len, A agents, S numbers of a state, M of
 what an agent remembers.
@@ -10,20 +11,20 @@ what an agent remembers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dicore.data import Batch, Tree, tree_map
+from dicore.data import Batch, Columns, State, StateDict, Tree, tree_map
 from dicore_plugins.functional import next_obs_of, nstep_columns, sequences
+from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.policies import Policy
 
-if TYPE_CHECKING:
-    from dicore_agents.policies.value.config import TeamQConfig
-
-__all__ = ["as_sequences", "as_steps"]
+__all__ = ["RememberingPolicy", "acting_steps", "as_sequences", "as_steps"]
 
 STATE = "prev_state"
 """Column with the recurrent states before each step."""
@@ -31,7 +32,57 @@ _BRIDGED = ("reward", "done", "value_gamma", "bridge")
 """Columns of n-step returns, of the steps of a sequence that are learned from."""
 
 
-def as_sequences(block: Batch, cfg: TeamQConfig, shape: tuple[int, ...], tail: Any) -> Batch:
+class RememberingPolicy(Policy):
+    """Part of policies of teams that learn from a replay buffer; agents may remember."""
+
+    _collect_model: Any
+    _eval_model: Any
+
+    @cached_property
+    def _recurrent(self) -> bool:
+        """Whether agents remember."""
+        return self._model.rnn is not None
+
+    def _acting(self, actor: Any) -> Tree:
+        """Returns the actor, with the states of the environments if agents remember."""
+        if not self._recurrent:
+            return actor
+        return model_wrap(actor, "hidden_state", save_prev_state=True)
+
+    def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
+        if self._recurrent:
+            self._collect_model.reset(data_id)
+
+    def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
+        if self._recurrent:
+            self._eval_model.reset(data_id)
+
+    def _get_collect_state(self) -> StateDict:
+        """Returns the recurrent states of the running episodes, which checkpoints keep."""
+        state = self._collect_model.env_states() if self._recurrent else None
+        return {} if state is None else {"hidden": state}
+
+    def _set_collect_state(self, state: State) -> None:
+        if self._recurrent:
+            self._collect_model.load_env_states(state.get("hidden"))
+
+    def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
+        columns = super()._process_transition(obs, output, timestep)
+        if not self._recurrent:
+            return columns
+        state = output.get(STATE)
+        if state is None:  # a warm-up policy has none
+            state = np.zeros((len(timestep.done), *self._model.hidden_shape), np.float32)
+        return {**columns, STATE: state}
+
+    def _get_sample_len(self) -> int | Literal["episode"]:
+        if not self._recurrent:
+            return super()._get_sample_len()
+        collect = self._cfg.collect
+        return int(collect.burn_in + collect.unroll_len + self._cfg.nstep)
+
+
+def as_sequences(block: Batch, cfg: Any, shape: tuple[int, ...], tail: Any) -> Batch:
     """Cuts a block [T, N, ...] into sequences [B, L, ...]; n-step columns are [B, L - nstep].
 
     Args:
@@ -51,7 +102,7 @@ def as_sequences(block: Batch, cfg: TeamQConfig, shape: tuple[int, ...], tail: A
     return Batch({**samples.columns, **cut, STATE: state}, len(samples))
 
 
-def _bridges(block: Batch, cfg: TeamQConfig) -> dict[str, Any]:
+def _bridges(block: Batch, cfg: Any) -> dict[str, Any]:
     """Computes the n-step columns [T, N, ...]; zeros at the last steps, whose bridges are unknown.
 
     `bridge` is the number of steps from a step to the last one of its bridge.
@@ -74,7 +125,7 @@ def _padded(leaf: Tree, rows: int) -> Tree:
     return out
 
 
-def as_steps(batch: Batch, model: Any, target: Any, cfg: TeamQConfig) -> Batch:
+def as_steps(batch: Batch, model: Any, target: Any, cfg: Any) -> Batch:
     """Returns the steps of sequences that are learned from, with what agents remember.
 
     Args:
@@ -88,10 +139,7 @@ def as_steps(batch: Batch, model: Any, target: Any, cfg: TeamQConfig) -> Batch:
         `next_obs`, have the `memory` of the network, `next_obs` that of the target network.
     """
     first, rows = cfg.collect.burn_in, len(batch)
-    time = {
-        key: tree_map(lambda leaf: leaf.transpose(0, 1), batch[key])
-        for key in ("obs", "next_obs", "end", "action")
-    }
+    time = _in_time(batch, "obs", "next_obs", "end", "action")
     steps = len(time["end"]) - first - cfg.nstep
     until = first + steps
     bridged = {key: batch[key].reshape(rows, until, -1).transpose(0, 1)[first:] for key in _BRIDGED}
@@ -113,6 +161,35 @@ def as_steps(batch: Batch, model: Any, target: Any, cfg: TeamQConfig) -> Batch:
     return Batch({**flat, **one}, steps * rows)
 
 
+def acting_steps(batch: Batch, model: Any, cfg: Any) -> Batch:
+    """Returns `obs` and `action` of the steps that `as_steps` returns."""
+    first = cfg.collect.burn_in
+    until = batch["end"].shape[1] - cfg.nstep
+    time = _in_time(batch, "obs", "end", "action")
+    time = tree_map(lambda leaf: leaf[:until], time)
+    memory = _from(model, time, batch[STATE], first).memory
+    obs, action = tree_map(lambda leaf: leaf[first:], (time["obs"], time["action"]))
+    columns = {"obs": {**obs, "memory": memory}, "action": action}
+    flat = tree_map(lambda leaf: leaf.flatten(0, 1), columns)
+    return Batch(flat, (until - first) * len(batch))
+
+
+def _in_time(batch: Batch, *keys: str) -> dict[str, Any]:
+    """Returns columns [L, B, ...] of sequences [B, L, ...]."""
+    return {key: tree_map(lambda leaf: leaf.transpose(0, 1), batch[key]) for key in keys}
+
+
+def _from(model: Any, time: Mapping[str, Any], state: Tensor, first: int) -> Any:
+    """Runs the memory over the steps [L', B, ...] after the burn-in; see `AgentNet.unrolled`."""
+    obs, end = time["obs"], time["end"]
+    if first:
+        with torch.no_grad():
+            early = tree_map(lambda leaf: leaf[:first], obs)
+            state = model.unrolled(early, state, end[:first]).hidden
+        obs, end = tree_map(lambda leaf: leaf[first:], (obs, end))
+    return model.unrolled(obs, state, end)
+
+
 def _memories(
     model: Any, time: Mapping[str, Any], state: Tensor, first: int
 ) -> tuple[Tensor, Tensor]:
@@ -126,13 +203,8 @@ def _memories(
         state: [B, A, S]; before the first step.
         first: Steps of the burn-in.
     """
-    obs, next_obs, end = (time[key] for key in ("obs", "next_obs", "end"))
-    if first:
-        with torch.no_grad():
-            early = tree_map(lambda leaf: leaf[:first], obs)
-            state = model.unrolled(early, state, end[:first]).hidden
-        obs, next_obs, end = tree_map(lambda leaf: leaf[first:], (obs, next_obs, end))
-    found = model.unrolled(obs, state, end)
+    next_obs, end = tree_map(lambda leaf: leaf[first:], (time["next_obs"], time["end"]))
+    found = _from(model, time, state, first)
     memory: Tensor = found.memory
     after = torch.cat([memory[1:], torch.zeros_like(memory[:1])]).detach()
     over = end.bool()
