@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from dicore_plugins.export.formats import FORMATS, Array, Format, Inputs, tensor
 from dicore_plugins.export.greedy_module import GreedyModule, greedy_module
 from dicore_plugins.export.page import write_page
 from dicore_registry.public_names import public_name
+
+if TYPE_CHECKING:
+    from dicore.config.sections import Compiled
 
 __all__ = ["Export", "export_policy"]
 
@@ -40,12 +44,14 @@ class Export:
         readme: A page about it, beside it.
         steps: Number of observations on which it was compared with the policy.
         largest_difference: Largest difference between numbers in actions; 0 for discrete ones.
+        groups: Files that act for one group of agents each, by its name.
     """
 
     file: Path
     readme: Path
     steps: int
     largest_difference: float
+    groups: Mapping[str, Export] = field(default_factory=dict)
 
 
 def export_policy(
@@ -57,6 +63,8 @@ def export_policy(
     trust: bool = False,
 ) -> Export:
     """Writes the policy of a run to a file that runs without dicore, and checks it.
+
+    A policy of several groups of agents also gets a file for each, with its name before the suffix.
 
     Args:
         where: A run, or one of its checkpoints.
@@ -86,9 +94,45 @@ def export_policy(
         module.parts = tuple(acted.actions)
     finally:
         env.close()
+    about = _About(form, compiled, state.name or trained.name, measured)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    done = _written(module, acted, out, about)
+    groups = {
+        name: _written(part, _Acted(obs, {"action": action}, acted.first), _of(out, name), about)
+        for name, part, obs, action in _groups(policy, acted)
+    }
+    return replace(done, groups=groups)
+
+
+def _groups(policy: Any, acted: _Acted) -> Iterable[tuple[str, GreedyModule, Tree, Array]]:
+    """Returns the groups of a policy that has some; see `exported_groups` of such policies."""
+    find = getattr(policy, "exported_groups", None)
+    return () if find is None else find(acted.obs, acted.actions["action"])
+
+
+def _of(out: Path, group: str) -> Path:
+    """Returns the file of a group beside that of all."""
+    return out.with_name(f"{out.stem}.{quote(group, safe='')}{out.suffix}")
+
+
+class _About(NamedTuple):
+    """What all files have in common: their format, and what their pages say."""
+
+    form: Format
+    compiled: Compiled
+    checkpoint: str
+    measured: Sequence[Any]
+
+
+def _written(module: GreedyModule, acted: _Acted, out: Path, about: _About) -> Export:
+    """Writes a module and its page, and compares it with what the policy did.
+
+    Raises:
+        UsageError: the format does not allow it, or the file selects other actions.
+    """
+    form = about.form
     obs, module.layout = _flat(acted.obs)
     inputs: Inputs = (obs, *_first_state(module, obs))
-    out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=out.parent) as folder:
         made = Path(folder) / out.name  # takes its place only if it does what the policy does
         try:
@@ -102,8 +146,10 @@ def export_policy(
                 hint=f"try another format ({', '.join(FORMATS)})",
             ) from error
         made.replace(out)
-    name = state.name or trained.name
-    readme = write_page(out, form, compiled, name, inputs, acted.actions, difference, measured)
+    readme = write_page(
+        out, form, about.compiled, about.checkpoint, inputs, acted.actions, difference,
+        about.measured,
+    )  # fmt: skip
     return Export(out, readme, len(acted.first), difference)
 
 

@@ -196,21 +196,33 @@ def test_a_resumed_run_equals_an_uninterrupted_one(kind: str, tmp_path: Path) ->
 def test_commands_take_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An exported file acts as the policies of all groups."""
+    """An exported file acts as the policies of all groups, and others for each group alone."""
     monkeypatch.chdir(tmp_path)
-    run = launch(
+    trained = launch(
         env=f"{HOME}:MovingMortals", policy="groups", seed=0, exp_name=str(tmp_path / "run"),
         max_env_step=80, overrides=[
             "policy.groups={outer: mappo, inner: ippo}", f"policy.agents={AGENTS}",
             "policy.collect.n_sample=40", "env.collector_env_num=4", "env.evaluator_env_num=2",
             "env.n_evaluator_episode=2", "env.stop_value=inf", "pipeline.logger=[]",
         ],
-    ).run  # fmt: skip
-    best = run.result.best_return
+    )  # fmt: skip
+    best = trained.run.result.best_return
     assert main(["eval", "run", "--trust", "-n", "2"]) == 0
     assert f"mean return {best:.2f}" in capsys.readouterr().out
-    assert main(["export", "run", "--trust", "-o", "policy.pt2"]) == 0
-    assert "actions" in capsys.readouterr().out
+    assert main(["export", "run", "--trust", "--load-path", "final", "-o", "policy.pt2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [each.partition(":")[0] for each in lines] == [
+        "policy.pt2", "policy.outer.pt2", "policy.inner.pt2",
+    ]  # fmt: skip
+    assert "[batch, 2, " in Path("policy.outer.pt2.md").read_text()
+    env = MovingMortals()
+    obs = env.reset(seed=3)[0]
+    action = trained.policy.eval_mode.forward({0: obs})[0]["action"]
+    for name, members in (("outer", [0, 2]), ("inner", [1])):
+        module = torch.export.load(f"policy.{name}.pt2").module()
+        seen = {key: torch.from_numpy(np.asarray(each if key == "state" else each[members]))[None]
+                for key, each in obs.items()}  # fmt: skip
+        np.testing.assert_allclose(module(seen)[0].detach(), action[members], atol=1e-5)
 
 
 @pytest.mark.parametrize(

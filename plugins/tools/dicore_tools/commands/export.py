@@ -21,7 +21,8 @@ Examples:
 The file maps observations to the actions that dicore eval would take; normalisation of observations
 and the bounds of actions are part of it. It is compared with the policy on 256 observations of the
 environment before the command says done. A page beside it (policy.onnx.md) has ten lines of Python
-that run it. ONNX needs: pip install 'dicore-plugins[export]'
+that run it. A policy of several groups of agents also gets a file for each, such as
+policy.hunters.onnx. ONNX needs: pip install 'dicore-plugins[export]'
 """
 
 
@@ -43,8 +44,9 @@ def command(where: str, *, out: str, load_path: str | None, seed: int, trust: bo
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         export_policy = public_name("export_policy", "dicore export")
         done = export_policy(where, out, load_path=load_path, seed=seed, trust=trust)
-    same = "equal actions" if not done.largest_difference else "actions equal to 1e-5"
-    say(
-        f"{done.file}: {same} on {done.steps} observations; how to run it: {done.readme}",
-        result=True,
-    )
+    for each in (done, *done.groups.values()):
+        same = "equal actions" if not each.largest_difference else "actions equal to 1e-5"
+        say(
+            f"{each.file}: {same} on {each.steps} observations; how to run it: {each.readme}",
+            result=True,
+        )

@@ -92,6 +92,23 @@ class GroupsPolicy(Policy):
         parts = {name: GreedyModule.of(part) for name, part in self._parts.items()}
         return GroupsModule(self._cfg, parts, self._cfg.members or {}).eval()
 
+    def exported_groups(
+        self, obs: Tree, action: Any
+    ) -> Iterator[tuple[str, GreedyModule, Tree, Any]]:
+        """Yields for each group what its file is made of, and compared with.
+
+        Args:
+            obs: Observations of the team, [B, ...].
+            action: Actions of all agents, [B, A, ...].
+
+        Yields:
+            The name, the module, the part of the observations that it takes, and of the actions.
+        """
+        from dicore_plugins.export import GreedyModule
+
+        for name, part, rows in self._each():
+            yield name, GreedyModule.of(part), _seen(obs, rows, 1), action[:, rows]
+
     # ---- acting
 
     def _forward_collect(self, obs: Mapping[int, Tree], **settings: Any) -> EnvBatch[Columns]:
