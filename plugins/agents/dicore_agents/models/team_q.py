@@ -114,7 +114,7 @@ class TeamQAC(nn.Module):
         inputs = obs_shape + agents * (self.actor_ids is not None)
         outputs = action_shape * (2 if soft and not discrete else 1)
         self.remembers = 0 if rnn is None else rnn_hidden_size
-        form = {
+        form: dict[str, Any] = {
             "agent_ids": agent_ids, "hidden_size_list": hidden_size_list, "activation": activation,
             "rnn": rnn, "rnn_hidden_size": rnn_hidden_size,
         }  # fmt: skip

@@ -40,7 +40,7 @@ def memory_problems(cfg: PolicyConfig, name: str) -> Iterator[tuple[str, str]]:
             "a recurrent network learns from sequences; set the steps of one, for example 32",
         )
     for path, least in () if remembers else (("unroll_len", 1), ("burn_in", 0)):
-        if cfg.collect[path] != least:
+        if cfg.collect.get(path, least) != least:
             yield (
                 f"collect.{path}",
                 f"{name} learns from single steps; set it to {least}, or set model.rnn",

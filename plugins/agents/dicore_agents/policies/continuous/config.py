@@ -59,7 +59,6 @@ class TeamQACPolicyConfig(ContinuousQPolicyConfig):
     """Options that the algorithms share."""
 
     requires: ClassVar[Any] = {**ContinuousQPolicyConfig.requires, "collect.unroll_len": None}
-    collect: TeamQACCollectConfig = section(TeamQACCollectConfig)
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (
         *ContinuousQPolicyConfig.fixed_by_spaces,
@@ -185,5 +184,6 @@ class MASACConfig(TeamQACPolicyConfig):
 
     model: ComponentConfig = component("model", default="masac", help="actors and Q networks")
     learn: MASACLearnConfig = section(MASACLearnConfig)
+    collect: TeamQACCollectConfig = section(TeamQACCollectConfig)
 
     build = _by_actions("masac:MASACPolicy", "masac:DiscreteMASACPolicy")
