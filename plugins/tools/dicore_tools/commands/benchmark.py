@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ from dicore.console import verbosity
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
+    from dicore_tools.results.check import Gate
+    from dicore_tools.results.expected import Finding
     from dicore_tools.results.plan import Plan, Row
     from dicore_tools.results.training import Finished
 
@@ -24,6 +26,7 @@ Examples:
   dicore benchmark FILE --only 'cartpole_*' --jobs 2
   dicore benchmark FILE --report                  only write the page again
   dicore benchmark FILE --list                    what is there and what is missing
+  dicore benchmark benchmarks/check.toml --check  compare short trainings with intervals
 
 \b
 FILE in TOML (or YAML, JSON):
@@ -35,9 +38,14 @@ FILE in TOML (or YAML, JSON):
   overrides = ["policy.learn.batch_size=64"]
 
 A row has env and policy (with their preset, if there is one), or config; name, seeds, stop_value,
-max_env_step, n_episode, overrides and note are optional. The command can be stopped and started
-again: runs with a record are not trained again, an interrupted run is resumed. Rows whose options
-or presets have changed since are trained again.
+max_env_step, n_episode, overrides, check_seeds, check_metrics and note are optional. The command
+can be stopped and started again: runs with a record are not trained again, an interrupted run is
+resumed. Rows whose options or presets have changed since are trained again.
+
+\b
+--check trains the first check_seeds (2) seeds of each row, and compares the mean return of the
+evaluations, of the last checkpoint, and of each of check_metrics with FILE.expected.json. Runs of
+changed code are trained again.
 """
 
 
@@ -72,6 +80,13 @@ or presets have changed since are trained again.
 @click.option("--report", is_flag=True, help="Train nothing; write the page from the records.")
 @click.option("--list", "list_rows", is_flag=True, help="Train nothing; print what is missing.")
 @click.option("--overwrite", is_flag=True, help="Train the selected rows again.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Train the first seeds and compare with the intervals of FILE with .expected.json; exit"
+    " with 1 if a measure is outside.",
+)
+@click.option("--record", is_flag=True, help="With --check: train all seeds, write the intervals.")
 @verbosity
 @click.pass_context
 def command(
@@ -92,8 +107,14 @@ def command(
     from dicore_tools.results.records import RecordFile
     from dicore_tools.results.training import missing_runs, train_missing
 
+    _refuse_together(how, out)
     plan = read_plan(file)
     rows = _selected(plan, only)
+    if how["check"]:
+        from dicore_tools.results.check import Gate
+
+        gate = Gate(plan, rows, file.with_suffix(".expected.json"), runs)
+        ctx.exit(_check(gate, jobs, record=how["record"], overwrite=how["overwrite"]))
     page = out if out is not None else file.with_suffix(".md")
     records = RecordFile(page.with_suffix(".jsonl"))
     missing = missing_runs(plan, rows, records)
@@ -116,6 +137,60 @@ def command(
     counts = f"{plural(len(plan.rows), 'row')}, {plural(rest, 'run')} missing{of}"
     say(f"{page}: {counts}", result=True)
     ctx.exit(next((each.exit_code for each in ended if each.exit_code), 0))
+
+
+def _refuse_together(how: Mapping[str, bool], out: Path | None) -> None:
+    if how["record"] and not how["check"]:
+        raise UsageError("--record needs --check", hint="add --check")
+    odd = {"--report": how["report"], "--list": how["list_rows"], "--out": out is not None}
+    if how["check"] and any(odd.values()):
+        names = " and ".join(name for name, given in odd.items() if given)
+        raise UsageError(
+            f"{names} cannot be used with --check", hint="a check writes no page: remove it"
+        )
+
+
+def _check(gate: Gate, jobs: int, *, record: bool, overwrite: bool) -> int:
+    """Trains what a check needs and prints what is outside; returns the exit code."""
+    from dicore.console import plural, say
+
+    if not record:
+        gate.check_expected()
+    pairs = gate.pairs(all_seeds=record) if overwrite else gate.missing(all_seeds=record)
+    if pairs:
+        say(f"training {plural(len(pairs), 'run')} in {gate.file.path.parent}")
+    ended = gate.train(pairs, jobs=jobs, overwrite=overwrite, after=_say_run)
+    if stopped := next((each.exit_code for each in ended if each.exit_code > 128), 0):
+        say("interrupted; the same command continues", result=True)
+        return stopped
+    if record:
+        failed = next((each.exit_code for each in ended if each.exit_code), 0)
+        if not failed:
+            gate.record()
+            say(f"{gate.expected}: intervals of {plural(len(gate.rows), 'row')}", result=True)
+        return failed
+    return _say_findings(gate.findings())
+
+
+def _say_findings(findings: Sequence[Finding]) -> int:
+    from dicore.console import plural, say, write_table
+
+    outside = [each for each in findings if each.outside]
+    names = {each.row for each in findings}
+    red = {each.row for each in outside}
+    if outside:
+        lines = [
+            (each.row, each.measure, *(f"{n:.4g}" for n in (each.found, each.low, each.high)))
+            for each in outside
+        ]
+        write_table(("ROW", "MEASURE", "FOUND", "LOW", "HIGH"), lines, (2, 3, 4))
+    counts = f"{plural(len(names), 'row')}, {plural(len(findings), 'measure')}"
+    say(
+        f"{counts}: "
+        + (f"{len(outside)} of {plural(len(red), 'row')} outside" if red else "all within"),
+        result=True,
+    )
+    return int(bool(outside))
 
 
 def _selected(plan: Plan, only: Sequence[str]) -> list[Row]:

@@ -28,6 +28,8 @@ _SHARED: Final[Mapping[str, object]] = {
     "n_episode": int,
     "max_env_step": int,
     "overrides": tuple[str, ...],
+    "check_seeds": int,
+    "check_metrics": tuple[str, ...],
 }
 """Options of a row that the file may also set for all rows."""
 _ROW: Final[Mapping[str, object]] = {
@@ -65,6 +67,8 @@ class Row:
         max_env_step: Budget of a run in env steps; None: that of the config.
         n_episode: Episodes of an evaluation.
         overrides: Options as `a.b=c`.
+        check_seeds: How many of the seeds a check trains, from the first on.
+        check_metrics: Metrics of the log that a check compares, besides the returns.
         note: Text for the table.
     """
 
@@ -77,6 +81,8 @@ class Row:
     max_env_step: int | None = None
     n_episode: int = 10
     overrides: tuple[str, ...] = ()
+    check_seeds: int = 2
+    check_metrics: tuple[str, ...] = ()
     note: str = ""
 
     @property
@@ -196,7 +202,7 @@ def _row(each: Any, shared: Mapping[str, Any], path: str, problems: list[str]) -
         problems.append(f"{path}.name: '{name}' is not a folder name; use letters, digits, _ . -")
     problems += [
         f"{path}.{key}: expected >= 1, got {values[key]}"
-        for key in ("n_episode", "max_env_step")
+        for key in ("n_episode", "max_env_step", "check_seeds")
         if values.get(key, 1) < 1
     ]
     seeds = values.get("seeds", (0,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -42,6 +42,7 @@ class Record:
         last_returns: Returns of the last checkpoint on the same episodes; empty: not measured.
         cpu_s: CPU seconds of training with its evaluations, of all processes; 0: not measured.
         curve: Env steps and mean return of each evaluation.
+        logged: Mean of metrics over the second half of their lines; those that were asked for.
         git: Revision of the code, if any.
         versions: Version of each package.
         finished: When the run ended, in UTC.
@@ -60,6 +61,7 @@ class Record:
     last_returns: tuple[float, ...] = ()
     cpu_s: float = 0.0
     curve: tuple[tuple[int, float], ...] = ()
+    logged: Mapping[str, float] = field(default_factory=dict)
     git: str | None = None
     versions: Mapping[str, str | None] = field(default_factory=dict)
     finished: str = ""
@@ -148,26 +150,37 @@ def measure(folder: Path, **names: Any) -> Record:
 
     Args:
         folder: The run folder.
-        **names: `row`, `settings`, `env`, `policy`, `seed` and `n_episode`.
+        **names: `row`, `settings`, `env`, `policy`, `seed`, `n_episode`, and `metrics`: the tags
+            whose means are taken from the log.
 
     Raises:
         DicoreError: the run has no valid checkpoint, or its files cannot be read.
     """
     run, n_episode = RunFolder(folder), names.pop("n_episode")
+    metrics: Sequence[str] = names.pop("metrics", ())
     saved = read_json(run.metadata)
     result = saved["result"]
     best, last = (
         evaluate(folder, n_episode=n_episode, seed=names["seed"] + _FRESH, load_path=each)
         for each in (None, "final")
     )
-    curve = [(line["step"], line[TAG]) for line in read_metrics(run.metrics) if TAG in line]
+    lines = [*read_metrics(run.metrics)]
+    curve = [(line["step"], line[TAG]) for line in lines if TAG in line]
     return Record(
         **names,
         **{key: result[key] for key in ("stop", "env_step", "train_iter", "wall_s", "cpu_s")},
         returns=tuple(best.returns),
         last_returns=tuple(last.returns),
         curve=tuple((int(step), round(float(mean), 4)) for step, mean in sorted(curve)),
+        logged={tag: _late_mean(lines, tag) for tag in metrics},
         git=saved.get("git"),
         versions=saved.get("versions", {}),
         finished=str(saved.get("finished") or ""),
     )
+
+
+def _late_mean(lines: Sequence[Mapping[str, Any]], tag: str) -> float:
+    """Returns the mean of a metric over the second half of its lines; NaN if it was not logged."""
+    values = [float(line[tag]) for line in lines if tag in line]
+    late = values[len(values) // 2 :]
+    return sum(late) / len(late) if late else math.nan

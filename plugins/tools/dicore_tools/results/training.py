@@ -84,6 +84,7 @@ def _finished(plan: Plan, row: Row, seed: int, run: SeedRun, file: RecordFile) -
             policy=plan.algorithm(row),
             seed=seed,
             n_episode=row.n_episode,
+            metrics=row.check_metrics,
         )
         file.add(record)
     except (DicoreError, OSError, KeyError, ValueError) as error:
