@@ -10,19 +10,21 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from dicore.console import say, verbosity
+from dicore.console import plural, printable, say, verbosity
 from dicore.data import tree_paths
 from dicore.errors import UsageError
 from dicore.run import CheckpointStore, RunFolder, read_metrics
 from dicore.run.atomic import read_json
 from dicore.run.launch import launch
 from dicore.run.request import TrainRequest
+from dicore_tools import certificates
 
 __all__ = ["Verdict", "command", "verify"]
 
@@ -31,6 +33,9 @@ Examples:
   dicore verify runs/cartpole_dqn_s0                 the whole run, and its last parameters
   dicore verify runs/hopper_sac_s0 --until 20000     its first 20,000 env steps
   dicore verify runs/cartpole_dqn_s0 --json > verdict.json
+  dicore verify runs/cartpole_dqn_s0 --sign KEY      and sign it, if it is equal
+  dicore verify runs/cartpole_dqn_s0 --certificate KEY.pub
+                                                     train nothing; check who signed these files
 """
 _CLOCK: Final = re.compile(r"time|per_sec|_s$|_s_|seconds|^usage/|failed_saves")
 """Names of what the clock measures, which no training repeats."""
@@ -74,23 +79,102 @@ class Verdict:
 @click.argument("run", metavar="RUN")
 @click.option("--until", type=click.IntRange(1), metavar="N", help="Compare up to this env step.")
 @click.option("--keep", metavar="DIR", help="Keep the second training in this folder.")
+@click.option("--sign", "key", metavar="KEY", help="Sign an equal run with this private key.")
+@click.option(
+    "--certificate",
+    "public_key",
+    metavar="KEY",
+    help="Train nothing: check that the holder of this public key signed the run as it is.",
+)
 @click.option("--trust", is_flag=True, help="Run code that the saved config names by path.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
-def command(run: str, *, until: int | None, keep: str | None, trust: bool, as_json: bool) -> None:
+def command(
+    run: str,
+    *,
+    until: int | None,
+    keep: str | None,
+    key: str | None,
+    public_key: str | None,
+    trust: bool,
+    as_json: bool,
+) -> None:
     """Trains a run again and compares its metrics and parameters bit for bit.
 
     Times and rates are left out. Ends with 1 if something differs, and says which library or which
     code trained otherwise then.
     """
+    if public_key is not None:
+        if key is not None or until is not None or keep is not None:
+            raise UsageError(
+                "--certificate trains nothing", hint="remove --sign, --until and --keep"
+            )
+        _tell_statement(run, public_key, as_json=as_json)
+        return
+    signing = None if key is None else _Signing(run, key)
     verdict = verify(run, until=until, keep=keep, trust=trust)
+    certificate = signing.sign(verdict) if signing is not None and verdict.equal else None
     if as_json:
-        sys.stdout.write(json.dumps({**asdict(verdict), "equal": verdict.equal}) + "\n")
+        more = {} if key is None else {"certificate": certificate and str(certificate)}
+        sys.stdout.write(json.dumps({**asdict(verdict), "equal": verdict.equal, **more}) + "\n")
     else:
         for line in _told(verdict):
             say(line, result=True)
+        if certificate is not None:
+            say(f"{certificate}: signed", result=True)
     if not verdict.equal:
         click.get_current_context().exit(1)
+
+
+class _Signing:
+    """Signs a run as it was when it was read, before it was trained again.
+
+    Args:
+        run: The run.
+        key: File of the private key.
+    """
+
+    def __init__(self, run: str, key: str) -> None:
+        self._key = certificates.read_private_key(key)
+        self._folder = RunFolder.open(run).path
+        self._files = certificates.hashes(self._folder)
+
+    def sign(self, verdict: Verdict) -> Path:
+        """Writes the certificate of an equal run.
+
+        Raises:
+            CertificateError: the run was changed since, or the certificate cannot be written.
+        """
+        if certificates.hashes(self._folder) != self._files:
+            raise certificates.CertificateError(
+                f"{self._folder}: changed while it was verified; it is not signed"
+            )
+        found = {name: value for name, value in asdict(verdict).items() if name != "problem"}
+        statement = {
+            **found,
+            "run": self._folder.name,
+            "made_by": {name: read_json(self._folder / "run.json").get(name) for name in _MADE_BY},
+            "signed": datetime.now(UTC).isoformat(timespec="seconds"),
+            "files": self._files,
+        }
+        return certificates.sign(self._folder, statement, self._key)
+
+
+def _tell_statement(run: str, public_key: str, *, as_json: bool) -> None:
+    """Prints what the certificate of a run states, if it is right."""
+    key = certificates.read_public_key(public_key)
+    statement = certificates.check_certificate(Path(run), key)
+    if as_json:
+        sys.stdout.write(json.dumps(statement) + "\n")
+        return
+    until = statement.get("until")
+    part = "the whole run" if until is None else f"up to env step {until}"
+    say(
+        f"{run}: {plural(len(statement['files']), 'file')} as signed on"
+        f" {printable(str(statement.get('signed')))} by {certificates.fingerprint(key)}",
+        result=True,
+    )
+    say(f"verified: {part}, {statement.get('rows')} rows of metrics were equal", result=True)
 
 
 def verify(
