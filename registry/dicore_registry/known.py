@@ -15,7 +15,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
-            "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread vector"
+            "ale_vector async_subprocess base env_supervisor envpool subprocess sync_subprocess "
+            "thread vector"
         ),
         "env_transport": "pipe shared_memory",
         "env_wrapper": (

@@ -263,6 +263,13 @@ class EnvPools(EnvManagerContract):
         )  # fmt: skip
 
 
+class AtariGames(EnvPools):
+    """The same checks with a game: `ale_py` steps no others than its own."""
+
+    def make(self, env_fn: Any, options: Any = None) -> Any:
+        return EnvPools.make(self, env_fn, {"task_id": "ALE/Pong-v5", **(options or {})})
+
+
 class Hybrid(FakeModel):
     """A model with all outputs that wrappers of hybrid actions and of memories need."""
 
@@ -426,6 +433,7 @@ SUITES: dict[str, type[Suite]] = {
     "policy/groups": TwoGroups,
     "dataset": Datasets,
     "env": Envs,
+    "env_manager/ale_vector": AtariGames,
     "env_manager/envpool": EnvPools,
     "middleware": Middleware,
     "model_wrapper": ModelWrappers,

@@ -188,7 +188,7 @@ MANAGERS = sorted(
     for each in map(default().judged, default().entries("env_manager"))
     if each.dist == "dicore-plugins"
     and each.status == "ok"
-    and each.name not in {"base", "envpool"}
+    and each.name not in {"ale_vector", "base", "envpool"}
 )
 
 
@@ -237,15 +237,19 @@ WITH_MANAGERS = [
         else (),
     )
     for name in sorted(PRESETS)
-    for manager in [*MANAGERS, *["envpool"] * (env_of(name) in OF_ENVPOOL)]
+    for manager in [
+        *MANAGERS,
+        *["envpool"] * (env_of(name) in OF_ENVPOOL),
+        *["ale_vector"] * (env_of(name) in {"pong", "breakout"}),
+    ]
 ]
 
 
 @pytest.mark.parametrize(("name", "manager"), WITH_MANAGERS)
 def test_presets_train_with_every_manager(name: str, manager: str, tmp_path: Path) -> None:
     options = [f"env.manager.type={manager}"]
-    if manager == "envpool":
-        pytest.importorskip("envpool")
+    if manager in ("ale_vector", "envpool"):
+        pytest.importorskip({"ale_vector": "ale_py"}.get(manager, manager))
     train(name, tmp_path, *options)
 
 

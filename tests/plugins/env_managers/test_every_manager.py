@@ -32,7 +32,10 @@ MANAGERS = {
     for entry in default().entries("env_manager")
     if default().judged(entry).status == "ok"
 }
-OPTIONS: dict[str, dict[str, Any]] = {"envpool": {"task_id": "CartPole-v1"}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "ale_vector": {"task_id": "ALE/Pong-v5", "num_threads": 1},
+    "envpool": {"task_id": "CartPole-v1"},
+}
 ENVS: dict[str, list[Callable[[], Any]]] = {
     "cartpole": [partial(gymnasium.make, "CartPole-v1", max_episode_steps=25)] * 3,
     "scripted": [partial(ScriptedEnv, tag, 2 + tag) for tag in range(3)],
@@ -58,7 +61,10 @@ def played(manager: Any, steps: int) -> dict[int, list[Any]]:
 def test_the_data_is_that_of_base(name: str) -> None:
     for env, env_fn in ENVS.items():
         plays = []
-        for manager in (BaseEnvManager(env_fn), MANAGERS[name].build(env_fn=env_fn)):
+        for manager in (
+            BaseEnvManager(env_fn),
+            MANAGERS[name].build(OPTIONS.get(name), env_fn=env_fn),
+        ):
             with closing(manager):
                 if "episode_seed" not in manager.capabilities:
                     pytest.skip("it does not declare 'episode_seed'")
