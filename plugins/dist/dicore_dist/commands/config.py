@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from dicore.config.schema import component, components, frozen, option, section
-from dicore.config.sections import PipelineConfig
+from dicore.config.sections import PipelineConfig, RunConfig
 from dicore.run.env_factory import BuildContext
 from dicore_dist.coordinator.restarts import RestartOptions
 from dicore_plugins.pipelines.serial.config import repeated_loggers
 
-__all__ = ["DistConfig", "DistSystemConfig", "comm_of"]
+__all__ = ["DistConfig", "DistSystemConfig", "comm_of", "system_of"]
 
 
 def comm_of(learner: str | None, collector: str | None, address: str | None) -> tuple[str, str]:
@@ -155,3 +155,8 @@ class DistConfig(PipelineConfig):
         from dicore_dist.commands.pipeline import DistPipeline
 
         return DistPipeline(self)
+
+
+def system_of(cfg: RunConfig) -> DistSystemConfig:
+    """Returns the section of the processes, of a run by the pipeline `dist`."""
+    return cast("DistConfig", cfg.pipeline).system

@@ -16,6 +16,7 @@ from dicore.config.writer import saved_tree
 from dicore.console import say
 from dicore.data.json_codec import dumps
 from dicore.errors import DicoreError, UsageError
+from dicore_dist.commands.config import system_of
 from dicore_dist.coordinator.coordinator import Addresses, Coordinator, Observer
 from dicore_dist.coordinator.dist_status import DistStatus
 from dicore_dist.coordinator.flow import BlockBuffer, Replay
@@ -35,7 +36,7 @@ from dicore_plugins.private import private_folder
 from dicore_registry import code_paths, default
 
 if TYPE_CHECKING:
-    from dicore.config import PolicyConfig
+    from dicore.config import PolicyConfig, RunConfig
     from dicore.run import Run
     from dicore_dist.commands.config import DistSystemConfig
     from dicore_dist.links.blocks import BlockMeta
@@ -55,7 +56,7 @@ class DistPipeline(TrainingPipeline):
     def check(self, compiled: Any) -> None:
         """Checks the config, and that a given Ray cluster answers."""
         super().check(compiled)
-        system = compiled.cfg.pipeline.system
+        system = system_of(compiled.cfg)
         if system.operator is not None:  # a saved config does not choose whom this process asks
             code_paths.check(system.operator, "pipeline.system.operator")
         if system.comm[0] == "ray":
@@ -65,10 +66,10 @@ class DistPipeline(TrainingPipeline):
                 check_address(system.address)
             import_ray(system.address)
 
-    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+    def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields what the processes cannot do."""
         policy = cfg.policy
-        for kind, name in zip(("learner", "collector"), cfg.pipeline.system.comm, strict=True):
+        for kind, name in zip(("learner", "collector"), system_of(cfg).comm, strict=True):
             try:
                 default().resolve(f"comm_{kind}", name)
             except DicoreError as error:
@@ -82,7 +83,7 @@ class DistPipeline(TrainingPipeline):
             kinds = "several" if isinstance(buffer, NamedConfig) else f"'{buffer.type}'"
             yield "policy.other.replay_buffer", f"expected naive or advanced, got {kinds}"
         wrappers = [each.type for each in cfg.env.env_wrapper]
-        commander = cfg.pipeline.system.commander
+        commander = system_of(cfg).commander
         try:
             commander.build(None)
         except UsageError as error:
@@ -98,7 +99,7 @@ class DistPipeline(TrainingPipeline):
     def run(self, compiled: Any, run: Run, *, model: Any | None = None) -> Any:
         """Trains until the commander or a request to stop ends it; returns the policy."""
         cfg = compiled.cfg
-        system = cfg.pipeline.system
+        system = system_of(cfg)
         data = Path(system.path_data or run.folder.path / "data").absolute()
         policies = Path(system.path_policy or run.folder.path / "policy").absolute()
         for folder in (data, policies):
@@ -128,7 +129,7 @@ class DistPipeline(TrainingPipeline):
         facts = system_facts(cfg, stores.address)
         status = DistStatus(run.folder.log, Path(place.path_policy), coordinator)
         with (
-            _replicas(cfg.pipeline.system) as operator,
+            _replicas(system_of(cfg)) as operator,
             _processes(cfg, facts, place, folder, failed, coordinator.restarts) as replace,
         ):
             coordinator.observers.append(_Watch(status, replace, operator))
@@ -150,7 +151,7 @@ class DistPipeline(TrainingPipeline):
         self, compiled: Any, folder: Path, journal: Journal, place: Place, stores: _Stores
     ) -> Coordinator:
         cfg = compiled.cfg
-        commander = cfg.pipeline.system.commander.build(None)
+        commander = system_of(cfg).commander.build(None)
         job = {
             "config": dumps(saved_tree(compiled)),
             "code": list(code_paths.state()[1]),
@@ -159,7 +160,7 @@ class DistPipeline(TrainingPipeline):
             "buffer_id": "buffer",
             "folder": str(folder),
         }
-        peers = Addresses(cfg.pipeline.system, Path(place.path_policy), place.token)
+        peers = Addresses(system_of(cfg), Path(place.path_policy), place.token)
         flow = flow_of(cfg, stores.data, journal.blocks)
         return Coordinator(cfg, job, flow, commander, journal, peers)
 
@@ -235,9 +236,9 @@ def _replicas(system: DistSystemConfig) -> Iterator[OperatorServer | None]:
             operator.delete_replicas(collectors=system.collector_num, learners=1)
 
 
-def flow_of(cfg: Any, store: Store, blocks: Sequence[BlockMeta] = ()) -> Flow:
+def flow_of(cfg: RunConfig, store: Store, blocks: Sequence[BlockMeta] = ()) -> Flow:
     """Returns what is between collectors and learner, with the blocks of an earlier coordinator."""
-    policy, system = cfg.policy, cfg.pipeline.system
+    policy, system = cfg.policy, system_of(cfg)
     if policy.on_policy:
         unit = "n_episode" if policy.collect.get("n_sample") is None else "n_sample"
         amount = unit, int(policy.collect[unit])
@@ -256,7 +257,7 @@ def flow_of(cfg: Any, store: Store, blocks: Sequence[BlockMeta] = ()) -> Flow:
 
 @contextlib.contextmanager
 def _processes(
-    cfg: Any,
+    cfg: RunConfig,
     facts: Mapping[str, Any],
     place: Place,
     folder: Path,
@@ -268,7 +269,7 @@ def _processes(
     Yields:
         A function that replaces the process of a name: it does not answer.
     """
-    system = cfg.pipeline.system
+    system = system_of(cfg)
     if not system.starts:
         if system.operator is None:
             say(
@@ -304,9 +305,9 @@ def _supervise(supervisor: Supervisor, failed: list[BaseException]) -> None:
         failed.append(error)
 
 
-def system_facts(cfg: Any, address: str | None = None) -> dict[str, object]:
+def system_facts(cfg: RunConfig, address: str | None = None) -> dict[str, object]:
     """Returns what a process needs of the options of the system, as plain data."""
-    system = cfg.pipeline.system
+    system = system_of(cfg)
     return {
         "comm_learner": system.comm[0],
         "comm_collector": system.comm[1],

@@ -20,6 +20,7 @@ from dicore.data import Batch, State, StateDict
 from dicore.interfaces.policy import facts_of
 from dicore_dist.coordinator.crew import LOOK, Call, Crew, Wait, Worker
 from dicore_dist.links.ray_runtime import RayRuntime
+from dicore_dist.parallel.config import system_of
 from dicore_dist.workers.processes import raise_failure
 from dicore_dist.workers.weights import Publisher
 from dicore_plugins.collectors.base import EpisodeStatistics
@@ -29,6 +30,7 @@ from dicore_plugins.collectors.budget import env_steps_of
 if TYPE_CHECKING:
     from torch import nn
 
+    from dicore.config import RunConfig
     from dicore.data import Columns, Tree
     from dicore.interfaces.policy import CollectMode
     from dicore.run import LogHub
@@ -60,7 +62,7 @@ class CollectorGroup:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: RunConfig,
         runtime: RayRuntime,
         mode: CollectMode,
         *,
@@ -69,7 +71,7 @@ class CollectorGroup:
         folder: Path,
         copies: bool = True,
     ) -> None:
-        self._cfg, self.system = cfg, cfg.pipeline.system
+        self._cfg, self.system = cfg, system_of(cfg)
         self._runtime, self._log = runtime, log
         self._publisher = Publisher(mode, runtime.put)
         self._copies = copies

@@ -23,8 +23,10 @@ from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskE
 from dicore_dist.links.master import HEARTBEAT_S, Connection
 
 __all__ = ["Coordinator", "Observer", "Peers"]
+from dicore_dist.commands.config import system_of
 
 if TYPE_CHECKING:
+    from dicore.config import RunConfig
     from dicore_dist.commands.config import DistSystemConfig
     from dicore_dist.coordinator.rounds import Flow
     from dicore_dist.interface import ICommander
@@ -95,14 +97,14 @@ class Coordinator:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: RunConfig,
         job: Mapping[str, Any],
         flow: Flow,
         commander: ICommander,
         journal: Journal,
         peers: Peers,
     ) -> None:
-        self._cfg, self._system = cfg, cfg.pipeline.system
+        self._cfg, self._system = cfg, system_of(cfg)
         self._job, self.flow, self._commander = dict(job), flow, commander
         self._journal, self._peers = journal, peers
         self._master = (journal.job_id, journal.epoch)
@@ -114,7 +116,7 @@ class Coordinator:
         self.doing = Doing()
         self._threads: dict[str, threading.Thread] = {}
         self._lost: dict[str, float] = {}
-        former = cfg.pipeline.system.max_retries
+        former = system_of(cfg).max_retries
         most = self._system.max_restarts if former is None else former
         self.restarts = Restarts(most, self._system.restart_window)
         self.budget = EnvStepBudget(cfg, journal.env_step)
@@ -358,7 +360,7 @@ class Coordinator:
         info = {**self._job, "eval_flag": False, **task}
         info |= {"number": self._note_task("collector", task)}
         info |= {"collector_index": int(name.removeprefix("collector"))}
-        info["blocks"] = self._cfg.pipeline.system.collect_blocks
+        info["blocks"] = system_of(self._cfg).collect_blocks
         finished: Mapping[str, object] = {}
         try:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 from dicore.errors import DicoreError, EnvError
 from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.links.ray_runtime import RayRuntime
+from dicore_dist.parallel.config import system_of
 from dicore_dist.workers.processes import RoleProcess, end_processes
 from dicore_dist.workers.roles import CollectorRole, RoleSpec
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from dicore.config import RunConfig
 
 
 __all__ = ["Call", "Crew", "StalledError", "Wait", "Worker"]
@@ -108,14 +111,14 @@ class Crew:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: RunConfig,
         runtime: RayRuntime,
         *,
         model: nn.Module | None,
         say: Callable[[str], object],
         folder: Path,
     ) -> None:
-        self._cfg, self.system = cfg, cfg.pipeline.system
+        self._cfg, self.system = cfg, system_of(cfg)
         self._runtime, self._model, self._folder = runtime, model, folder
         self.say = say
         self._restarts = Restarts(self.system.max_restarts, self.system.restart_window)

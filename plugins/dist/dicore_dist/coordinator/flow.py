@@ -17,11 +17,13 @@ import numpy as np
 
 from dicore.data import Batch, Columns
 from dicore.errors import DicoreError
+from dicore_dist.commands.config import system_of
 from dicore_dist.coordinator.rounds import Share
 from dicore_dist.links.exchange import Store
 from dicore_plugins.middleware.learn import warn_of_refusal
 
 if TYPE_CHECKING:
+    from dicore.config import RunConfig
     from dicore.interfaces.buffer import IBuffer
     from dicore_dist.links.blocks import BlockMeta
 
@@ -130,9 +132,9 @@ class Replay:
         ratio: Keeps updates and samples in proportion.
     """
 
-    def __init__(self, buffer: BlockBuffer, cfg: Any) -> None:
+    def __init__(self, buffer: BlockBuffer, cfg: RunConfig) -> None:
         self._buffer = buffer
-        learn, collect, system = cfg.policy.learn, cfg.policy.collect, cfg.pipeline.system
+        learn, collect, system = cfg.policy.learn, cfg.policy.collect, system_of(cfg)
         self._worth = Worth(learn, collect, cfg.pipeline.max_env_step)
         ahead = system.send_learn_info_freq + system.collector_num * self._worth.of_block
         self.ratio = Ratio(ahead, system.task_timeout)

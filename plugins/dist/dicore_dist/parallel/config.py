@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from dicore.config.schema import components, frozen, option, section
-from dicore.config.sections import PipelineConfig
+from dicore.config.sections import PipelineConfig, RunConfig
 from dicore.run.env_factory import BuildContext
 from dicore_dist.coordinator.restarts import RestartOptions
 from dicore_plugins.pipelines.serial.config import repeated_loggers
@@ -70,3 +70,8 @@ class ParallelConfig(PipelineConfig):
         from dicore_dist.parallel.pipeline import ParallelPipeline
 
         return ParallelPipeline(self)
+
+
+def system_of(cfg: RunConfig) -> SystemConfig:
+    """Returns the section of the processes, of a run by the pipeline `parallel`."""
+    return cast("ParallelConfig", cfg.pipeline).system

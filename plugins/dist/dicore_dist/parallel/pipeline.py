@@ -18,7 +18,7 @@ from dicore_dist.coordinator.collectors import CollectorGroup
 from dicore_dist.coordinator.evaluation import ParallelEvaluation, RemoteEvaluator
 from dicore_dist.coordinator.status import StatusFile, status_writer
 from dicore_dist.links.ray_runtime import RayRuntime, check_address, import_ray
-from dicore_dist.parallel.config import ParallelConfig
+from dicore_dist.parallel.config import ParallelConfig, system_of
 from dicore_dist.workers.learners import (
     LearnerGroup,
     LearnerRole,
@@ -63,7 +63,7 @@ class ParallelParts(Parts):
     @cached_property
     def runtime(self) -> RayRuntime:
         """Ray, started when it is first needed."""
-        system = self.cfg.pipeline.system
+        system = system_of(self.cfg)
         cores = system.collector_num * system.collector_cores + system.learner_num
         return RayRuntime(
             cores=cores,
@@ -80,14 +80,14 @@ class ParallelParts(Parts):
     @cached_property
     def policy(self) -> Any:
         """The policy of learner 0."""
-        section = share_config(self.cfg.policy, self.cfg.pipeline.system.learner_num)
+        section = share_config(self.cfg.policy, system_of(self.cfg).learner_num)
         return section.build(self.ctx, model=self._model)
 
     @cached_property
     def learner(self) -> Any:
         """The learner, or several as one."""
         local: Any = super().learner  # the configured one must know its rank
-        system = self.cfg.pipeline.system
+        system = system_of(self.cfg)
         if system.learner_num == 1:
             return local
         local.rank, local.world_size = 0, system.learner_num
@@ -123,7 +123,7 @@ class ParallelParts(Parts):
             self.policy.eval_mode,
             self._evaluator_process,
             log=self._log,
-            system=self.cfg.pipeline.system,
+            system=system_of(self.cfg),
         )
 
     def _evaluator_process(self, state: Any) -> RoleProcess:
@@ -186,16 +186,16 @@ class ParallelPipeline(TrainingPipeline):
             check_address(address)
         import_ray(address)
 
-    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+    def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields what the processes cannot do."""
         yield from self._stages_of(cfg).problems(cfg)
         if cfg.policy.reward_model is not None:
             yield "policy.reward_model", "needs the samples before they are stored; use serial"
         if cfg.policy.get("world_model") is not None:
             yield "policy.world_model", "is trained by the pipeline serial_dyna"
-        if cfg.pipeline.system.eps_spread and "eps" not in cfg.policy.other:
+        if system_of(cfg).eps_spread and "eps" not in cfg.policy.other:
             yield "pipeline.system.eps_spread", f"'{cfg.policy.type}' does not explore by epsilon"
-        if cfg.pipeline.system.learner_num > 1:
+        if system_of(cfg).learner_num > 1:
             yield from learner_problems(cfg)
 
     def _stages_of(self, cfg: RunConfig) -> TrainingPipeline:

@@ -96,7 +96,7 @@ class CollectorParts:
         """Evaluates the present version; returns the result."""
         if self._evaluator is None:
             env = make_env_manager(self.cfg.env, "evaluator", self.cfg.seed)
-            section = self.cfg.policy.eval.evaluator
+            section: Any = self.cfg.policy.eval.evaluator  # has options of its own
             if hasattr(section, "consecutive"):  # the coordinator counts them, of all collectors
                 section = attrs.evolve(section, consecutive=1)
             self._evaluator = section.build(

@@ -106,7 +106,8 @@ class BaseCommLearner(abc.ABC):
         worker = WorkerConfig.of(task_info)
         policy = worker.policy
         self._worker = worker
-        section, budget = worker.cfg.policy.learn.learner, worker.cfg.pipeline.max_train_iter
+        section: Any = worker.cfg.policy.learn.learner  # has options of its own
+        budget = worker.cfg.pipeline.max_train_iter
         if budget is not None:
             section = attrs.evolve(section, train_iterations=budget)
         mode = _annealed(policy, lambda: self._learner)

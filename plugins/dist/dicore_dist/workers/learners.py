@@ -20,12 +20,14 @@ from dicore.data import Batch, Columns, State, StateDict
 from dicore.errors import DicoreError
 from dicore.run.env_factory import BuildContext
 from dicore_dist.links.ray_runtime import RayRuntime
+from dicore_dist.parallel.config import system_of
 from dicore_dist.workers.gradients import average_gradients, join_group, leave_group
 from dicore_dist.workers.processes import RoleProcess, end_processes, raise_failure
 from dicore_dist.workers.roles import RoleSpec
 from dicore_dist.workers.weights import as_arrays, as_tensors
 
 if TYPE_CHECKING:
+    from dicore.config import RunConfig
     from dicore.data import Row
     from dicore.interfaces.learner import ILearner
     from dicore_dist.parallel.config import SystemConfig
@@ -45,9 +47,9 @@ def share_config(policy: Any, learner_num: int) -> Any:
     return attrs.evolve(policy, learn=attrs.evolve(policy.learn, batch_size=size // learner_num))
 
 
-def learner_problems(cfg: Any) -> Iterator[tuple[str, str]]:
+def learner_problems(cfg: RunConfig) -> Iterator[tuple[str, str]]:
     """Yields what several learners cannot do, as (path, problem)."""
-    number, learn = cfg.pipeline.system.learner_num, cfg.policy.learn
+    number, learn = system_of(cfg).learner_num, cfg.policy.learn
     size = learn.batch_size
     if size is not None and size % number:
         yield "policy.learn.batch_size", f"must be a multiple of {number} learners, got {size}"
@@ -78,7 +80,7 @@ class LearnerRole:
         cfg, self._rank = spec.cfg, spec.index
         torch.set_num_threads(cfg.pipeline.num_threads)
         spec.seeded("learner")
-        self._count = cfg.pipeline.system.learner_num
+        self._count = system_of(cfg).learner_num
         context = BuildContext(spec.state, seed=cfg.seed)
         section = share_config(cfg.policy, self._count)
         policy = section.build(context, model=spec.model)

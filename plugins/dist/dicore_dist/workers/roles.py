@@ -18,6 +18,7 @@ from torch import nn
 
 from dicore.data import Tree
 from dicore.run.random import hash_seed, seed_everything
+from dicore_dist.parallel.config import system_of
 from dicore_dist.workers.weights import Versioned
 from dicore_plugins.collectors.block import plain_state
 from dicore_plugins.collectors.budget import stopping_within
@@ -61,7 +62,7 @@ class RoleSpec:
         state: State of the evaluator to continue from; None: it begins.
     """
 
-    cfg: Any
+    cfg: RunConfig
     index: int = 0
     epoch: int = 0
     model: nn.Module | None = None
@@ -103,7 +104,7 @@ class CollectorRole:
         self._envs = self._parts.collector_env
         self._first_env = max(spec.epoch - 1, 0) * self._envs.env_num
         self._stopped = threading.Event()
-        wanted = spec.cfg.policy.priority and spec.cfg.pipeline.system.actor_priority
+        wanted = spec.cfg.policy.priority and system_of(spec.cfg).actor_priority
         policy = self._parts.policy.learn_mode
         self._priority = mode_attribute(policy, "initial_priority", None) if wanted else None
 

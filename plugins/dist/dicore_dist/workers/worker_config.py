@@ -10,10 +10,11 @@ from typing import Any
 import attrs
 import torch
 
-from dicore.config import bind, compile_config
+from dicore.config import RunConfig, bind, compile_config
 from dicore.data.json_codec import loads
 from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.random import hash_seed, seed_everything
+from dicore_dist.commands.config import system_of
 from dicore_registry import code_paths
 
 __all__ = ["WorkerConfig"]
@@ -29,7 +30,7 @@ class WorkerConfig:
         config: The text that it was compiled from.
     """
 
-    cfg: Any
+    cfg: RunConfig
     ctx: BuildContext
     config: str = ""
 
@@ -46,9 +47,9 @@ class WorkerConfig:
         code_paths.allow(list(task_info.get("code", ())))
         compiled = compile_config(loads(task_info["config"]), saved=True)
         spec = spec_of(compiled.env, compiled.seed)
-        cfg: Any = bind(compiled, spec).cfg
+        cfg: RunConfig = bind(compiled, spec).cfg
         number = int(task_info.get("number", 0))
-        first = number <= cfg.pipeline.system.collector_num  # of the training, or of its restart
+        first = number <= system_of(cfg).collector_num  # of the training, or of its restart
         parts = (role, index) if first else (role, index, number)
         seed = hash_seed(cfg.seed, *parts) >> 1 if role else cfg.seed
         seed_everything(seed)
