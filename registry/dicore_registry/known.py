@@ -120,11 +120,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "env_wrapper": "agent_frame_stack agent_obs_norm agents_as_one one_as_agents one_side",
         "league_player": "historical league_exploiter main main_exploiter naive_self_play",
-        "model": "agent_q agents_vac coma maddpg masac qmix qplex qtran vdn wqmix",
+        "model": "agent_q agents_vac collaq coma maddpg masac qmix qplex qtran vdn wqmix",
         "pipeline": "league",
         "policy": (
-            "coma groups happo independent_q ippo maddpg mappo masac matd3 qmix qplex qtran vdn "
-            "wqmix"
+            "collaq coma groups happo independent_q ippo maddpg mappo masac matd3 qmix qplex "
+            "qtran vdn wqmix"
         ),
     },
     "dicore-contrib-envs": {

@@ -40,7 +40,7 @@ from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.datasets import NpzDataset, write_npz
 from dicore_plugins.evaluators import Accuracy
 from dicore_registry import Renamed
-from tests.agents.policies.remembering import TwoGroups
+from tests.agents.policies.remembering import Collaborating, TwoGroups
 from tests.core.testing.test_reward_model_suite import Novelty
 from tests.plugins.datasets.recordings import EPISODES, SPACES, write
 from tests.soak import SOAK, some
@@ -430,6 +430,7 @@ SUITES: dict[str, type[Suite]] = {
     "world_model": WorldModels,
     "policy": Policies,
     "policy/expert": Experts,
+    "policy/collaq": Collaborating,
     "policy/groups": TwoGroups,
     "dataset": Datasets,
     "env": Envs,
@@ -459,7 +460,7 @@ EXPECTED = {
     "model/ppg:gradients_reach_every_parameter": "`auxiliary` has an output that `forward` lacks",
     **{
         f"model/{name}:gradients_reach_every_parameter": "the team's value is another method"
-        for name in ("maddpg", "masac", "qmix", "qplex", "qtran", "wqmix")
+        for name in ("collaq", "maddpg", "masac", "qmix", "qplex", "qtran", "wqmix")
     },
     "reward_model/drex:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/her:training_changes_the_estimates": "it has no parameters",

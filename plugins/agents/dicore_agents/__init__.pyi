@@ -49,8 +49,10 @@ from dicore_agents.models.agent_mlp import AgentMLP as AgentMLP
 from dicore_agents.models.agent_net import AgentNet as AgentNet
 from dicore_agents.models.agent_q import AgentQ as AgentQ
 from dicore_agents.models.agent_rnn import AgentRecurrent as AgentRecurrent
+from dicore_agents.models.collaq import CollaQNet as CollaQNet
 from dicore_agents.models.config import AgentNetConfig as AgentNetConfig
 from dicore_agents.models.config import AgentQConfig as AgentQConfig
+from dicore_agents.models.config import CollaQModelConfig as CollaQModelConfig
 from dicore_agents.models.config import MemoryConfig as MemoryConfig
 from dicore_agents.models.config import MixedConfig as MixedConfig
 from dicore_agents.models.config import QMIXModelConfig as QMIXModelConfig
@@ -95,6 +97,8 @@ from dicore_agents.policies.groups.policy import GroupsPolicy as GroupsPolicy
 from dicore_agents.policies.spaces import discrete_options as discrete_options
 from dicore_agents.policies.spaces import team_options as team_options
 from dicore_agents.policies.value.base import AgentQPolicy as AgentQPolicy
+from dicore_agents.policies.value.collaq import CollaQPolicy as CollaQPolicy
+from dicore_agents.policies.value.config import CollaQConfig as CollaQConfig
 from dicore_agents.policies.value.config import IndependentQConfig as IndependentQConfig
 from dicore_agents.policies.value.config import QMIXConfig as QMIXConfig
 from dicore_agents.policies.value.config import QPLEXConfig as QPLEXConfig

@@ -15,6 +15,7 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore.testing.component import Component
 from dicore.testing.policy import PolicyContract
+from dicore.testing.policy.spaces import teams
 from dicore_registry import default
 from tests.agents.policies.actor_critic.games import Mortals
 
@@ -51,14 +52,38 @@ class TwoGroups(PolicyContract):
             "agents": {"first": [pair[4][0]], "rest": [*pair[4][1:]]},
             "groups": {"first": {"type": "ippo"}, "rest": {"type": "mappo"}},
         }
-        policy: Any = self.registered.config(found)
-        for path, value in policy.bind(EnvSpec(*pair)).items():
-            *above, name = path.split(".")
-            section = found
-            for key in above:
-                section = section.setdefault(key, {})
-            section[name] = value
-        return found
+        return bound_too(self.registered, found, pair)
+
+
+class Collaborating(PolicyContract):
+    """Suite of `collaq`: of what agents see, two numbers tell of the two others."""
+
+    component = component("collaq")
+    model: ClassVar[dict[str, Any]] = {"others": [[1, 2], [2, 3]]}
+    collect: ClassVar[dict[str, int]] = {}
+
+    def space_pairs(self) -> list[tuple[Any, ...]]:
+        """Returns what `EnvSpec` takes of teams with discrete actions."""
+        return [each for each in teams() if type(each[1]).__name__ == "MultiDiscrete"]
+
+    def bound(self, pair: tuple[Any, ...]) -> dict[str, object]:
+        """Returns the options of the spaces, and which numbers tell of others."""
+        found = {"model": {"type": "collaq", **self.model}, "collect": {**self.collect}}
+        return bound_too(self.registered, found, pair)
+
+
+def bound_too(
+    registered: Component, options: dict[str, Any], pair: tuple[Any, ...]
+) -> dict[str, Any]:
+    """Returns options, nested, with those that are derived from spaces."""
+    policy: Any = registered.config(options)
+    for path, value in policy.bind(EnvSpec(*pair)).items():
+        *above, name = path.split(".")
+        section = options
+        for key in above:
+            section = section.setdefault(key, {})
+        section[name] = value
+    return options
 
 
 def made(name: str, env: Any, **options: Any) -> Any:

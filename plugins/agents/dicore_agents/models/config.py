@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from dicore.run.env_factory import BuildContext
 
 __all__ = [
-    "AgentNetConfig", "AgentQConfig", "MemoryConfig", "MixedConfig", "QMIXModelConfig",
-    "QPLEXModelConfig", "QTRANModelConfig", "VDNModelConfig", "WQMIXModelConfig",
+    "AgentNetConfig", "AgentQConfig", "CollaQModelConfig", "MemoryConfig", "MixedConfig",
+    "QMIXModelConfig", "QPLEXModelConfig", "QTRANModelConfig", "VDNModelConfig", "WQMIXModelConfig",
 ]  # fmt: skip
 
 
@@ -139,6 +139,42 @@ class QMIXModelConfig(MixedConfig):
 
         mixing = {**self._mixing(), "hyper_size": self.hyper_size}
         return TeamQ(QMIXMixer, mixing, **self._arguments())
+
+
+@frozen(kw_only=True)
+class CollaQModelConfig(QMIXModelConfig):
+    """Q networks of a part for oneself and one for others, mixed monotonically (Zhang 2020)."""
+
+    others: tuple[tuple[int, int], ...] = option(
+        (), "numbers of an observation that tell of one other agent, from a first one to before"
+        " another, for each: [[4, 8], [8, 12]]",
+    )  # fmt: skip
+    attention_size: int | None = option(
+        32, "numbers that sum up the others by attention, which needs as many of each; None: they"
+        " are seen as they are", ge=1,
+    )  # fmt: skip
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        last = 0
+        for first, after in sorted(self.others):
+            if first < last or after <= first:
+                yield (
+                    "others",
+                    f"[{first}, {after}] is empty, or in another part; got {self.others}",
+                )
+                return
+            last = after
+        if self.attention_size is not None and len({b - a for a, b in self.others}) > 1:
+            yield "others", "attention needs as many numbers of each; or set attention_size=None"
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
+        """Builds the network."""
+        from dicore_agents.models.collaq import CollaQNet
+
+        mixing = {**self._mixing(), "hyper_size": self.hyper_size}
+        return CollaQNet(mixing, self.others, self.attention_size, **self._arguments())
 
 
 @frozen(kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
+from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore_agents.policies.memory_config import (
     burn_in_option,
@@ -16,8 +17,8 @@ from dicore_agents.policies.spaces import discrete_options, expect_ends, team_op
 from dicore_plugins.policies import DQNCollectConfig, DQNConfig, DQNLearnConfig, builds
 
 __all__ = [
-    "IndependentQConfig", "QMIXConfig", "QPLEXConfig", "QTRANConfig", "TeamQCollectConfig",
-    "TeamQConfig", "VDNConfig", "WQMIXConfig",
+    "CollaQConfig", "IndependentQConfig", "QMIXConfig", "QPLEXConfig", "QTRANConfig",
+    "TeamQCollectConfig", "TeamQConfig", "VDNConfig", "WQMIXConfig",
 ]  # fmt: skip
 
 _HOME = "dicore_agents.policies.value"
@@ -85,6 +86,49 @@ class QMIXConfig(TeamQConfig):
     model: ComponentConfig = component("model", default="qmix", help="Q networks and their mixer")
 
     build = builds(f"{_HOME}.mixed:MixedQPolicy")
+
+
+@frozen(kw_only=True)
+class CollaQLearnConfig(DQNLearnConfig):
+    """Options of learning."""
+
+    mara_weight: float = option(
+        1.0, "weight of the loss by which working together adds nothing where an agent sees no"
+        " others", ge=0,
+    )  # fmt: skip
+
+
+@frozen(kw_only=True)
+class CollaQConfig(TeamQConfig):
+    """COLLAQ: what agents earn alone, and what they add for each other (Zhang et al. 2020)."""
+
+    model: ComponentConfig = component("model", default="collaq", help="Q networks and their mixer")
+    learn: CollaQLearnConfig = section(CollaQLearnConfig)
+
+    build = builds(f"{_HOME}.collaq:CollaQPolicy")
+
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: the spaces do not fit, or `model.others` is missing or not a part of them.
+        """
+        found = super().bind(spec)
+        width: Any = found["model.obs_shape"]
+        others = (self.model or {}).get("others", ((0, 0),))
+        told = sum(after - first for first, after in others)
+        if not others or any(first < 0 or after > width for first, after in others):
+            raise ConfigError(
+                "policy.model.others: name the numbers that tell of other agents, of the"
+                f" {width} that an agent sees; got {[[*each] for each in others]}",
+                hint="for example [[4, 8], [8, 12]]; where there are none, choose qmix",
+            )
+        if told == width:
+            raise ConfigError(
+                f"policy.model.others: all {width} numbers that an agent sees tell of others",
+                hint="leave out those of its own",
+            )
+        return found
 
 
 @frozen(kw_only=True)
