@@ -57,8 +57,8 @@ class CollaQNet(TeamQ):
         self.register_buffer("own", own, persistent=False)
         self.register_buffer("rest", torch.tensor(rest if attends else []), persistent=False)
         self.attention: nn.ModuleDict | None = None
+        self.summed = size = attention_size or 0
         if attends:
-            size = attention_size or 0
             sizes = {"query": width - len(told), "key": len(rest[0]), "value": len(rest[0])}
             self.attention = nn.ModuleDict(
                 {name: nn.Linear(each, size) for name, each in sizes.items()}
@@ -116,7 +116,7 @@ class CollaQNet(TeamQ):
             return rows
         own, rest = rows[..., self.own], rows[..., self.rest]
         score = (layers["key"](rest) * layers["query"](own).unsqueeze(-2)).sum(-1, keepdim=True)
-        weight = torch.softmax(score / math.sqrt(layers["key"].out_features), -2)
+        weight = torch.softmax(score / math.sqrt(self.summed), -2)
         return torch.cat([own, (weight * layers["value"](rest)).sum(-2)], -1)
 
     def _with_memory(self, obs: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

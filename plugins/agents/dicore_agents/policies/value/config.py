@@ -115,7 +115,7 @@ class CollaQConfig(TeamQConfig):
         """
         found = super().bind(spec)
         width: Any = found["model.obs_shape"]
-        others = (self.model or {}).get("others", ((0, 0),))
+        others: Any = ((0, 0),) if self.model is None else self.model.get("others", ((0, 0),))
         told = sum(after - first for first, after in others)
         if not others or any(first < 0 or after > width for first, after in others):
             raise ConfigError(
