@@ -19,6 +19,7 @@ from dicore.config import compile_config
 from dicore.data import EnvBatch
 from dicore.errors import (
     ActionError,
+    ConfigError,
     DicoreError,
     EnvCreateError,
     EnvResetError,
@@ -363,7 +364,7 @@ def test_by_config() -> None:
             "no vector env of its own",
         ),
     ):
-        with pytest.raises(UsageError, match=message) as caught:
+        with pytest.raises((ConfigError, UsageError), match=message) as caught:
             make_env_manager(section, "collector", 0).launch()
         assert "vectorization_mode=sync" in str(caught.value.hint)
 
@@ -503,10 +504,51 @@ class TestEnvPool:
         assert len(found[0][1]) > 6
 
     def test_wrappers_are_refused_with_options_that_it_has(self) -> None:
-        with pytest.raises(UsageError, match="clip_reward cannot wrap") as caught:
+        with pytest.raises(ConfigError, match="clip_reward cannot wrap") as caught:
             make_env_manager(config("clip_reward", type="envpool"), "collector", 0).launch()
         hint = "set env.manager.type=vector, or env.manager.type=base, or remove the wrappers"
         assert caught.value.hint == hint
+
+    def test_a_cut_episode_shows_its_own_last_state(self) -> None:
+        """Pendulum's rewards follow from the state before: -(angle^2 + 0.1 speed^2), no torque."""
+        with closing(self.make(2, task_id="Pendulum-v1")) as manager:
+            manager.seed([4, 5])
+            manager.launch()
+            ends = []
+            for step in range(410):
+                before = {env_id: obs.copy() for env_id, obs in manager.ready_obs.items()}
+                answer = manager.step({env_id: np.zeros(1, np.float32) for env_id in before})
+                for env_id in answer:
+                    cos, sin, speed = before[env_id].astype(np.float64)
+                    wanted = -(np.arctan2(sin, cos) ** 2 + 0.1 * speed**2)
+                    assert answer[env_id].reward == pytest.approx(wanted, abs=1e-4)
+                    turned = np.arctan2(*answer[env_id].obs[1::-1]) - np.arctan2(sin, cos)
+                    turned = (turned + np.pi) % (2 * np.pi) - np.pi
+                    assert turned == pytest.approx(0.05 * answer[env_id].obs[2], abs=1e-4)
+                    assert not answer[env_id].terminated
+                    if answer[env_id].truncated:
+                        assert answer[env_id].info["episode_length"] == 200
+                        ends.append((step, env_id))
+            assert [env_id for _, env_id in ends] == [0, 1, 0, 1]
+
+    @pytest.mark.parametrize(
+        "env_id", ["HalfCheetah-v5", "Ant-v5", "LunarLander-v3", "BipedalWalker-v3"]
+    )
+    def test_ids_are_those_of_gymnasium(self, env_id: str) -> None:
+        """Spaces are equal, too: what was trained with one is evaluated with the other."""
+        spec = gymnasium.spec(env_id)
+        pytest.importorskip("mujoco" if "mujoco" in str(spec.entry_point) else "Box2D")
+        with (
+            closing(self.make(1, task_id=env_id)) as manager,
+            closing(gymnasium.make(env_id)) as env,
+        ):
+            assert manager.observation_space.shape == env.observation_space.shape
+            if isinstance(env.action_space, gymnasium.spaces.Discrete):
+                assert manager.action_space == env.action_space
+            else:
+                np.testing.assert_allclose(manager.action_space.high, env.action_space.high)
+                np.testing.assert_allclose(manager.action_space.low, env.action_space.low)
+            assert manager.action_space.shape == env.action_space.shape
 
     def test_frames_are_those_of_envpool(self) -> None:
         with closing(self.make(2, task_id="Pong-v5")) as manager:

@@ -34,7 +34,8 @@ class EnvPoolPool(VectorPool):
         """EnvPool's id of the environment.
 
         Raises:
-            UsageError: EnvPool has no environment of that id, or there are wrappers.
+            UsageError: EnvPool has no environment of that id.
+            ConfigError: there are wrappers.
         """
         section = getattr(self.env_fn[self.ids[0]], "env", None)
         name = self.cfg.task_id or getattr(section, "env_id", None)

@@ -15,7 +15,14 @@ import gymnasium
 import numpy as np
 
 from dicore.data import Info, Tree
-from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
+from dicore.errors import (
+    ConfigError,
+    DicoreError,
+    EnvCreateError,
+    EnvError,
+    EnvSpaceError,
+    UsageError,
+)
 from dicore_plugins.env_managers.adapt import StatefulLayers
 from dicore_plugins.env_managers.env_pool import EnvPool, advice, close_all
 from dicore_plugins.env_managers.episodes import shape_of
@@ -104,7 +111,7 @@ class VectorPool(EnvPool):
         if make is not None:
             try:
                 self.check_alike()
-            except UsageError as error:
+            except (ConfigError, UsageError) as error:
                 if mode is not None:
                     raise
                 _LOG.info("%s: SyncVectorEnv is used", error.message)
@@ -112,7 +119,12 @@ class VectorPool(EnvPool):
         return make
 
     def check_alike(self) -> None:
-        """Raises UsageError if the environments cannot be those of one vector env."""
+        """Checks that the environments can be those of one vector env.
+
+        Raises:
+            ConfigError: they have wrappers.
+            UsageError: they have different options.
+        """
         first = self.env_fn[self.ids[0]]
         section = getattr(first, "env", None)
         other = "vectorization_mode=sync" if "vectorization_mode" in self.cfg else "type=vector"
@@ -121,7 +133,7 @@ class VectorPool(EnvPool):
             each.type or type(each).__name__ for each in getattr(section, "env_wrapper", ())
         ]
         if wrappers:
-            raise UsageError(
+            raise ConfigError(
                 f"env.env_wrapper: {', '.join(wrappers)} cannot wrap {_label(first)} in a vector"
                 " env, which has no single environments",
                 hint=f"{sync}, or remove the wrappers",
