@@ -195,6 +195,9 @@ def test_a_run_that_fails_leaves_the_others_alone(
             [r"row\[0\].max_env_step: expected >= 1"],
         ),
         ("[scores]\nx=[1]\n[[row]]\nenv='cartpole'\npolicy='dqn'", ["scores"]),
+        ("[anchors.x]\n'PPO, 1M'=inf\n[[row]]\nenv='cartpole'\npolicy='dqn'",
+         [r"anchors.x.PPO, 1M: expected a finite return"]),
+        ("[anchors]\nx=3\n[[row]]\nenv='cartpole'\npolicy='dqn'", ["anchors"]),
         ("[scores]\nx=[1,1]\n[[row]]\nenv='cartpole'\npolicy='dqn'", ["scores.x: expected two"]),
     ],
 )  # fmt: skip
@@ -255,7 +258,8 @@ def test_the_file_of_a_lock_is_removed_while_it_is_held(
 
 def test_an_unsolved_seed_counts_as_more_than_its_budget(here: Path) -> None:
     (here / "t.toml").write_text(
-        "[scores]\ncartpole=[0, 500]\nacrobot=[-500, 0]\n[[row]]\nenv='cartpole'\npolicy='dqn'\n"
+        "[scores]\ncartpole=[0, 500]\nacrobot=[-500, 0]\n"
+        "[anchors.cartpole]\n'PPO, a paper, 1M' = 300\n[[row]]\nenv='cartpole'\npolicy='dqn'\n"
         "[[row]]\nenv='acrobot'\npolicy='dqn'\n"
     )
     plan = read_plan("t.toml")
@@ -278,5 +282,17 @@ def test_an_unsolved_seed_counts_as_more_than_its_budget(here: Path) -> None:
     write_page(plan, results, here / "t.md", "dicore benchmark t.toml")
     page = (here / "t.md").read_text()
     assert "| 1 of 3 | > 50k (12.3k to > 50k) |" in page
+    assert "Published, as lines in the picture: PPO, a paper, 1M: 300.0." in page
+    assert "PPO, a paper, 1M" in (here / "t_files/cartpole.svg").read_text()
+    profiles = (here / "t_files/all_profiles.svg").read_text()
+    assert "dqn (2 environments, 4 runs)" in profiles
+    assert "![Score profiles: " in page
+    assert not (here / "t_files/all_costs.svg").exists(), "no record has its CPU time"
+    records = [replace(each, cpu_s=7200.0) for each in found]
+    write_page(plan, collect_results(plan, {each.key: each for each in records}), here / "t.md", "")
+    costs = (here / "t_files/all_costs.svg").read_text()
+    assert ">cartpole_dqn<" in costs
+    assert ">acrobot_dqn<" in costs
+    assert "(t_files/all_costs.svg)" in (here / "t.md").read_text()
     assert "| 250.0 [250.0, 250.0] |" in page
     assert "| `dqn` | cartpole, acrobot | 0.500 [0.500, 0.500] |" in page

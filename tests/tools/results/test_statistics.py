@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dicore.errors import UsageError
-from dicore_tools.results.statistics import interquartile_mean, iqm_interval
+from dicore_tools.results.statistics import interquartile_mean, iqm_interval, score_profile
 
 
 @pytest.fixture
@@ -74,3 +74,27 @@ def test_missing_scores_are_refused(scores: list[list[float]]) -> None:
 def test_no_scores_have_no_mean() -> None:
     with pytest.raises(UsageError, match="at least one score"):
         interquartile_mean([])
+
+
+def test_a_profile_is_the_mean_share_over_tasks() -> None:
+    """By hand: one task of two runs, one of four; a task with more runs does not count more."""
+    taus = np.array([-1.0, 0.0, 0.5, 1.0])
+    share, low, high = score_profile([[0.2, 0.6], [0.1, 0.7, 0.9, 1.0]], taus)
+    assert share.tolist() == [1.0, 1.0, (0.5 + 0.75) / 2, 0.0]
+    assert low[:2].tolist() == high[:2].tolist() == [1.0, 1.0]
+    assert low[2] < share[2] < high[2]
+    assert (low[3], high[3]) == (0.0, 0.0)
+
+
+def test_the_band_of_a_profile_is_that_of_a_binomial(stats: Any) -> None:
+    scores = [np.arange(40) / 40]
+    share, low, high = score_profile(scores, np.array([0.5]), samples=20_000)
+    assert share[0] == 19 / 40
+    wanted = stats.binom.ppf([0.025, 0.975], 40, 19 / 40) / 40
+    assert [low[0], high[0]] == pytest.approx(wanted, abs=0.026)
+
+
+@pytest.mark.parametrize("scores", [[], [[]], [[float("nan")]], [[1.0], []]], ids=str)
+def test_a_profile_needs_finite_scores(scores: list[list[float]]) -> None:
+    with pytest.raises(UsageError, match="a profile needs"):
+        score_profile(scores, np.array([0.0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +31,8 @@ _MAX_LABEL_CHARS, _MAX_LABELS = 60, 6
 _LEGEND_LINE_CHARS, _LEGEND_LINE_INCHES = 88, 0.2
 """Size of a line in a legend below the axes."""
 _STYLE: Final[Any] = {"font.size": 10, "axes.titlesize": 11, "svg.fonttype": "none"}
+_ANCHORS: Final[Any] = ((0, (6, 2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)))
+"""Line styles of values to compare with."""
 _STYLES = ("-", "-.", ":")
 """The line style changes each time the colours repeat."""
 
@@ -44,6 +46,7 @@ def draw(
     title: str | None = None,
     xlim: Limits = None,
     ylim: Limits = None,
+    anchors: Mapping[str, float] | None = None,
 ) -> Figure:
     """Draws groups of runs into one figure.
 
@@ -55,6 +58,7 @@ def draw(
         title: Title; None: algorithm, environment and number of runs.
         xlim: Range of the x axis; None, or one end None: by the data.
         ylim: Range of the y axis.
+        anchors: Values to compare with, each drawn as a line, by label.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -67,6 +71,9 @@ def draw(
             cycle, color = divmod(index, len(COLORS))
             _draw_group(axes, group, COLORS[color], band, _STYLES[cycle % len(_STYLES)])
         _draw_stop_value(axes, groups, tag)
+        for number, (name, value) in enumerate((anchors or {}).items()):
+            style = _ANCHORS[number % len(_ANCHORS)]
+            axes.axhline(value, color=COLORS[-2], linestyle=style, linewidth=1, label=name)
         _format_axes(axes, axis, tag)
         _add_legend(figure, axes)
         axes.set_title(title if title is not None else _title(groups), loc="left")

@@ -16,7 +16,7 @@ from dicore.run.atomic import write_file
 from dicore_tools.reports.curves import Curve, Group
 from dicore_tools.results.plan import Plan, Row
 from dicore_tools.results.records import Record
-from dicore_tools.results.statistics import Estimate, iqm_interval
+from dicore_tools.results.statistics import Estimate, interquartile_mean, iqm_interval
 
 __all__ = ["RowResult", "collect_results", "write_page"]
 
@@ -34,6 +34,13 @@ _ABOUT = (
     " checkpoint over {episodes} episodes that the training did not use.",
 )
 _WIDTH = 120
+_PROFILES, _COSTS = "all_profiles", "all_costs"
+_SUMMARY = {
+    _PROFILES: "Score profiles: the share of runs with a score above τ, the mean over environments"
+    " (Agarwal et al. 2021), with 95 % bands",
+    _COSTS: "Core-hours of a training against the score of each row",
+}
+"""Texts of the pictures of all environments, by file name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +122,10 @@ def write_page(plan: Plan, results: Sequence[RowResult], out: Path, command: str
     pictures: dict[str, Path] = {}
     for task in dict.fromkeys(each.task for each in results):
         file = out.with_name(f"{out.stem}_files") / f"{_file_name(task)}.svg"
-        if _draw([each for each in results if each.task == task], file):
+        own = [each for each in results if each.task == task]
+        if _draw(own, plan.anchors.get(task, {}), file):
             pictures[task] = file
+    pictures.update(_draw_summary(plan, results, out.with_name(f"{out.stem}_files")))
     text = "\n".join(_lines(plan, results, pictures, out, command))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -141,6 +150,10 @@ def _lines(
         yield fill(filled, _WIDTH, subsequent_indent=indent) + "\n" * (not indent)
     yield ""
     yield from _scores(plan, results)
+    for name, text in _SUMMARY.items():
+        if name in pictures:
+            place = pictures[name].relative_to(out.parent).as_posix()
+            yield f"![{text}]({place})\n"
     for task in dict.fromkeys(each.task for each in results):
         own = [each for each in results if each.task == task]
         yield f"## {task}\n"
@@ -148,6 +161,10 @@ def _lines(
         if task in pictures:
             place = pictures[task].relative_to(out.parent).as_posix()
             yield f"![Learning curves on {task}: mean return against env steps]({place})\n"
+        anchors = plan.anchors.get(task, {})
+        if anchors:
+            listed = "; ".join(f"{name}: {number(value)}" for name, value in anchors.items())
+            yield f"Published, as lines in the picture: {listed}.\n"
         yield "```text"
         yield from (each.row.command for each in own)
         yield "```\n"
@@ -210,17 +227,10 @@ def _estimate(found: Estimate | None) -> str:
 def _scores(plan: Plan, results: Sequence[RowResult]) -> Iterable[str]:
     """Writes the interquartile mean over environments of the algorithms that have several."""
     rows = []
-    for algorithm in dict.fromkeys(each.algorithm for each in results):
-        tasks: dict[str, list[float]] = {}
-        for each in results:
-            if each.algorithm == algorithm and each.records and each.task in plan.scores:
-                low, high = plan.scores[each.task]
-                scaled = [(score - low) / (high - low) for score in each.scores()]
-                tasks.setdefault(each.task, []).extend(scaled)
-        if len(tasks) > 1:
-            found = iqm_interval(list(tasks.values()))
-            shown = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
-            rows.append(f"| `{algorithm}` | {', '.join(tasks)} | {shown} |")
+    for algorithm, tasks in _several(plan, results).items():
+        found = iqm_interval(list(tasks.values()))
+        shown = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+        rows.append(f"| `{algorithm}` | {', '.join(tasks)} | {shown} |")
     if rows:
         yield "## All environments\n"
         zero_one = "; ".join(
@@ -231,6 +241,43 @@ def _scores(plan: Plan, results: Sequence[RowResult]) -> Iterable[str]:
             f" bootstrap interval. Returns with the scores 0 and 1: {zero_one}.\n"
         )
         yield from ("| Algorithm | Environments | Score |", "| --- | --- | ---: |", *rows, "")
+
+
+def _several(plan: Plan, results: Sequence[RowResult]) -> dict[str, dict[str, list[float]]]:
+    """Returns the scores by algorithm and environment, of algorithms with several of these."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for each in results:
+        if each.records and each.task in plan.scores:
+            own = found.setdefault(each.algorithm, {}).setdefault(each.task, [])
+            own.extend(_scaled(plan, each))
+    return {algorithm: tasks for algorithm, tasks in found.items() if len(tasks) > 1}
+
+
+def _scaled(plan: Plan, result: RowResult) -> list[float]:
+    low, high = plan.scores[result.task]
+    return [(score - low) / (high - low) for score in result.scores()]
+
+
+def _draw_summary(plan: Plan, results: Sequence[RowResult], folder: Path) -> dict[str, Path]:
+    """Draws the pictures of all environments; returns those for which there are records."""
+    from dicore_tools.reports.picture import save
+    from dicore_tools.results.summary_picture import Cost, draw_costs, draw_profiles
+
+    found: dict[str, Path] = {}
+    several = _several(plan, results)
+    if several:
+        found[_PROFILES] = folder / f"{_PROFILES}.svg"
+        profiles = {name: list(tasks.values()) for name, tasks in several.items()}
+        save(draw_profiles(profiles), found[_PROFILES])
+    costs = [
+        Cost(each.row.name, each.algorithm, hours, float(interquartile_mean(_scaled(plan, each))))
+        for each in results
+        if each.task in plan.scores and (hours := each.core_hours()) is not None
+    ]
+    if costs:
+        found[_COSTS] = folder / f"{_COSTS}.svg"
+        save(draw_costs(costs), found[_COSTS])
+    return found
 
 
 def _origin(results: Sequence[RowResult]) -> Iterable[str]:
@@ -248,7 +295,7 @@ def _origin(results: Sequence[RowResult]) -> Iterable[str]:
     yield f"Measured with {', '.join(sorted(versions))}{span}.\n"
 
 
-def _draw(results: Sequence[RowResult], file: Path) -> bool:
+def _draw(results: Sequence[RowResult], anchors: Mapping[str, float], file: Path) -> bool:
     """Draws the curves of an environment; returns False if there are none."""
     from dicore_tools.reports.picture import draw, save
 
@@ -258,7 +305,7 @@ def _draw(results: Sequence[RowResult], file: Path) -> bool:
         if (curves := [_curve(record, each) for record in each.records if record.curve])
     ]
     if groups:
-        save(draw(groups, title=results[0].task), file)
+        save(draw(groups, title=results[0].task, anchors=anchors), file)
     return bool(groups)
 
 

@@ -46,6 +46,7 @@ _FILE: Final[Mapping[str, Any]] = {
     "title": str,
     "row": list[Any],
     "scores": dict[str, tuple[float, float]],
+    "anchors": dict[str, dict[str, float]],
 }
 _NAME = re.compile(r"[\w.-]+")
 _UNSET = (DEFAULT, FOLLOWS, SPACES, "env spec")
@@ -121,12 +122,14 @@ class Plan:
         rows: The rows.
         configs: Compiled config of each row.
         scores: By environment, the returns with the scores 0 and 1; for the mean over tasks.
+        anchors: By environment, published returns by what they are: algorithm, source, budget.
     """
 
     title: str
     rows: tuple[Row, ...]
     configs: dict[str, Compiled]
     scores: dict[str, tuple[float, float]] = field(default_factory=dict)
+    anchors: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def settings(self, row: Row) -> str:
         """Returns a hash of the options that preset, file and row set: other options, other hash.
@@ -166,6 +169,7 @@ def read_plan(file: str | Path) -> Plan:
     shared = _checked(tree, _FILE, "", problems)
     tables = shared.pop("row", [])
     title, scores = shared.pop("title", "Results"), shared.pop("scores", {})
+    anchors = shared.pop("anchors", {})
     rows = [
         row
         for index, each in enumerate(tables)
@@ -178,11 +182,18 @@ def read_plan(file: str | Path) -> Plan:
         for task, (low, high) in scores.items()
         if not math.isfinite(high - low) or low == high
     ]
+    problems += [
+        f"anchors.{task}.{name}: expected a finite return, got {value}"
+        for task, each in anchors.items()
+        for name, value in each.items()
+        if not math.isfinite(value)
+    ]
     problems += _repeated(row.name for row in rows)
     configs = {row.name: _compiled(row, problems) for row in rows}
     if problems:
         raise ConfigError([f"{file}: {problem}" for problem in problems])
-    return Plan(title, tuple(rows), {k: v for k, v in configs.items() if v is not None}, scores)
+    compiled = {k: v for k, v in configs.items() if v is not None}
+    return Plan(title, tuple(rows), compiled, scores, anchors)
 
 
 def _row(each: Any, shared: Mapping[str, Any], path: str, problems: list[str]) -> Row | None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dicore.errors import UsageError
 
-__all__ = ["Estimate", "interquartile_mean", "iqm_interval"]
+__all__ = ["Estimate", "interquartile_mean", "iqm_interval", "score_profile"]
 
 _CHUNK = 1 << 22
 """Most scores that are resampled at once."""
@@ -86,3 +86,44 @@ def iqm_interval(
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(found), [tail, 1 - tail])
     return Estimate(float(interquartile_mean(together)), float(low), float(high))
+
+
+def score_profile(
+    scores: Sequence[npt.ArrayLike],
+    taus: npt.NDArray[np.float64],
+    *,
+    confidence: float = 0.95,
+    samples: int = 2_000,
+    seed: int = 0,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Returns the share of runs with a score above each tau, and its pointwise interval.
+
+    The profile is the mean over the tasks of the shares of their runs, so that a task with more
+    runs does not count more (Agarwal et al. 2021, section 4.2).
+
+    Args:
+        scores: Scores of each task, float64 [R]; tasks may have different numbers of runs.
+        taus: float64 [T].
+        confidence: Probability that the interval covers the value, for each tau.
+        samples: Number of bootstrap samples, B; runs are resampled within each task.
+        seed: Random seed of the resampling.
+
+    Returns:
+        Shares, lower and upper ends: float64 [T] each.
+
+    Raises:
+        UsageError: a task has no scores, or a score is not finite.
+    """
+    tasks = [np.asarray(each, np.float64).reshape(-1) for each in scores]
+    if not tasks or any(not len(task) or not np.isfinite(task).all() for task in tasks):
+        raise UsageError("a profile needs at least one finite score of each task")
+    rng = np.random.default_rng(seed)
+    share, drawn = np.zeros(len(taus)), np.zeros((samples, len(taus)))
+    for task in tasks:
+        above = (task[:, None] > taus).astype(np.float64)  # [R, T]
+        share += above.mean(0)
+        counts = rng.multinomial(len(task), np.full(len(task), 1 / len(task)), samples)
+        drawn += counts @ above / len(task)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn / len(tasks), [tail, 1 - tail], axis=0)
+    return share / len(tasks), low, high
