@@ -10,6 +10,7 @@ import pytest
 
 from dicore.cli import main
 from dicore.errors import UsageError
+from dicore.run import read_metrics
 from dicore.run.launch import launch
 from dicore_tools.commands.verify import verify
 
@@ -54,6 +55,13 @@ def test_a_part_is_compared_from_one_logged_step_to_the_next(run: Path) -> None:
     assert found.until is not None
     assert 150 <= found.until < 400
     assert 0 < found.rows < verify(run).rows
+
+
+def test_a_part_in_which_nothing_was_logged_is_refused(run: Path) -> None:
+    """Else no row would be equal, and no row different."""
+    first = next(read_metrics(run / "log" / "metrics.jsonl"))["step"]
+    with pytest.raises(UsageError, match=f"nothing was logged before env step {first}"):
+        verify(run, until=1)
 
 
 def test_the_first_row_that_differs_is_told(run: Path) -> None:

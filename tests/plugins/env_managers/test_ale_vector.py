@@ -180,6 +180,13 @@ def test_what_it_cannot_do_is_refused(wrappers: Any, options: Any, message: str)
     assert caught.value.hint
 
 
+def test_an_id_may_name_its_module() -> None:
+    wrappers = ("warp_frame", "frame_stack")
+    given = {"env_id": "ale_py:ALE/Pong-v5", "n_evaluator_episode": 1, "stop_value": 20}
+    game = options_of(section(*wrappers, kind="gymnasium", **given))
+    assert (game.name, game.arguments["frameskip"], game.clip) == ("pong", 4, None)
+
+
 def test_unlike_games_and_reset_options_are_refused() -> None:
     with closing(AleVectorManager([object] * 2, {"task_id": "ALE/Pong-v5"})) as manager:
         manager.launch()

@@ -106,7 +106,7 @@ def _spec_of(env_id: str | None) -> Mapping[str, Any]:
     import gymnasium
 
     try:
-        given = gymnasium.spec(str(env_id)).kwargs
+        given = gymnasium.spec(str(env_id).rpartition(":")[2]).kwargs
     except gymnasium.error.Error:
         given = {}
     if "game" not in given:

@@ -193,7 +193,8 @@ def verify(
         trust: Run code that the saved config names by path.
 
     Raises:
-        UsageError: the folder is no run, has no metrics, or its training has not ended.
+        UsageError: the folder is no run, has no metrics (up to `until`), or its training has not
+            ended.
         DicoreError: the second training failed.
     """
     folder = RunFolder.open(run)
@@ -203,6 +204,11 @@ def verify(
     end = None if until is None else _boundary(wanted, until)
     if end is None and record.get("status") != "done":
         raise UsageError(f"{run}: its training has not ended", hint="compare a part: --until N")
+    if end is not None and not any(int(row["step"]) < end for row in wanted):
+        raise UsageError(
+            f"{run}: nothing was logged before env step {end}",
+            hint=f"compare more: --until {end + 1}, or the whole run",
+        )
     verdict = Verdict(str(run), end)
     with ExitStack() as stack:
         place = keep if keep is not None else tempfile.mkdtemp(prefix="dicore-verify-")
