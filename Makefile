@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 # Bytecode is kept: each process of the tests would compile all of them again, a minute of one core.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test learns soak lint platforms bench results docs site notebooks dist matrix clean install
+.PHONY: demo test learns soak lint platforms bench results gate docs site notebooks dist matrix clean install
 
 install: $(STAMP)
 
@@ -65,6 +65,10 @@ bench: $(STAMP)
 # Trains what docs/results.md has no record of, and writes the page; takes hours from nothing.
 results: $(STAMP)
 	@$(BIN)/dicore benchmark benchmarks/results.toml -o docs/results.md
+
+# The gate of a release: twelve short trainings beside recorded intervals; some ten minutes.
+gate: $(STAMP)
+	@$(BIN)/dicore benchmark benchmarks/check.toml --check --jobs 2
 
 # Warnings are errors. `make test` runs the snippets (tests/docs).
 docs: $(STAMP)

@@ -33,7 +33,11 @@ __all__ = [
 ]
 
 _WIDTH: Final = 4.0
-"""Half an interval in standard errors of the difference of two means: of R and of K seeds."""
+"""Half an interval in standard errors of the difference of two means: of R and of K seeds.
+
+Seeds that are drawn again are outside with a probability of 2.8 % for R = 4 and 0.5 % for R = 8 (t
+distribution). Equal code on an equal machine measures the same, as a check trains recorded seeds.
+"""
 _FLOOR: Final = 0.01
 """Least half of an interval, as a share of the mean: all seeds may have measured the same."""
 _LEAST_SEEDS: Final = 3
