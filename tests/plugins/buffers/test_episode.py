@@ -20,6 +20,7 @@ from dicore.errors import (
 from dicore_plugins.buffers import EpisodeBuffer, EpisodeReplayBuffer, NaiveReplayBuffer
 from dicore_plugins.frames import StackedFrames
 from tests.plugins.buffers.test_sequence import steps_of
+from tests.soak import SOAK
 
 
 def buffer_of(capacity: int = 10, seed: int = 0, **options: Any) -> EpisodeReplayBuffer:
@@ -254,5 +255,7 @@ class AgainstAList(RuleBasedStateMachine):
         assert self.buffer.episode_len == [len(each) for each in self.episodes]
 
 
-AgainstAList.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+AgainstAList.TestCase.settings = settings(
+    max_examples=40 if SOAK else 20, stateful_step_count=25, deadline=None
+)
 TestAgainstAList = AgainstAList.TestCase

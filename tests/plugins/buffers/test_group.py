@@ -137,6 +137,7 @@ def test_a_training_takes_from_both_and_resumes_exactly(
                 "env.n_evaluator_episode=1", "env.evaluator_env_num=1",
                 "policy.eval.evaluator.eval_freq=100000",
                 "policy.eval.evaluator.max_episode_steps=9",
+                "policy.learn.update_per_collect=8",
                 *more,
             ],
             **options,

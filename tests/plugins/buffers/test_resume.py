@@ -40,12 +40,15 @@ class Killed(Exception):
 
 def train(folder: Path, buffer: str) -> None:
     launch(
-        env="cartpole", policy="dqn", seed=1, max_env_step=500, exp_name=str(folder),
+        env="cartpole", policy="dqn", seed=1, max_env_step=320, exp_name=str(folder),
         overrides=[
+            "policy.learn.update_per_collect=16", "policy.collect.random_collect_size=128",
+            "policy.collect.n_sample=64", "policy.model.encoder_hidden_size_list=[16]",
+            "env.n_evaluator_episode=1", "env.evaluator_env_num=1",
             f"policy.other.replay_buffer.type={buffer}",
-            "policy.other.replay_buffer.replay_buffer_size=300",
+            "policy.other.replay_buffer.replay_buffer_size=200",
             "policy.learn.batch_size=8", "env.stop_value=inf", "pipeline.logger=[]",
-            'policy.learn.learner.hook={"save_ckpt_after_iter": 40}', *OPTIONS[buffer],
+            'policy.learn.learner.hook={"save_ckpt_after_iter": 24}', *OPTIONS[buffer],
         ],
     )  # fmt: skip
 

@@ -33,6 +33,7 @@ from dicore_plugins.buffers import (
 )
 from dicore_plugins.buffers.sequence.index import SequenceIndex
 from dicore_plugins.frames import FrameWriter, StackedFrames
+from tests.soak import SOAK
 
 
 def buffer_of(capacity: int = 64, seed: int = 0, **options: Any) -> SequenceReplayBuffer:
@@ -503,7 +504,9 @@ class AgainstAList(RuleBasedStateMachine):
                 assert x[valid].tolist() == wanted[start]
 
 
-AgainstAList.TestCase.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+AgainstAList.TestCase.settings = settings(
+    max_examples=50 if SOAK else 25, stateful_step_count=30, deadline=None
+)
 TestAgainstAList = AgainstAList.TestCase
 
 
