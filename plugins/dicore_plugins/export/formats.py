@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dicore_plugins.export.greedy_module import GreedyModule
 
 
-__all__ = ["FORMATS", "Format", "Inputs", "tensors"]
+__all__ = ["FORMATS", "Format", "Inputs", "memory_name", "tensors"]
 
 Array = npt.NDArray[Any]
 Inputs = tuple[Array | Mapping[str, Array], *tuple[Array, ...]]
@@ -174,7 +174,12 @@ def _by_name(inputs: Inputs) -> dict[str, Array]:
     """Returns the inputs by the names that they have in an ONNX file."""
     obs, *state = inputs
     parts = dict(obs) if isinstance(obs, Mapping) else {"obs": obs}
-    return {**parts, **dict(zip(("state",), state, strict=False))}
+    return {**parts, **{memory_name(obs): each for each in state}}
+
+
+def memory_name(obs: Tree) -> str:
+    """Returns what the state of a recurrent policy is called; observations may have a `state`."""
+    return "memory" if isinstance(obs, Mapping) and "state" in obs else "state"
 
 
 @contextlib.contextmanager
@@ -240,7 +245,10 @@ _ONE = "torch.from_numpy(obs)"
 _SEVERAL = "{key: torch.from_numpy(each) for key, each in obs.items()}"
 _STATE = ", torch.as_tensor(state)"
 _TORCH_CALLS = (_ONE, _ONE + _STATE), (_SEVERAL, _SEVERAL + _STATE)
-_ONNX_CALLS = ('{"obs": obs}', '{"obs": obs, "state": state}'), ("obs", '{**obs, "state": state}')
+_ONNX_CALLS = (
+    ('{"obs": obs}', '{"obs": obs, "state": state}'),
+    ("obs", '{**obs, "{memory}": state}'),
+)
 
 FORMATS: Final[Mapping[str, Format]] = {
     ".onnx": Format("ONNX", _write_onnx, _load_onnx, _ONNX, _ONNX_CALLS),

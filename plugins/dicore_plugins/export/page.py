@@ -10,7 +10,7 @@ import numpy as np
 
 from dicore.run.atomic import write_file
 from dicore.values import State
-from dicore_plugins.export.formats import Array, Format, Inputs
+from dicore_plugins.export.formats import Array, Format, Inputs, memory_name
 
 if TYPE_CHECKING:
     from dicore.config.sections import Compiled
@@ -87,7 +87,7 @@ def write_page(
     }
     listed = ", ".join(f'"{name}": {each}' for name, each in zeros.items())
     lines = [f"obs = {f'{{{listed}}}' if several else zeros['obs']}  # one row per observation"]
-    lines += [f"state = np.zeros({(1, each.shape[1])}, np.float32)" for each in state]
+    lines += [f"state = np.zeros({(1, *each.shape[1:])}, np.float32)" for each in state]
     onnx, names = form.name == "ONNX", [*actions, *["state"] * len(state)]
     fields = {
         "{file}": out.name,
@@ -95,6 +95,7 @@ def write_page(
         "{outputs}": ", ".join(names) if len(names) > 1 else f"({names[0]},)" if onnx else names[0],
         "{shown}": ", ".join(each if onnx else f"{each}.numpy()" for each in actions),
         "{call}": form.calls[several][bool(state)],
+        "{memory}": memory_name(obs),
     }
     usage = form.usage
     for field, text in fields.items():
@@ -102,7 +103,7 @@ def write_page(
     wrappers = ", ".join(f"`{each.type}`" for each in compiled.env.env_wrapper)
     exact = all(each.dtype.kind in "iub" for each in actions.values())
     count = len(next(iter(actions.values())))
-    inside = {**parts, **dict(zip(("state",), state, strict=False))}
+    inside = {**parts, **{memory_name(obs): each for each in state}}
     outside = {**actions, **dict(zip(("next_state",), state, strict=False))}
     text = _README.format(
         title=out.name,

@@ -97,6 +97,8 @@ class AgentRecurrent(nn.Module):
     def _cuts(steps: int, over: Tensor | None, absent: Tensor | None) -> list[int]:
         """Returns the steps before which a state becomes zero that is read, and the last one."""
         found = {steps}
+        if steps == 1:
+            return [1]
         if over is not None:
             found |= {step + 1 for step in over.any(1).nonzero().flatten().tolist()}
         if absent is not None:

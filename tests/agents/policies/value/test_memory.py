@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from dicore.cli import main
 from dicore.data import tree_map
 from dicore.errors import ConfigError
 from dicore.run.launch import launch
@@ -117,6 +118,25 @@ def test_what_was_seen_long_ago_is_remembered(name: str, tmp_path: Path) -> None
     """Of two agents, each is paid for what its first observation told; by chance half as much."""
     assert best(name, tmp_path / "memory", *MEMORY) > 1.9
     assert best(name, tmp_path / "none") < 1.5
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("suffix", ["pt2", "ts", "onnx"])
+def test_an_exported_file_remembers(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where observations have a part `state`; the lines of its page run."""
+    monkeypatch.chdir(tmp_path)
+    launch(
+        env=f"{HOME}:MortalRecall", policy="vdn", seed=0, exp_name="run", max_env_step=32,
+        overrides=["pipeline.logger=[]", "env.n_evaluator_episode=1",
+                   "env.evaluator_env_num=1", *MEMORY],
+    )  # fmt: skip
+    assert main(["export", "run", "--trust", "-o", f"policy.{suffix}"]) == 0
+    assert "actions" in capsys.readouterr().out
+    page = Path(f"policy.{suffix}.md").read_text()
+    exec(page.partition("```python\n")[2].partition("```")[0], {})
+    assert capsys.readouterr().out.strip() in ("[[0 0]]", "[[0 1]]", "[[1 0]]", "[[1 1]]")
 
 
 @pytest.mark.parametrize(
