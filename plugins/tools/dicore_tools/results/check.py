@@ -42,8 +42,8 @@ class Gate:
 
     def __init__(self, plan: Plan, rows: Sequence[Row], expected: Path, runs: Path) -> None:
         self._plan, self.rows, self.expected = plan, rows, expected
-        budgets = repr([(row.name, row.max_env_step) for row in plan.rows]).encode()
-        code = hashlib.sha256(installed_code().encode() + budgets).hexdigest()[:12]
+        asked = repr([(row.name, row.max_env_step, row.check_metrics) for row in plan.rows])
+        code = hashlib.sha256(f"{installed_code()}{asked}".encode()).hexdigest()[:12]
         self._runs = runs / f"check-{code}"
         self.file = RecordFile(self._runs / "records.jsonl")
 

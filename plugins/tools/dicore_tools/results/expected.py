@@ -124,11 +124,12 @@ def recorded(plan: Plan, rows: Sequence[Row], records: Sequence[Record]) -> dict
                 hint="add seeds to the row, and record it again",
             )
         values = [measures(each) for each in own]
+        names = ("curve", "last", *row.check_metrics)
         found[row.name] = Expected(
             options=options_of(plan, row), seeds=len(own), git=own[0].git,
             measures={
                 name: _interval(f"row {row.name}: {name}", [v[name] for v in values], _checked(row))
-                for name in values[0]
+                for name in names
             },
         )  # fmt: skip
     return found
