@@ -204,7 +204,8 @@ def verify(
     end = None if until is None else _boundary(wanted, until)
     if end is None and record.get("status") != "done":
         raise UsageError(f"{run}: its training has not ended", hint="compare a part: --until N")
-    if end is not None and not any(int(row["step"]) < end for row in wanted):
+    steps = [int(row["step"]) for row in read_metrics(folder.metrics)]
+    if end is not None and not any(step < end for step in steps):
         raise UsageError(
             f"{run}: nothing was logged before env step {end}",
             hint=f"compare more: --until {end + 1}, or the whole run",
