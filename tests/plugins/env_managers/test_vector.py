@@ -509,6 +509,29 @@ class TestEnvPool:
         hint = "set env.manager.type=vector, or env.manager.type=base, or remove the wrappers"
         assert caught.value.hint == hint
 
+    def test_options_of_the_section_are_passed_or_refused(self) -> None:
+        """Else another environment would be trained than the config names."""
+
+        def made(env: str, **options: Any) -> Any:
+            given = {"type": env, "manager": {"type": "envpool", "num_threads": 1}, **options}
+            section = compile_config({"env": given, "policy": {"type": "random"}}).env
+            return make_env_manager(section, "collector", 0)
+
+        pytest.importorskip("mujoco")
+        with closing(made("halfcheetah", ctrl_cost_weight=0.7)) as manager:
+            manager.launch()
+            assert manager._pool.vec.config["ctrl_cost_weight"] == pytest.approx(0.7)
+        with closing(made("frozenlake")) as manager:
+            assert manager._pool._options == {"max_episode_steps": 100}
+        with closing(made("frozenlake", max_episode_steps=7)) as manager:
+            assert manager._pool._options == {"max_episode_steps": 7}
+        with closing(made("frozenlake", max_episode_steps=None)) as manager:
+            assert manager._pool._options == {}
+        for options in ({"map_name": "8x8"}, {"is_slippery": False}, {"make_kwargs": {"desc": []}}):
+            with pytest.raises(ConfigError, match="FrozenLake-v1 has no such option") as caught:
+                made("frozenlake", **options).launch()
+            assert "env.manager.type=base" in caught.value.hint
+
     def test_a_cut_episode_shows_its_own_last_state(self) -> None:
         """Pendulum's rewards follow from the state before: -(angle^2 + 0.1 speed^2), no torque."""
         with closing(self.make(2, task_id="Pendulum-v1")) as manager:

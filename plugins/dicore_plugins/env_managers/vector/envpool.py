@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dicore.data import Tree
-from dicore.errors import EnvSpaceError, MissingDependencyError, UsageError
+from dicore.errors import ConfigError, EnvSpaceError, MissingDependencyError, UsageError
 from dicore_plugins.env_managers.vector.config import EnvPoolConfig
 from dicore_plugins.env_managers.vector.manager import VectorEnvManager
 from dicore_plugins.env_managers.vector.pool import NEXT_STEP, VectorPool
@@ -52,9 +53,38 @@ class EnvPoolPool(VectorPool):
         return str(name)
 
     @cached_property
+    def _options(self) -> dict[str, Any]:
+        """What the environment's section asks for, and `make_kwargs`.
+
+        Raises:
+            ConfigError: EnvPool's environment has no such option.
+        """
+        section: Any = getattr(self.env_fn[self.ids[0]], "env", None)  # duck-typed
+        if not hasattr(section, "arguments") or section.env_id != self.task:
+            return dict(self.cfg.make_kwargs)
+        with _quiet():
+            config = _envpool().make_spec(self.task).config
+        given: dict[str, Any] = {**section.arguments(), **section.make_kwargs}
+        found = {
+            name: value
+            for name, value in given.items()
+            if name in config._fields and value is not None
+        }
+        usual = _defaults(self.task)
+        for name, value in given.items():
+            if name in found or name == "render_mode" or value in (usual.get(name), None):
+                continue
+            if name not in self.cfg.make_kwargs:
+                raise ConfigError(
+                    f"env.{name}={value!r}: EnvPool's {self.task} has no such option",
+                    hint="remove it, or set env.manager.type=base",
+                )
+        return {**found, **self.cfg.make_kwargs}
+
+    @cached_property
     def _make(self) -> Callable[[int], object]:
         def make(env_num: int) -> Any:
-            kwargs = {"num_threads": self.cfg.num_threads, **self.cfg.make_kwargs}
+            kwargs = {"num_threads": self.cfg.num_threads, **self._options}
             with _quiet():
                 made = _envpool().make(
                     self.task, env_type="gymnasium", num_envs=env_num, seed=self._seeds, **kwargs
@@ -89,7 +119,7 @@ class EnvPoolPool(VectorPool):
     def _spec(self) -> Any:
         try:
             with _quiet():
-                return _envpool().make_spec(self.task, **self.cfg.make_kwargs)
+                return _envpool().make_spec(self.task, **self._options)
         except (TypeError, ValueError, AssertionError) as error:
             raise UsageError(
                 f"env.manager.make_kwargs: EnvPool's {self.task}: {error}",
@@ -128,6 +158,24 @@ class EnvPoolManager(VectorEnvManager):
 
     config_class = EnvPoolConfig
     pool_class = EnvPoolPool
+
+
+def _defaults(env_id: str) -> dict[str, Any]:
+    """Returns the arguments with which Gymnasium makes an environment if none are given."""
+    import gymnasium
+    from gymnasium.envs.registration import load_env_creator
+
+    try:
+        spec = gymnasium.spec(env_id)
+        entry = spec.entry_point
+        made = load_env_creator(entry) if isinstance(entry, str) else entry
+        parameters = inspect.signature(made).parameters.values() if made is not None else ()
+    except (gymnasium.error.Error, ImportError, AttributeError, ValueError):
+        return {}
+    return {
+        **{each.name: each.default for each in parameters if each.default is not each.empty},
+        **spec.kwargs,
+    }
 
 
 @contextmanager
