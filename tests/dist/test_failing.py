@@ -79,7 +79,7 @@ def test_a_learner_that_fails_as_it_begins_ends_the_run(
     assert f'fails.py", line {FAILS[: FAILS.index(text)].count(chr(10)) + 1}' in log.read_text()
 
 
-@pytest.mark.parametrize("start", ["threads", "processes"])
+@pytest.mark.parametrize("start", ["threads", pytest.param("processes", marks=pytest.mark.soak)])
 def test_a_collector_that_fails_as_it_begins_ends_the_run(tmp_path: Path, start: str) -> None:
     file = tmp_path / "fails.py"
     file.write_text(FAILS)

@@ -176,8 +176,9 @@ def test_one_learns_from_a_buffer_as_the_first_group_says() -> None:
 OPTIONS = {
     "on": ("{outer: mappo, inner: {type: ippo, model: {rnn: null}}}", ()),
     "memory": (
-        "{outer: {type: mappo, model: {rnn: gru}, collect: {unroll_len: 4}},"
-        " inner: {type: ippo, model: {rnn: gru}, collect: {unroll_len: 4}}}", (),
+        "{outer: {type: mappo, model: {rnn: gru}, collect: {unroll_len: 4},"
+        " learn: {epoch_per_collect: 2}}, inner: {type: ippo, model: {rnn: gru},"
+        " collect: {unroll_len: 4}, learn: {epoch_per_collect: 2}}}", (),
     ),
     "off": ("{outer: qmix, inner: {type: maddpg, model: {hidden_size_list: [8]}}}",
             ("policy.learn.batch_size=8",)),
@@ -189,7 +190,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(kind: str, tmp_path: Path) ->
     parts, more = OPTIONS[kind]
     options = [f"policy.groups={parts}", f"policy.agents={AGENTS}",
                "policy.collect.n_sample=16", "env.collector_env_num=4", *more]  # fmt: skip
-    one, two = same_after_resume("groups", f"{HOME}:Mortals", options, tmp_path, 256)
+    one, two = same_after_resume("groups", f"{HOME}:Mortals", options, tmp_path, 128)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 

@@ -73,8 +73,17 @@ def policy_of(name: str, actions: gym.Space[Any], *overrides: str, observed: Any
 
 
 LEARNS: list[Any] = [("ppo", each) for each in BEST] + [("pg", "multi_discrete")]
-LEARNS += [("a2c", each) for each in ("start", "multi_discrete", "box", "shifted")]
-LEARNS += [pytest.param("pg", each, marks=pytest.mark.soak) for each in ("start", "box")]
+LEARNS += [("a2c", each) for each in ("start", "box")]
+LEARNS += [
+    pytest.param(name, each, marks=pytest.mark.soak)
+    for name, each in (
+        ("pg", "start"),
+        ("pg", "box"),
+        ("a2c", "multi_discrete"),
+        ("a2c", "shifted"),
+    )
+]
+"""Heads of actions are those of PPO; each algorithm learns one discrete and one continuous."""
 
 
 @pytest.mark.parametrize(("name", "form"), LEARNS)
@@ -89,7 +98,7 @@ def test_the_best_action_is_learned(name: str, form: str) -> None:
     manager.seed(0)
     collector = SampleCollector(None, manager, policy.collect_mode)
     amount = {"n_episode": 32} if name == "pg" else {"n_sample": 128}
-    for _ in range({"ppo": 12, "a2c": 60, "pg": 60}[name]):
+    for _ in range({"ppo": 12, "a2c": 60, "pg": 40}[name]):
         policy.learn_mode.forward(collector.collect_batch(**amount))
     chosen = policy.eval_mode.forward(manager.ready_obs).value["action"]
     collector.close()

@@ -329,9 +329,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) ->
         given = {"resume": str(tmp_path / folder)} if resume else given
         return launch(**given, max_env_step=steps)
 
-    whole, _ = train("whole", 160), train("half", 80)
-    rest = train("half", 160, resume=True)
-    assert rest.run.result.train_iter == whole.run.result.train_iter > 50
+    whole, _ = train("whole", 96), train("half", 64)
+    rest = train("half", 96, resume=True)
+    assert rest.run.result.train_iter == whole.run.result.train_iter > 30
     one, two = (each.policy.learn_mode.state_dict() for each in (whole, rest))
     assert ("target_model" in one) == (name != "crossq")
     for part in one.keys() & {"model", "target_model"}:

@@ -337,8 +337,8 @@ def test_hybrid_actions_fill_the_range_and_resume_exactly(name: str, tmp_path: P
         given = {"resume": str(tmp_path / folder)} if resume else given
         return launch(**given, max_env_step=steps)
 
-    whole, _ = train("whole", 160), train("half", 80)
-    rest = train("half", 160, resume=True)
+    whole, _ = train("whole", 120), train("half", 80)
+    rest = train("half", 120, resume=True)
     one, two = (each.policy.learn_mode.state_dict()["model"] for each in (whole, rest))
     assert all(torch.equal(each, two[key]) for key, each in one.items())
 

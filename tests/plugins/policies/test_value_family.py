@@ -512,8 +512,9 @@ def test_the_presets_train(preset: str, policy: str, buffer: str, tmp_path: Path
         seed=0,
         exp_name=str(tmp_path / "run"),
         max_env_step=700,
-        overrides=["pipeline.logger=[]", "env.evaluator_env_num=2", "env.n_evaluator_episode=2"],
-    )
+        overrides=["pipeline.logger=[]", "env.evaluator_env_num=2", "env.n_evaluator_episode=2",
+                   *(["policy.learn.update_per_collect=16"] if name == "cartpole" else [])],
+    )  # fmt: skip
     cfg = json.loads((tmp_path / "run" / "config.json").read_text())["config"]["policy"]
     assert (cfg["type"], cfg["other"]["replay_buffer"]["type"]) == (policy, buffer)
     assert outcome.run.result.train_iter >= 16
