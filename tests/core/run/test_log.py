@@ -320,3 +320,18 @@ def test_what_is_no_plain_file_is_not_written(
     hub.close()
     assert len(caplog.records) == 1
     assert other.read_text() == "mine"
+
+
+def test_numbers_logged_after_a_checkpoint_are_removed_by_going_on_from_it(tmp_path: Path) -> None:
+    """They would be there twice; the clock goes on from the checkpoint, too."""
+    hub = LogHub(LogTarget(tmp_path))
+    hub.log_scalars({"a": 1.0}, env_step=1, train_iter=1)
+    state = hub.state_dict()
+    hub.log_scalars({"a": 2.0}, env_step=2, train_iter=2)
+    hub.close()
+    hub = LogHub(LogTarget(tmp_path))
+    hub.load_state_dict({**state, "time": 500.0})
+    hub.log_scalars({"a": 3.0}, env_step=2, train_iter=2)
+    hub.close()
+    assert [line["a"] for line in lines(tmp_path)] == [1.0, 3.0]
+    assert lines(tmp_path)[-1]["time"] >= 500.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import subprocess
 import sys
@@ -154,3 +155,16 @@ assert signal.getsignal(signal.SIGTERM) == handler
 assert threading.active_count() == 1
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_state_brings_back_every_generator() -> None:
+    """In a process in which they were used for other things meanwhile."""
+    streams = seed_everything(11)
+    draws()
+    state = copy.deepcopy(streams.state_dict())
+    wanted = draws()
+    draws()
+    streams.load_state_dict(state)
+    assert draws() == wanted
+    seed_everything(12).load_state_dict(state)
+    assert draws() == wanted

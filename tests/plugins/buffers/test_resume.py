@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.run.launch import launch
 from dicore.run.run import Run
@@ -95,6 +97,21 @@ def test_a_state_is_that_of_one_moment(make: Any) -> None:
             with pytest.raises(TimeoutError):
                 state.result(0.05)
         assert state.result(60)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_loaded_state_draws_as_the_saved_one_goes_on(make: Any) -> None:
+    """Also in a buffer whose generator was elsewhere."""
+    buffer, other = (make({}, rng=np.random.default_rng(seed)) for seed in (0, 1))
+    for first in range(0, 40, 4):
+        rows = numbered_rows(4, first)
+        buffer.push(Batch({**rows.columns, "end": np.arange(4) == 3}))
+    other.load_state_dict(copy.deepcopy(buffer.state_dict()))
+    one, two = (
+        [each.sample_batch(3)["action"].tolist() for _ in range(4)] for each in (buffer, other)
+    )
+    assert one == two
+    assert len({*map(str, one)}) > 1
 
 
 @pytest.mark.parametrize("make", KINDS)
