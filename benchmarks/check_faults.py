@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -201,7 +202,6 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=ROOT / "runs/check_faults")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    from dicore_tools.commands.benchmark import _selected
     from dicore_tools.results.plan import read_plan
 
     plan, sections, missed = read_plan(ROOT / "benchmarks/check.toml"), {}, []
@@ -214,7 +214,12 @@ def main() -> None:
             raise SystemExit(f"{name}: the check ended with {code}\n{printed}")
         found = outside(printed)
         missed += [name] * (not found)
-        sections[name] = told(name, fault, [row.name for row in _selected(plan, fault.rows)], found)
+        rows = [
+            row.name
+            for row in plan.rows
+            if any(fnmatchcase(row.name, pattern) for pattern in fault.rows)
+        ]
+        sections[name] = told(name, fault, rows, found)
         print(sections[name], flush=True)
     if list(given.faults) == list(FAULTS):
         text = "\n".join(["# Planted faults and the check\n", *sections.values()])
