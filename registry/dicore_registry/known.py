@@ -15,8 +15,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
-            "ale_vector async_subprocess base env_supervisor envpool subprocess sync_subprocess "
-            "thread vector"
+            "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread vector"
         ),
         "env_transport": "pipe shared_memory",
         "env_wrapper": (
@@ -135,6 +134,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "mountain_car_continuous moving nim pendulum pong swimmer t_maze taxi two_step "
             "walker2d"
         ),
+        "env_manager": "ale_vector",
         "preset": (
             "acrobot_dqn acrobot_ppo ant_ppo ant_sac bipedalwalker_ppo bipedalwalker_sac "
             "bit_flip_dqn bit_flip_dqn_her blackjack_dqn breakout_dqn car_racing_dqn "

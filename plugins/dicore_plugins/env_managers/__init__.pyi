@@ -32,12 +32,11 @@ from dicore_plugins.env_managers.threads.pool import ThreadPool as ThreadPool
 from dicore_plugins.env_managers.transports.interface import EnvLayout as EnvLayout
 from dicore_plugins.env_managers.transports.interface import IEnvTransport as IEnvTransport
 from dicore_plugins.env_managers.transports.shared_memory import SharedMemory as SharedMemory
-from dicore_plugins.env_managers.vector.ale import AleVectorManager as AleVectorManager
-from dicore_plugins.env_managers.vector.ale import AleVectorPool as AleVectorPool
-from dicore_plugins.env_managers.vector.config import AleVectorConfig as AleVectorConfig
 from dicore_plugins.env_managers.vector.config import EnvPoolConfig as EnvPoolConfig
 from dicore_plugins.env_managers.vector.config import VectorManagerConfig as VectorManagerConfig
+from dicore_plugins.env_managers.vector.config import VectorOptions as VectorOptions
 from dicore_plugins.env_managers.vector.envpool import EnvPoolManager as EnvPoolManager
 from dicore_plugins.env_managers.vector.envpool import EnvPoolPool as EnvPoolPool
 from dicore_plugins.env_managers.vector.manager import VectorEnvManager as VectorEnvManager
+from dicore_plugins.env_managers.vector.pool import SAME_STEP as SAME_STEP
 from dicore_plugins.env_managers.vector.pool import VectorPool as VectorPool

@@ -103,29 +103,3 @@ class EnvPoolConfig(VectorOptions):
         from dicore_plugins.env_managers.vector.envpool import EnvPoolManager
 
         return EnvPoolManager(env_fn, self)
-
-
-@frozen(kw_only=True)
-class AleVectorConfig(VectorOptions):
-    """Steps Atari games by the vector env of the package ale_py, which runs in C++ threads."""
-
-    dynamic_seed: ClassVar[bool] = True
-
-    task_id: str | None = option(
-        None,
-        "id of a game, e.g. ALE/Pong-v5, for factories without a section of a config; played with"
-        " the wrappers of env.type=atari",
-    )
-    num_threads: int = option(0, "threads that step the games; 0: one per core", ge=0)
-
-    def build(
-        self,
-        ctx: BuildContext | None,
-        *,
-        env_fn: Sequence[Callable[[], Env]],
-        **parts: object,
-    ) -> IEnvManager:
-        """Returns the manager; `env_fn` holds one factory per environment."""
-        from dicore_plugins.env_managers.vector.ale import AleVectorManager
-
-        return AleVectorManager(env_fn, self)

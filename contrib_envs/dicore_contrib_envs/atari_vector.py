@@ -13,10 +13,9 @@ import numpy as np
 
 from dicore.data import Tree
 from dicore.errors import MissingDependencyError, UsageError
-from dicore_plugins.env_managers.vector.ale_options import GameOptions, options_of, usual_options
-from dicore_plugins.env_managers.vector.config import AleVectorConfig
-from dicore_plugins.env_managers.vector.manager import VectorEnvManager
-from dicore_plugins.env_managers.vector.pool import SAME_STEP, VectorPool
+from dicore_contrib_envs.atari_vector_config import AleVectorConfig
+from dicore_contrib_envs.atari_vector_options import GameOptions, options_of, usual_options
+from dicore_plugins.env_managers import SAME_STEP, VectorEnvManager, VectorPool
 
 __all__ = ["AleVectorManager"]
 
@@ -144,7 +143,7 @@ def _vector_env() -> Any:
     except ImportError as error:
         raise MissingDependencyError(
             f"the manager ale_vector needs a package that is not installed: {error}",
-            hint="pip install 'dicore-plugins[atari]'",
+            hint="pip install 'dicore-contrib-envs[atari-vector]'",
         ) from error
     gymnasium.register_envs(ale_py)
     return AtariVectorEnv

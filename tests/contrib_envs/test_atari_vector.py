@@ -15,9 +15,8 @@ pytest.importorskip("dicore_contrib_envs")
 from dicore.config import compile_config
 from dicore.errors import ConfigError, UsageError
 from dicore.run.env_factory import make_env_manager
-from dicore_plugins.env_managers import AleVectorManager
-from dicore_plugins.env_managers.vector.ale import Games
-from dicore_plugins.env_managers.vector.ale_options import options_of
+from dicore_contrib_envs.atari_vector import AleVectorManager, Games
+from dicore_contrib_envs.atari_vector_options import options_of
 
 WRAPPERS = ("max_and_skip", "eval_episode_return", "warp_frame", "clip_reward", "frame_stack")
 

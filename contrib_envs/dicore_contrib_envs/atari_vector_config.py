@@ -1,0 +1,40 @@
+"""Options of the manager of ale_py's vector env."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dicore.config.schema import frozen, option
+from dicore.run.env_factory import BuildContext
+from dicore_plugins.env_managers import VectorOptions
+
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Env
+    from dicore.interfaces.env_manager import IEnvManager
+
+
+@frozen(kw_only=True)
+class AleVectorConfig(VectorOptions):
+    """Steps Atari games by the vector env of the package ale_py, which runs in C++ threads."""
+
+    dynamic_seed: ClassVar[bool] = True
+
+    task_id: str | None = option(
+        None,
+        "id of a game, e.g. ALE/Pong-v5, for factories without a section of a config; played with"
+        " the wrappers of env.type=atari",
+    )
+    num_threads: int = option(0, "threads that step the games; 0: one per core", ge=0)
+
+    def build(
+        self,
+        ctx: BuildContext | None,
+        *,
+        env_fn: Sequence[Callable[[], Env]],
+        **parts: object,
+    ) -> IEnvManager:
+        """Returns the manager; `env_fn` holds one factory per environment."""
+        from dicore_contrib_envs.atari_vector import AleVectorManager
+
+        return AleVectorManager(env_fn, self)
