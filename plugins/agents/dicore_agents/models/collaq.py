@@ -37,6 +37,7 @@ class CollaQNet(TeamQ):
     """
 
     own: Tensor
+    kept: Tensor
     rest: Tensor
 
     def __init__(
@@ -55,6 +56,7 @@ class CollaQNet(TeamQ):
         self.alone = AgentQ(**agents)
         own = torch.tensor([number not in told for number in range(width)])
         self.register_buffer("own", own, persistent=False)
+        self.register_buffer("kept", own.nonzero().squeeze(1), persistent=False)
         self.register_buffer("rest", torch.tensor(rest if attends else []), persistent=False)
         self.attention: nn.ModuleDict | None = None
         self.summed = size = attention_size or 0
@@ -114,7 +116,7 @@ class CollaQNet(TeamQ):
         layers = self.attention
         if layers is None:
             return rows
-        own, rest = rows[..., self.own], rows[..., self.rest]
+        own, rest = rows[..., self.kept], rows[..., self.rest]
         score = (layers["key"](rest) * layers["query"](own).unsqueeze(-2)).sum(-1, keepdim=True)
         weight = torch.softmax(score / math.sqrt(self.summed), -2)
         return torch.cat([own, (weight * layers["value"](rest)).sum(-2)], -1)

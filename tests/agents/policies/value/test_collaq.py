@@ -10,11 +10,12 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, MultiDiscrete
 
-from dicore.data import Batch
+from dicore.data import Batch, EnvBatch
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore_agents.models.collaq import CollaQNet
 from dicore_agents.policies.memory import as_steps
+from dicore_plugins.export import GreedyModule
 from tests.agents.policies.recall import MortalRecall
 from tests.agents.policies.remembering import Collaborating, by_steps, made, played
 
@@ -104,6 +105,16 @@ def test_attention_weighs_the_others() -> None:
     other[..., 1] += 1
     assert not torch.allclose(net.q({"obs": rows}), net.q({"obs": other}))
     torch.testing.assert_close(net.collab_alone({"obs": rows}), net.collab_alone({"obs": other}))
+
+
+def test_attention_is_a_graph_of_any_number_of_rows() -> None:
+    policy = made("collaq", Meeting(), model=SMALL)
+    seen = Meeting.rows()[0]["obs"]["obs"]
+    module, batch = GreedyModule.of(policy), torch.export.Dim("batch", min=1)
+    given: Any = ({"obs": torch.from_numpy(seen[:3])},)
+    graph = torch.export.export(module, given, dynamic_shapes=({"obs": {0: batch}},)).module()
+    acted = policy.eval_mode.forward(EnvBatch(np.arange(len(seen)), {"obs": seen})).value["action"]
+    assert np.array_equal(graph({"obs": torch.from_numpy(seen)}).numpy(), acted)
 
 
 def test_agents_that_do_not_act_are_not_learned_from() -> None:
