@@ -65,18 +65,14 @@ class EnvPoolPool(VectorPool):
         with _quiet():
             config = _envpool().make_spec(self.task).config
         given: dict[str, Any] = {**section.arguments(), **section.make_kwargs}
-        found = {
-            name: value
-            for name, value in given.items()
-            if name in config._fields and value is not None
-        }
-        usual = _defaults(self.task)
-        for name, value in given.items():
-            if name in found or name == "render_mode" or value in (usual.get(name), None):
-                continue
-            if name not in self.cfg.make_kwargs:
+        given = {name: value for name, value in given.items() if value is not None}
+        found = {name: value for name, value in given.items() if name in config._fields}
+        others = given.keys() - found.keys() - {"render_mode", *self.cfg.make_kwargs}
+        usual = _defaults(self.task) if others else {}
+        for name in sorted(others):
+            if name not in usual or given[name] != usual[name]:
                 raise ConfigError(
-                    f"env.{name}={value!r}: EnvPool's {self.task} has no such option",
+                    f"env.{name}={given[name]!r}: EnvPool's {self.task} has no such option",
                     hint="remove it, or set env.manager.type=base",
                 )
         return {**found, **self.cfg.make_kwargs}
@@ -168,7 +164,9 @@ def _defaults(env_id: str) -> dict[str, Any]:
     try:
         spec = gymnasium.spec(env_id)
         entry = spec.entry_point
-        made = load_env_creator(entry) if isinstance(entry, str) else entry
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # as an error, one of Box2D's crashes the interpreter
+            made = load_env_creator(entry) if isinstance(entry, str) else entry
         parameters = inspect.signature(made).parameters.values() if made is not None else ()
     except (gymnasium.error.Error, ImportError, AttributeError, ValueError):
         return {}
