@@ -103,8 +103,7 @@ FAULTS = {
                  '    gamma = gamma - 0.01\n    value_gamma = batch.get("value_gamma")\n    reward = discounted_sum'),
             ],
             f"{PLUGINS}/functional/samples.py": [
-                ("    starts = len(block) - (nstep - 1) if tail is None else tail.starts\n    bridged",
-                 "    gamma = gamma - 0.01\n    starts = len(block) - (nstep - 1) if tail is None else tail.starts\n    bridged"),
+                ("[gamma**steps for", "[(gamma - 0.01) ** steps for"),
             ],
             f"{PLUGINS}/policies/actor_critic/base.py": [
                 ("gamma, gae_lambda = self._cfg.discount_factor, self._lambda",
