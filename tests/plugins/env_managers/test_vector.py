@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -471,8 +472,9 @@ def test_infos_of_single_environments() -> None:
 
 class TestEnvPool:
     @pytest.fixture(autouse=True)
-    def _installed(self) -> None:
+    def _installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("envpool")
+        monkeypatch.chdir(tmp_path)  # MuJoCo writes its warnings to a file
 
     def make(self, env_num: int = 3, **options: Any) -> Any:
         from dicore_plugins.env_managers import EnvPoolManager
