@@ -370,7 +370,8 @@ def test_a_training_through_wrappers(tmp_path: Any) -> None:
     wrappers = '["eval_episode_return", "clip_reward", "flat_obs"]'
     outcome = launch(
         env="cartpole", policy="dqn", exp_name=str(tmp_path / "run"), max_env_step=700,
-        overrides=[f"env.env_wrapper={wrappers}", "pipeline.logger=[]"],
+        overrides=[f"env.env_wrapper={wrappers}", "pipeline.logger=[]",
+                   "policy.learn.update_per_collect=16"],
     )  # fmt: skip
     assert outcome.run.result.train_iter > 0
     assert outcome.run.result.best_return is not None

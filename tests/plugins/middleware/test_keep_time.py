@@ -56,7 +56,8 @@ def test_the_profile_of_a_run_has_the_blocks(
     folder = tmp_path / "x"
     launch(
         env="cartpole", policy="dqn", seed=0, exp_name=str(folder), max_env_step=600, profile=True,
-        overrides=["pipeline.logger=[]", "pipeline.final_eval=false"],
+        overrides=["pipeline.logger=[]", "pipeline.final_eval=false",
+                   "policy.learn.update_per_collect=8"],
     )  # fmt: skip
     lines = [json.loads(line) for line in (folder / "log/profile.jsonl").read_text().splitlines()]
     [row] = [line for line in lines if line["path"].endswith("/my block")]

@@ -32,6 +32,7 @@ def test_settings_of_evaluation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         "env.stop_value=inf",
         "pipeline.logger=[]",
         "policy.eval.evaluator.eval_at_start=true",
+        "policy.learn.update_per_collect=16",
     ]
     launch(
         env="cartpole", policy="dqn", seed=0, exp_name=str(tmp_path / "run"), max_env_step=700,

@@ -23,7 +23,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("work") / "x"
     return launch(
         env="cartpole", policy="dqn", seed=5, exp_name=str(folder), max_env_step=600,
-        overrides=["pipeline.logger=[]", "env.n_evaluator_episode=2", "env.evaluator_env_num=2"],
+        overrides=["pipeline.logger=[]", "env.n_evaluator_episode=2", "env.evaluator_env_num=2",
+                   "policy.learn.update_per_collect=16"],
     )  # fmt: skip
 
 

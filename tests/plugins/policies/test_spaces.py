@@ -216,7 +216,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(env: str, tmp_path: Path) -> 
         given: dict[str, Any] = {
             "exp_name": str(tmp_path / name), "env": env, "policy": "dqn", "seed": 0,
             "overrides": ["pipeline.logger=[]", "env.stop_value=2", *WHOLE_WARM_UP,
-                          "policy.learn.update_per_collect=2", "env.n_evaluator_episode=2",
+                          "policy.learn.update_per_collect=2", "policy.learn.target_update_freq=7",
+                          "env.n_evaluator_episode=2",
                           "env.evaluator_env_num=2"],
         }  # fmt: skip
         given = {"resume": str(tmp_path / name)} if resume else given

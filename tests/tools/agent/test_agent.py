@@ -38,6 +38,7 @@ from tests.conftest import printed
 SMALL: dict[str, Any] = {
     "policy__eval__evaluator__n_episode": 4,
     "policy__eval__evaluator__eval_freq": 100,
+    "policy__learn__update_per_collect": 64,
     "env__evaluator_env_num": 4,
     "env__stop_value": 1e9,
     "pipeline__logger": [],
