@@ -102,6 +102,16 @@ def test_discounts_of_several_steps_are_those_of_the_samples() -> None:
     np.testing.assert_allclose(told, plain.numpy() * factors[:, None] / GAMMA**3, rtol=1e-5)
 
 
+def test_each_error_of_the_critics_counts_by_the_weight_of_its_sample() -> None:
+    """The losses of single samples, weights of 0 elsewhere, sum to that of all of them."""
+    spec = team(BOX, MORTAL)
+    policy, samples = made("maddpg", spec), rows(spec).to_torch()
+    whole = policy._critic_loss(samples, None)[0]
+    parts = [policy._critic_loss(samples, weight)[0] for weight in torch.eye(ROWS)]
+    torch.testing.assert_close(torch.stack(parts).sum(), whole)
+    assert len({each.item() for each in parts}) > 1
+
+
 def buried(spec: EnvSpec, filler: float) -> Batch:
     """Samples in which the rows of agents that do not act are filled with a number."""
     samples = rows(spec)
