@@ -74,6 +74,15 @@ def test_an_episode_with_missing_steps_is_left_out() -> None:
     assert held(buffer) == [[6, 7]]
 
 
+def test_a_state_knows_of_episodes_with_missing_steps() -> None:
+    buffer, resumed, episode = buffer_of(), buffer_of(), steps_of(6, 2)
+    buffer.push(episode[:2])
+    buffer.push(episode[3:5])
+    resumed.load_state_dict(buffer.state_dict())
+    resumed.push(episode[5:])
+    assert held(resumed) == [[6, 7]]
+
+
 def test_batches_of_steps_and_padded_ones() -> None:
     flat, padded = buffer_of(), buffer_of(padded=True)
     for each in (flat, padded):
