@@ -29,8 +29,9 @@ from dicore_tools.multi_seed.series import run_series
 from tests.registry.environment import MAIN
 
 NAMES = ["-e", "cartpole", "-p", "dqn"]
+QUICK = ["policy.learn.update_per_collect=16", "policy.learn.batch_size=16"]
 SMALL = [
-    "policy.eval.evaluator.eval_freq=100", "policy.eval.evaluator.n_episode=5",
+    *QUICK, "policy.eval.evaluator.eval_freq=16", "policy.eval.evaluator.n_episode=5",
     "env.evaluator_env_num=5", "env.stop_value=60",
 ]  # fmt: skip
 
@@ -179,7 +180,7 @@ def test_the_function_takes_several_seeds(monkeypatch: pytest.MonkeyPatch) -> No
 def endless(here: Path) -> Any:
     """Two trainings without end, in processes that have begun to train."""
     words = [*NAMES, "-s", "0", "-s", "1", "--jobs", "2", "--exp-name", "x"]
-    more = ["env.stop_value=inf", "policy.eval.evaluator.eval_freq=1000000"]
+    more = [*QUICK, "env.stop_value=inf", "policy.eval.evaluator.eval_freq=1000000"]
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, "train", *words, *more],
         cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
