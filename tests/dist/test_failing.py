@@ -42,17 +42,20 @@ PPO = {
 }
 
 
-def error_of(tmp_path: Path, start: str, learner: Any, env: str = "cartpole") -> DicoreError:
-    """Returns the error of a training of on-policy rounds, in which all wait for all."""
+def config_of(start: str, learner: Any, env: str = "cartpole") -> dict[str, Any]:
+    """Returns a training of on-policy rounds, in which all wait for all."""
     system = {"start": start, "collector_num": 1, "max_restarts": 1}
-    tree = {
+    return {
         "env": {"type": env, "collector_env_num": 2, "evaluator_env_num": 1,
                 "n_evaluator_episode": 1, "stop_value": 500.0, "manager": {"restart_budget": 0}},
         "policy": {**PPO, "learn": {**PPO["learn"], "learner": learner}},  # type: ignore[dict-item]
         "pipeline": {"type": "dist", "logger": [], "system": system},
     }  # fmt: skip
+
+
+def error_of(tmp_path: Path, *given: Any) -> DicoreError:
     with pytest.raises(DicoreError) as raised:
-        launch(config=tree, exp_name=str(tmp_path / "run"), max_train_iter=100)
+        launch(config=config_of(*given), exp_name=str(tmp_path / "run"), max_train_iter=100)
     return raised.value
 
 
@@ -77,6 +80,19 @@ def test_a_learner_that_fails_as_it_begins_ends_the_run(
     assert error.message == f"learner0: OSError: {text}, 2 times in a row"
     assert error.hint == f"see {log}"
     assert f'fails.py", line {FAILS[: FAILS.index(text)].count(chr(10)) + 1}' in log.read_text()
+
+
+def test_a_hook_that_fails_after_the_last_update_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "fails.py"
+    file.write_text(FAILS)
+    hook = {"type": f"{file}:Fails", "position": "after_run"}
+    tree = config_of("threads", {"hook": [hook]})
+    launch(config=tree, exp_name=str(tmp_path / "run"), max_train_iter=2)
+    assert "the learner failed after its last update: not to be begun" in caplog.text
+    log = tmp_path / "run" / "log" / "learner0" / "output.txt"
+    assert "OSError: not to be begun" in log.read_text()
 
 
 @pytest.mark.parametrize("start", ["threads", pytest.param("processes", marks=pytest.mark.soak)])

@@ -143,7 +143,7 @@ def _written(module: GreedyModule, acted: _Acted, out: Path, about: _About) -> E
         except Exception as error:
             raise UsageError(
                 f"{out}: this network cannot be written as {form.name}: {_summary(error)}",
-                hint=f"try another format ({', '.join(FORMATS)})",
+                hint=f"try another format ({', '.join(sorted({*FORMATS} - {out.suffix}))})",
             ) from error
         made.replace(out)
     readme = write_page(

@@ -394,6 +394,9 @@ class TaskLearner(Resident, BaseCommLearner):
             self._thread.join(timeout=10)
             if not self._thread.is_alive():
                 self._save_rest()
+                if self._error is not None:  # of a hook: the updates are made, the run has them
+                    self._note(self._error)
+                    _LOG.error("the learner failed after its last update: %s", self._error)
         self._blocks.clear()
 
     def _release(self) -> None:
