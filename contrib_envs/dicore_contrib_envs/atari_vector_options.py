@@ -9,7 +9,6 @@ from typing import Any, Final
 from dicore.errors import ConfigError
 from dicore_plugins.env_wrappers.episodes import (
     EpisodicLifeConfig,
-    FireResetConfig,
     MaxAndSkipConfig,
     NoopResetConfig,
 )
@@ -162,10 +161,6 @@ def _life(game: GameOptions, wrapper: Any) -> None:
     game.arguments["life_loss_info"] = True
 
 
-def _fire(game: GameOptions, wrapper: Any) -> None:
-    game.arguments["use_fire_reset"] = True
-
-
 def _warp(game: GameOptions, wrapper: Any) -> None:
     game.arguments.update(img_height=wrapper.size, img_width=wrapper.size)
 
@@ -185,14 +180,13 @@ def _returns(game: GameOptions, wrapper: Any) -> None:
 
 
 _ORDER: Final = (
-    "noop_reset", "max_and_skip", "episodic_life", "fire_reset", "warp_frame", "frame_stack",
+    "noop_reset", "max_and_skip", "episodic_life", "warp_frame", "frame_stack",
 )  # fmt: skip
-_WARP, _STACK = 5, 6
+_WARP, _STACK = 4, 5
 _WRAPPERS: Final[dict[type, tuple[int, Callable[[GameOptions, Any], None]]]] = {
     NoopResetConfig: (1, _noops),
     MaxAndSkipConfig: (2, _skip),
     EpisodicLifeConfig: (3, _life),
-    FireResetConfig: (4, _fire),
     WarpFrameConfig: (_WARP, _warp),
     FrameStackConfig: (_STACK, _stack),
     LazyFrameStackConfig: (_STACK, _stack),

@@ -163,6 +163,8 @@ def test_wrappers_become_arguments() -> None:
     ("wrappers", "options", "message"),
     [
         ((*WRAPPERS, "obs_norm"), {}, "obs_norm cannot be done"),
+        # ale_py presses FIRE for one frame, and not after a lost life
+        ((*WRAPPERS[:2], "fire_reset", *WRAPPERS[2:]), {}, "fire_reset cannot be done"),
         (("warp_frame", "max_and_skip", "frame_stack"), {}, "max_and_skip stands where"),
         (("max_and_skip", "warp_frame"), {}, "gray stacked frames"),
         ((*WRAPPERS, "clip_reward"), {}, "clipped twice"),
