@@ -125,6 +125,12 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
             f"env.make_kwargs: the vector env of ale_py has no {names}",
             hint="remove it, or set env.manager.type=base",
         )
+    if given.get("obs_type", "rgb") not in ("rgb", "grayscale"):
+        raise ConfigError(
+            f"env.make_kwargs: obs_type={given['obs_type']!r}: the vector env of ale_py returns"
+            " frames",
+            hint="set obs_type=rgb, or env.manager.type=base and other wrappers",
+        )
     return given
 
 

@@ -172,6 +172,7 @@ def test_wrappers_become_arguments() -> None:
         (WRAPPERS, {"frameskip": 2}, "skips frames, too"),
         (({"type": "noop_reset", "noop_action": 1}, *WRAPPERS), {}, "noop_action=1"),
         (WRAPPERS, {"make_kwargs": {"difficulty": 1}}, "has no difficulty"),
+        (WRAPPERS, {"make_kwargs": {"obs_type": "ram"}}, "obs_type='ram': .* returns frames"),
         ((), {"kind": "cartpole"}, "Atari games only, not CartPole-v1"),
     ],
 )  # fmt: skip
