@@ -116,6 +116,7 @@ class AleVectorManager(VectorEnvManager):
     """Steps the vector env of `ale_py`; see `VectorEnvManager`.
 
     The first game of each environment has the manager's seed, the next ones the emulator's own.
+    Frames are the maximum of two gray frames; `max_and_skip` takes that of each colour.
     """
 
     config_class = AleVectorConfig
