@@ -481,6 +481,11 @@ class TestEnvPool:
 
         return EnvPoolManager([lambda: None] * env_num, {"num_threads": 1, **options})
 
+    def of_section(self, env: str, manager: dict[str, Any] | None = None, **options: Any) -> Any:
+        named = {"type": "envpool", "num_threads": 1, **(manager or {})}
+        given = {"env": {"type": env, "manager": named, **options}, "policy": {"type": "random"}}
+        return make_env_manager(compile_config(given).env, "collector", 0)
+
     def test_cartpole(self) -> None:
         """Same seed, same data; every environment has its seed; returns are those of CartPole."""
         found = []
@@ -514,11 +519,7 @@ class TestEnvPool:
     def test_options_of_the_section_are_passed_or_refused(self) -> None:
         """Else another environment would be trained than the config names."""
 
-        def made(env: str, **options: Any) -> Any:
-            given = {"type": env, "manager": {"type": "envpool", "num_threads": 1}, **options}
-            section = compile_config({"env": given, "policy": {"type": "random"}}).env
-            return make_env_manager(section, "collector", 0)
-
+        made = self.of_section
         pytest.importorskip("mujoco")
         with closing(made("halfcheetah", ctrl_cost_weight=0.7)) as manager:
             manager.launch()
@@ -533,6 +534,23 @@ class TestEnvPool:
             with pytest.raises(ConfigError, match="FrozenLake-v1 has no such option") as caught:
                 made("frozenlake", **options).launch()
             assert "env.manager.type=base" in caught.value.hint
+
+    @pytest.mark.parametrize("env", ["gym", "gymnasium"])
+    def test_make_kwargs_are_passed_or_refused(self, env: str) -> None:
+        """Of every section that has an `env_id`; those of another `task_id`, too."""
+        pytest.importorskip(env)
+        given = {"env_id": "Pendulum-v1", "n_evaluator_episode": 1, "stop_value": 0}
+        for manager in ({}, {"task_id": "MountainCar-v0"}):
+            kwargs = {"max_episode_steps": 7}
+            with closing(self.of_section(env, manager, make_kwargs=kwargs, **given)) as made:
+                made.launch()
+                assert made._pool.vec.config["max_episode_steps"] == 7
+        with closing(self.of_section(env, make_kwargs={"g": 10.0}, **given)) as made:
+            assert made._pool._options == {}, "it is the usual one"
+        for manager, name in (({}, "g"), ({"task_id": "CartPole-v1"}, "zzz")):
+            with pytest.raises(ConfigError, match=rf"env\.make_kwargs\.{name}=0\.0") as caught:
+                self.of_section(env, manager, make_kwargs={name: 0.0}, **given).launch()
+            assert "env.manager.type=base" in str(caught.value.hint)
 
     def test_a_cut_episode_shows_its_own_last_state(self) -> None:
         """Pendulum's rewards follow from the state before: -(angle^2 + 0.1 speed^2), no torque."""

@@ -60,19 +60,22 @@ class EnvPoolPool(VectorPool):
             ConfigError: EnvPool's environment has no such option.
         """
         section: Any = getattr(self.env_fn[self.ids[0]], "env", None)  # duck-typed
-        if not hasattr(section, "arguments") or section.env_id != self.task:
+        given: dict[str, Any] = dict(getattr(section, "make_kwargs", {}))
+        if hasattr(section, "arguments") and section.env_id == self.task:
+            given = {**section.arguments(), **given}
+        given = {name: value for name, value in given.items() if value is not None}
+        if not given:
             return dict(self.cfg.make_kwargs)
         with _quiet():
             config = _envpool().make_spec(self.task).config
-        given: dict[str, Any] = {**section.arguments(), **section.make_kwargs}
-        given = {name: value for name, value in given.items() if value is not None}
         found = {name: value for name, value in given.items() if name in config._fields}
         others = given.keys() - found.keys() - {"render_mode", *self.cfg.make_kwargs}
         usual = _defaults(self.task) if others else {}
         for name in sorted(others):
             if name not in usual or given[name] != usual[name]:
+                place = "env.make_kwargs" if name in section.make_kwargs else "env"
                 raise ConfigError(
-                    f"env.{name}={given[name]!r}: EnvPool's {self.task} has no such option",
+                    f"{place}.{name}={given[name]!r}: EnvPool's {self.task} has no such option",
                     hint="remove it, or set env.manager.type=base",
                 )
         return {**found, **self.cfg.make_kwargs}
