@@ -96,7 +96,7 @@ def options_of(section: Any) -> GameOptions:
 
 def _given(section: Any) -> dict[str, Any]:
     """Returns the arguments with which Gymnasium would make the game."""
-    spec = _spec_of(getattr(section, "env_id", None))
+    spec = _spec_of(section.env_id if hasattr(section, "arguments") else None)
     return _checked({**spec, **section.arguments(), **section.make_kwargs})
 
 

@@ -197,6 +197,15 @@ def test_an_id_may_name_its_module() -> None:
     assert (game.name, game.arguments["frameskip"], game.clip) == ("pong", 4, None)
 
 
+def test_a_game_of_another_section_is_refused() -> None:
+    """It has another API, so that other environments would be stepped than it names."""
+    pytest.importorskip("dicore_agents")
+    given = {"env_id": "ALE/Pong-v5", "kind": "gymnasium_agents"}
+    with pytest.raises(ConfigError, match="Atari games only, not this environment") as caught:
+        make_env_manager(section(**given), "evaluator", 0).launch()
+    assert "env.type=atari" in str(caught.value.hint)
+
+
 def test_unlike_games_and_reset_options_are_refused() -> None:
     with closing(AleVectorManager([object] * 2, {"task_id": "ALE/Pong-v5"})) as manager:
         manager.launch()
