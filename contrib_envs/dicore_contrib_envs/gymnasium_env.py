@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import attrs
 
@@ -27,6 +27,9 @@ _LOG = logging.getLogger("dicore.env")
 @frozen(kw_only=True)
 class GymnasiumConfig(EnvConfig):
     """Any Gymnasium environment by id, including third-party ones."""
+
+    changes_data: ClassVar[bool] = False
+    """Whether `adapt` changes the data, so that no vector env of a package can stand for it."""
 
     env_id: str = option(REQUIRED, "Gymnasium environment id, e.g. CartPole-v1 or module:Id")
     make_kwargs: dict[str, Any] = option({}, "keyword arguments of gymnasium.make")

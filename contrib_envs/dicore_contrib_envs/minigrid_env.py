@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import frozen, option
 from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
@@ -11,6 +11,8 @@ from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
 @frozen(kw_only=True)
 class MiniGridConfig(GymnasiumConfig):
     """MiniGrid and BabyAI by id; reward 1 - 0.9 * steps / limit at the goal, otherwise 0."""
+
+    changes_data: ClassVar[bool] = True
 
     env_id: str = option("MiniGrid-Empty-5x5-v0", "id, e.g. MiniGrid-DoorKey-5x5-v0")
     observation: Literal["one_hot", "symbols", "full", "rgb", "dict"] = option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import frozen, option
 from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
@@ -150,6 +150,8 @@ class MiniBreakoutConfig(GymnasiumConfig):
 @frozen(kw_only=True)
 class CartPolePOMDPConfig(GymnasiumConfig):
     """CartPole-v1 without velocities, which must be derived from positions; solved at 475."""
+
+    changes_data: ClassVar[bool] = True
 
     env_id: str = option("CartPole-v1", "Gymnasium environment id")
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)

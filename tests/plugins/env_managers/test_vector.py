@@ -535,6 +535,15 @@ class TestEnvPool:
                 made("frozenlake", **options).launch()
             assert "env.manager.type=base" in caught.value.hint
 
+    @pytest.mark.parametrize("env", ["cartpole_pomdp", "minigrid"])
+    def test_a_changed_environment_is_refused(self, env: str) -> None:
+        """EnvPool's has the velocities that one removes, and not the planes of the other."""
+        pytest.importorskip("dicore_contrib_envs")
+        pytest.importorskip("minigrid")
+        with pytest.raises(ConfigError, match=f"has other data than {env}") as caught:
+            self.of_section(env).launch()
+        assert "env.manager.type=base" in str(caught.value.hint)
+
     @pytest.mark.parametrize("env", ["gym", "gymnasium"])
     def test_make_kwargs_are_passed_or_refused(self, env: str) -> None:
         """Of every section that has an `env_id`; those of another `task_id`, too."""

@@ -36,7 +36,7 @@ class EnvPoolPool(VectorPool):
 
         Raises:
             UsageError: EnvPool has no environment of that id.
-            ConfigError: there are wrappers.
+            ConfigError: there are wrappers, or the environment is a changed one.
         """
         section = getattr(self.env_fn[self.ids[0]], "env", None)
         name = self.cfg.task_id or getattr(section, "env_id", None)
@@ -50,6 +50,11 @@ class EnvPoolPool(VectorPool):
                 " env.manager.type=base",
             )
         self.check_alike()
+        if getattr(section, "changes_data", False):
+            raise ConfigError(
+                f"env.type: EnvPool's {name} has other data than {getattr(section, 'type', name)}",
+                hint="set env.manager.type=vector, or env.manager.type=base",
+            )
         return str(name)
 
     @cached_property
