@@ -119,6 +119,32 @@ def test_intervals_of_other_options_are_refused(
     assert not InTurn.started
 
 
+@pytest.mark.parametrize(
+    "change", [lambda all_: all_.clear(), lambda all_: all_.pop("last"),
+               lambda all_: all_.pop("collector/reward_mean"),
+               lambda all_: all_.update(more=all_["last"]),
+               lambda all_: all_["last"].update(low=-float("inf"), high=float("inf")),
+               lambda all_: all_["last"].update(low=float("nan")),
+               lambda all_: all_["last"].update(low=2.0, high=1.0)],
+    ids=["none", "no last", "no metric", "one more", "infinite", "nan", "empty"],
+)  # fmt: skip
+def test_measures_that_are_missing_or_have_no_bounds_are_refused(
+    gate: Path, change: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Else nothing would be compared, and the check passed."""
+    plan, file = read_plan(gate), gate.with_suffix(".expected.json")
+    found = recorded(plan, plan.rows, [record(plan, seed) for seed in range(3)])
+    expected.write_expected(file, found)
+    content = json.loads(file.read_text())
+    change(content["cartpole_ppo"]["measures"])
+    file.write_text(json.dumps(content))
+    assert main(["benchmark", str(gate), "--check"]) == 2
+    err = capfd.readouterr().err
+    assert "not one finite interval for each measure of cartpole_ppo" in err
+    assert "record these rows again: --check --record --only cartpole_ppo" in err
+    assert not InTurn.started
+
+
 def test_an_interval_holds_for_the_mean_of_the_checked_seeds(gate: Path) -> None:
     """4 s (1/3 + 1/2)^0.5 = 3.65 s with s = 2; equal seeds have 1 % of their mean."""
     plan = read_plan(gate)

@@ -13,6 +13,7 @@ from dicore_tools.results.expected import (
     Expected,
     Finding,
     compared,
+    is_whole,
     options_of,
     read_expected,
     recorded,
@@ -74,10 +75,11 @@ class Gate:
         )
 
     def check_expected(self) -> None:
-        """Compares the options of the rows with those that were recorded.
+        """Compares options and measures of the rows with those that were recorded.
 
         Raises:
-            UsageError: rows have no interval, or one of other options.
+            UsageError: rows have no intervals, or those of other options or measures; or an
+                interval has no finite bounds.
         """
         expected = read_expected(self.expected)
         odd = [row.name for row in self.rows if not self._is_current(row, expected)]
@@ -85,7 +87,13 @@ class Gate:
             raise UsageError(
                 f"{self.expected}: no intervals for the present options of {', '.join(odd)}",
                 hint="if the options were meant to change, record these rows again:"
-                f" --check --record {' '.join(f'--only {name}' for name in odd)}",
+                f" --check --record {_only(odd)}",
+            )
+        if broken := [row.name for row in self.rows if not is_whole(expected[row.name], row)]:
+            raise UsageError(
+                f"{self.expected}: not one finite interval for each measure of {', '.join(broken)}:"
+                " curve, last and check_metrics",
+                hint=f"record these rows again: --check --record {_only(broken)}",
             )
 
     def _is_current(self, row: Row, expected: Mapping[str, Expected]) -> bool:
@@ -107,6 +115,10 @@ class Gate:
     def _records(self) -> list[Record]:
         keys = {(row.name, self._plan.settings(row)) for row in self.rows}
         return [each for each in self.file.read().values() if (each.row, each.settings) in keys]
+
+
+def _only(names: Sequence[str]) -> str:
+    return " ".join(f"--only {name}" for name in names)
 
 
 def installed_code() -> str:

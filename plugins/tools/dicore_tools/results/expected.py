@@ -25,6 +25,7 @@ __all__ = [
     "Finding",
     "Measured",
     "compared",
+    "is_whole",
     "measures",
     "options_of",
     "read_expected",
@@ -124,12 +125,11 @@ def recorded(plan: Plan, rows: Sequence[Row], records: Sequence[Record]) -> dict
                 hint="add seeds to the row, and record it again",
             )
         values = [measures(each) for each in own]
-        names = ("curve", "last", *row.check_metrics)
         found[row.name] = Expected(
             options=options_of(plan, row), seeds=len(own), git=own[0].git,
             measures={
                 name: _interval(f"row {row.name}: {name}", [v[name] for v in values], _checked(row))
-                for name in names
+                for name in _names(row)
             },
         )  # fmt: skip
     return found
@@ -143,6 +143,18 @@ def options_of(plan: Plan, row: Row) -> dict[str, Any]:
         "seeds": list(row.seeds[: row.check_seeds]),
         "metrics": list(row.check_metrics),
     }
+
+
+def is_whole(each: Expected, row: Row) -> bool:
+    """Returns whether there is an interval for each measure of a row, finite and not empty."""
+    return set(each.measures) == set(_names(row)) and all(
+        math.isfinite(found.low) and math.isfinite(found.high) and found.low <= found.high
+        for found in each.measures.values()
+    )
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    return ("curve", "last", *row.check_metrics)
 
 
 def _checked(row: Row) -> int:
