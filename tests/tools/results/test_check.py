@@ -32,6 +32,14 @@ max_env_step = 512
 overrides = ["env.stop_value=inf", "env.evaluator_env_num=2", "pipeline.logger=[]"]
 """
 
+OFFLINE = """
+[[row]]
+env = "cartpole"
+policy = "discrete_cql"
+overrides = ["pipeline.type=serial_offline", "pipeline.dataset.type=npz",
+             "pipeline.dataset.path={path}"]
+"""
+
 
 class InTurn:
     """Trains one run after the other in this process."""
@@ -143,6 +151,26 @@ def test_measures_that_are_missing_or_have_no_bounds_are_refused(
     assert "not one finite interval for each measure of cartpole_ppo" in err
     assert "record these rows again: --check --record --only cartpole_ppo" in err
     assert not InTurn.started
+
+
+@pytest.mark.parametrize("name", ["data.npz", "data/part.npz"])
+def test_records_of_another_data_set_do_not_count(gate: Path, name: str) -> None:
+    """A file, or a folder of files: the same content has the same records, another has others."""
+    data = gate.parent / name
+    data.parent.mkdir(exist_ok=True)
+    data.write_bytes(b"one")
+    named = Path(name).parts[0]
+    gate.write_text(OFFLINE.format(path=named))
+    plan = read_plan(gate)
+
+    def records() -> Path:
+        return check.Gate(plan, plan.rows, gate.with_suffix(".json"), gate.parent).file.path
+
+    first = records()
+    data.write_bytes(b"two")
+    assert records() != first
+    data.write_bytes(b"one")
+    assert records() == first
 
 
 def test_an_interval_holds_for_the_mean_of_the_checked_seeds(gate: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from dicore.config.paths import flatten
 from dicore.errors import UsageError
 from dicore_tools.results.expected import (
     Expected,
@@ -26,13 +28,18 @@ from dicore_tools.results.training import Finished, missing_runs, train_missing
 __all__ = ["Gate", "installed_code"]
 
 _LIBRARIES = ("torch", "numpy", "gymnasium")
+_INPUT = re.compile(r"(^|[._])(path|load_data)$")
+"""Names of options that name files from which a training reads: a data set, samples, parameters."""
+_OUTPUT = re.compile(r"replay_path$")
+_CHUNK_BYTES = 1 << 20
 
 
 class Gate:
     """Trains the first seeds of rows and compares what they measure with intervals.
 
-    Runs and records are kept by the code that trained them: the check goes on where it was
-    interrupted, and begins again when the code has changed.
+    Runs and records are kept by the code that trained them, and the content of the files from which
+    the rows read: the check goes on where it was interrupted, and begins again when either has
+    changed. Data sets that an id names (Minari) are not read for this.
 
     Args:
         plan: The plan.
@@ -43,7 +50,12 @@ class Gate:
 
     def __init__(self, plan: Plan, rows: Sequence[Row], expected: Path, runs: Path) -> None:
         self._plan, self.rows, self.expected = plan, rows, expected
-        asked = repr([(row.name, row.max_env_step, row.check_metrics) for row in plan.rows])
+        asked = repr(
+            [
+                (row.name, row.max_env_step, row.check_metrics, _inputs(plan, row))
+                for row in plan.rows
+            ]
+        )
         code = hashlib.sha256(f"{installed_code()}{asked}".encode()).hexdigest()[:12]
         self._runs = runs / f"check-{code}"
         self.file = RecordFile(self._runs / "records.jsonl")
@@ -119,6 +131,28 @@ class Gate:
 
 def _only(names: Sequence[str]) -> str:
     return " ".join(f"--only {name}" for name in names)
+
+
+def _inputs(plan: Plan, row: Row) -> dict[str, str]:
+    """Returns a hash of each file or folder that the config of a row names, by the option."""
+    named = {
+        option: Path(value)
+        for option, value in flatten(plan.configs[row.name].cfg).items()
+        if isinstance(value, str) and value
+        and _INPUT.search(option) and not _OUTPUT.search(option)
+    }  # fmt: skip
+    return {option: _content(path) for option, path in named.items() if path.exists()}
+
+
+def _content(path: Path) -> str:
+    digest = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(path.rglob("*")):
+        if file.is_file():
+            digest.update(f"{file.relative_to(path).as_posix()} {file.stat().st_size}\n".encode())
+            with file.open("rb") as stream:
+                while chunk := stream.read(_CHUNK_BYTES):
+                    digest.update(chunk)
+    return digest.hexdigest()
 
 
 def installed_code() -> str:
