@@ -70,15 +70,23 @@ def test_an_equal_run_is_signed_and_checked(
 ) -> None:
     private, public = write_keys(tmp_path, "mine")
     before = certificates.hashes(run)
+    left_out = [
+        name
+        for name in before
+        if name == "code.diff" or (name.startswith("log/") and name != "log/metrics.jsonl")
+    ]
+    signed = {name: each for name, each in before.items() if name not in left_out}
     assert main(["verify", "-q", str(run), "--sign", str(private), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["certificate"] == str(run / "certificate.json")
     assert main(["verify", str(run), "--certificate", str(public)]) == 0
     out = capsys.readouterr().out
-    assert f"{len(before)} files as signed on" in out
+    assert f"{len(signed)} files as signed on" in out
+    assert f"not compared and not signed: {', '.join(left_out)}" in out
     assert "verified: the whole run" in out
     assert main(["verify", str(run), "--certificate", str(public), "--json"]) == 0
     statement = json.loads(capsys.readouterr().out)
-    assert (statement["parameters"], statement["files"]) == (True, before)
+    assert (statement["parameters"], statement["files"]) == (True, signed)
+    assert statement["left_out"] == left_out
     assert private.read_text().splitlines()[1] not in (run / "certificate.json").read_text()
 
 
@@ -91,6 +99,31 @@ def test_a_run_that_differs_is_not_signed(run: Path, tmp_path: Path) -> None:
     private, _ = write_keys(tmp_path, "mine")
     assert main(["verify", "-q", str(run), "--sign", str(private)]) == 1
     assert not (run / "certificate.json").exists()
+
+
+def test_a_checkpoint_of_another_run_is_not_signed(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launch(SMALL, exp_name=str(tmp_path / "other"), max_env_step=200, seed=1)
+    shutil.rmtree(run / "ckpt" / "best")
+    shutil.copytree(tmp_path / "other" / "ckpt" / "best", run / "ckpt" / "best")
+    private, _ = write_keys(tmp_path, "mine")
+    assert main(["verify", "-q", str(run), "--sign", str(private)]) == 1
+    assert "checkpoint 'best': learner.policy" in capsys.readouterr().out
+    assert not (run / "certificate.json").exists()
+
+
+def test_of_a_part_only_what_was_compared_is_signed(run: Path, tmp_path: Path) -> None:
+    private, public = write_keys(tmp_path, "mine")
+    assert main(["verify", "-q", str(run), "--until", "100", "--sign", str(private)]) == 0
+    statement = checked(run)
+    assert set(statement["files"]) == {"config.json", "log/metrics.jsonl"}
+    assert {"run.json", "ckpt/best/manifest.json", "total_config.py"} <= {*statement["left_out"]}
+    (run / "run.json").write_text("{}")
+    assert checked(run, public.name) == statement
+    (run / "ckpt" / "evil").write_text("x")
+    with pytest.raises(CertificateError, match="added since the run was signed: ckpt/evil"):
+        checked(run)
 
 
 def test_a_run_that_changes_while_it_is_verified_is_not_signed(

@@ -100,3 +100,18 @@ def test_what_cannot_be_compared_is_refused(run: Path) -> None:
     (run / "log" / "metrics.jsonl").unlink()
     with pytest.raises(UsageError, match="nothing to compare"):
         verify(run)
+
+
+def test_of_a_resumed_run_with_a_raised_budget_the_part_before_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    launch(SMALL, exp_name=str(folder), max_env_step=200)
+    launch(resume=str(folder), max_env_step=400)
+    capsys.readouterr()
+    assert main(["verify", "-q", str(folder)]) == 1
+    out = capsys.readouterr().out
+    assert "the run was resumed at env step 200: if its budget was raised there" in out
+    assert "--until 200" in out
+    assert "processor" not in out
+    assert verify(folder, until=200).equal

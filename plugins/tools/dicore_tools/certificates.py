@@ -1,4 +1,4 @@
-"""Signed certificates of verified runs: what was compared, and a hash of each file (Ed25519).
+"""Signed certificates of verified runs: what was compared, and a hash of its files (Ed25519).
 
 A certificate is `certificate.json` in the folder of the run: a statement, and its signature. It is
 checked with a public key that the reader brings; nothing of the folder is executed, and no file but
@@ -82,7 +82,7 @@ def sign(folder: Path, statement: Mapping[str, Any], key: Ed25519PrivateKey) -> 
 
     Args:
         folder: The run.
-        statement: What is stated, with `files`: their hashes.
+        statement: What is stated, with `files`: hashes, and `left_out`: names of the others.
         key: The private key.
 
     Raises:
@@ -104,6 +104,8 @@ def sign(folder: Path, statement: Mapping[str, Any], key: Ed25519PrivateKey) -> 
 
 def check_certificate(folder: Path, key: Ed25519PublicKey) -> dict[str, Any]:
     """Returns what a certificate states of a run whose files are as they were signed.
+
+    Files that the statement leaves out (`left_out`) may be there, changed or not.
 
     Args:
         folder: The run.
@@ -128,7 +130,10 @@ def check_certificate(folder: Path, key: Ed25519PublicKey) -> dict[str, Any]:
     _check_signature(file, key, signature, signed, by)
     if not isinstance(statement.get("files"), Mapping):
         raise CertificateError(f"{file}: it states no files")
-    _check_files(folder, statement["files"])
+    left_out = statement.get("left_out", [])
+    if not isinstance(left_out, list):
+        raise CertificateError(f"{file}: left_out is not a list")
+    _check_files(folder, statement["files"], left_out)
     return statement
 
 
@@ -151,11 +156,12 @@ def _check_signature(
         ) from error
 
 
-def _check_files(folder: Path, wanted: Mapping[str, str]) -> None:
+def _check_files(folder: Path, wanted: Mapping[str, str], left_out: Sequence[str]) -> None:
     _refuse(folder, "missing", [n for n in wanted if not os.path.lexists(folder / n)])
     found = hashes(folder)
     _refuse(folder, "changed", [name for name, each in wanted.items() if found.get(name) != each])
-    _refuse(folder, "added", [name for name in found if name not in wanted])
+    added = [name for name in found if name not in wanted and name not in left_out]
+    _refuse(folder, "added", added)
 
 
 def _refuse(folder: Path, what: str, names: Sequence[str]) -> None:

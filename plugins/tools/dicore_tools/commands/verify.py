@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 import tempfile
@@ -12,19 +11,26 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import zip_longest
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from dicore.console import plural, printable, say, verbosity
-from dicore.data import tree_paths
 from dicore.errors import UsageError
-from dicore.run import CheckpointStore, RunFolder, read_metrics
+from dicore.run import RunFolder, read_metrics
 from dicore.run.atomic import read_json
 from dicore.run.launch import launch
 from dicore.run.request import TrainRequest
 from dicore_tools import certificates
+from dicore_tools.repetition import (
+    CLOCK,
+    changed_checkpoint,
+    changed_config_file,
+    changed_result,
+    same,
+)
 
 __all__ = ["Verdict", "command", "verify"]
 
@@ -37,15 +43,16 @@ Examples:
   dicore verify runs/cartpole_dqn_s0 --certificate KEY.pub
                                                      train nothing; check who signed these files
 """
-_CLOCK: Final = re.compile(r"time|per_sec|_s$|_s_|seconds|^usage/|failed_saves")
-"""Names of what the clock measures, which no training repeats."""
-_EXACT: Final = ("learner.policy", "streams.numpy.", "streams.torch")
-"""Parts of a checkpoint that must be equal: parameters, optimizers, random streams.
-
-Not the streams of `random` and of `numpy.random`: some packages draw from these when they are first
-imported, which is before the second training of a process.
-"""
 _MADE_BY: Final = ("versions", "platform", "git", "dirty")
+_READ: Final = ("config.json", "log/metrics.jsonl")
+"""Files of a run that its repetition was made of, or that were compared up to its end."""
+_NOT_COMPARED: Final = (
+    "config.json: all but config, from which it was trained again",
+    "log/metrics.jsonl: times and rates; rows from `until` on, if that is set",
+    "run.json: all but seed and result without its times",
+    "ckpt: what is no array and not of the policy; the log and the clocks",
+)
+"""What a signature covers though no training repeats it."""
 
 
 @dataclass
@@ -56,10 +63,13 @@ class Verdict:
         run: The run.
         until: Env step up to which its metrics were compared; None: all.
         rows: Rows of metrics that are equal.
-        parameters: Whether parameters, optimizers and random streams at the end are equal; None:
-            they were not compared, as the second training ended earlier.
+        parameters: Whether parameters, optimizers and random streams at the end, and all arrays of
+            each checkpoint, are equal; None: they were not compared, as the second training ended
+            earlier.
         problem: The first difference; "" if there is none.
         differs: What trained otherwise then: a version, the code, the data set.
+        compared: Files of the run that were compared, or that it was trained again from.
+        resumed: Env steps at which the run was resumed.
     """
 
     run: str
@@ -68,6 +78,8 @@ class Verdict:
     parameters: bool | None = None
     problem: str = ""
     differs: list[str] = field(default_factory=list)
+    compared: list[str] = field(default_factory=list)
+    resumed: list[int] = field(default_factory=list)
 
     @property
     def equal(self) -> bool:
@@ -149,13 +161,19 @@ class _Signing:
             raise certificates.CertificateError(
                 f"{self._folder}: changed while it was verified; it is not signed"
             )
-        found = {name: value for name, value in asdict(verdict).items() if name != "problem"}
+        found = {
+            name: value
+            for name, value in asdict(verdict).items()
+            if name not in ("problem", "compared")
+        }
         statement = {
             **found,
             "run": self._folder.name,
             "made_by": {name: read_json(self._folder / "run.json").get(name) for name in _MADE_BY},
             "signed": datetime.now(UTC).isoformat(timespec="seconds"),
-            "files": self._files,
+            "files": {n: each for n, each in self._files.items() if n in verdict.compared},
+            "left_out": [name for name in self._files if name not in verdict.compared],
+            "not_compared": list(_NOT_COMPARED),
         }
         return certificates.sign(self._folder, statement, self._key)
 
@@ -169,12 +187,16 @@ def _tell_statement(run: str, public_key: str, *, as_json: bool) -> None:
         return
     until = statement.get("until")
     part = "the whole run" if until is None else f"up to env step {until}"
+    left_out = statement.get("left_out") or []
     say(
         f"{run}: {plural(len(statement['files']), 'file')} as signed on"
         f" {printable(str(statement.get('signed')))} by {certificates.fingerprint(key)}",
         result=True,
     )
     say(f"verified: {part}, {statement.get('rows')} rows of metrics were equal", result=True)
+    if left_out:
+        names = printable(", ".join(map(str, left_out)))
+        say(f"not compared and not signed: {names}", result=True)
 
 
 def verify(
@@ -210,7 +232,7 @@ def verify(
             f"{run}: nothing was logged before env step {end}",
             hint=f"compare more: --until {end + 1}, or the whole run",
         )
-    verdict = Verdict(str(run), end)
+    verdict = Verdict(str(run), end, resumed=[*_resumed(record)])
     with ExitStack() as stack:
         place = keep if keep is not None else tempfile.mkdtemp(prefix="dicore-verify-")
         if keep is None:
@@ -225,12 +247,29 @@ def verify(
         )  # fmt: skip
         found = map(_exact, read_metrics(again.metrics))
         verdict.rows, verdict.problem = _compared(wanted, found, end)
+        verdict.compared = [*_READ]
         if end is None:
-            changed = _changed_parameters(folder, again)
-            verdict.parameters = not changed
-            verdict.problem = verdict.problem or changed
+            _compare_end(verdict, folder, again)
         verdict.differs = [*_differences(record, read_json(again.metadata))]
     return verdict
+
+
+def _compare_end(verdict: Verdict, folder: RunFolder, again: RunFolder) -> None:
+    """Compares what both trainings left at their end."""
+    changed, files = changed_checkpoint(folder, again)
+    verdict.parameters = not changed
+    result = changed_result(read_json(folder.metadata), read_json(again.metadata))
+    config, more = changed_config_file(folder, again)
+    verdict.problem = verdict.problem or changed or result or config
+    verdict.compared += [*files, "run.json", *more]
+
+
+def _resumed(record: Mapping[str, Any]) -> Iterator[int]:
+    found = record.get("resumed")
+    for each in found if isinstance(found, list) else []:
+        step = each.get("env_step") if isinstance(each, Mapping) else None
+        if isinstance(step, int):
+            yield step
 
 
 def _limit(record: Mapping[str, Any], name: str) -> int | None:
@@ -240,7 +279,7 @@ def _limit(record: Mapping[str, Any], name: str) -> int | None:
 
 def _exact(row: Mapping[str, Any]) -> dict[str, object]:
     """Returns what a training repeats of a row."""
-    return {name: value for name, value in row.items() if not _CLOCK.search(name)}
+    return {name: value for name, value in row.items() if not CLOCK.search(name)}
 
 
 def _boundary(rows: list[dict[str, Any]], until: int) -> int:
@@ -262,7 +301,7 @@ def _compared(
         if two is None:
             return rows, f"row {rows + 1} is missing, at {_place(one)}"
         for name in (*one, *two):
-            if not _same(one.get(name), two.get(name)):
+            if not same(one.get(name), two.get(name)):
                 return rows, (
                     f"row {rows + 1}, at {_place(one)}: {name} was {one.get(name)!r}, is"
                     f" {two.get(name)!r}"
@@ -271,33 +310,8 @@ def _compared(
     return rows, ""
 
 
-def _same(one: Any, two: Any) -> bool:
-    return bool(one == two or (one != one and two != two))  # noqa: PLR0124 - NaN
-
-
 def _place(row: Mapping[str, Any]) -> str:
     return f"env step {row.get('step')}, update {row.get('train_iter')}"
-
-
-def _changed_parameters(one: RunFolder, two: RunFolder) -> str:
-    """Returns the first part of the last checkpoint that differs."""
-    states = [CheckpointStore(folder.path / "ckpt").load("final") for folder in (one, two)]
-    flat = [dict(tree_paths(state)) for state in states]
-    for path in sorted(flat[0].keys() | flat[1].keys()):
-        if not path.startswith(_EXACT):
-            continue
-        leaf, other = (each.get(path) for each in flat)
-        if type(leaf) is not type(other) or not _equal(leaf, other):
-            return f"checkpoint 'final': {path} differs"
-    return ""
-
-
-def _equal(one: Any, two: Any) -> bool:
-    if not hasattr(one, "dtype"):
-        return _same(one, two)
-    if one.dtype != two.dtype or one.shape != two.shape:
-        return False
-    return bool(((one == two) | ((one != one) & (two != two))).all())  # noqa: PLR0124 - NaN
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -324,5 +338,13 @@ def _told(verdict: Verdict) -> Iterator[str]:
     if verdict.problem:
         yield f"first difference: {verdict.problem}"
     yield from (f"trained otherwise: {each}" for each in verdict.differs)
-    if verdict.problem and not verdict.differs:
+    steps = [step for step in verdict.resumed if 0 < step < (verdict.until or inf)]
+    if verdict.problem and steps:
+        shown = ", ".join(map(str, steps))
+        yield (
+            f"the run was resumed at env step {shown}: if its budget was raised there, its training"
+            " had been cut there, so rows and evaluations from there on differ from those of one"
+            f" training; compare the part before: --until {steps[0]}"
+        )
+    elif verdict.problem and not verdict.differs:
         yield "versions and code are the same: processor, threads or the environment may differ"
