@@ -61,6 +61,9 @@ def test_a_checkpoint_that_the_repetition_lacks_is_found(folders: Path) -> None:
     shutil.copytree(ckpt / "final", ckpt / "iteration_9")
     problem, _ = changed_checkpoint(*pair(folders))
     assert problem == "checkpoint 'iteration_9': the repeated training has none of this name"
+    problem, files = changed_checkpoint(*pair(folders), resumed=True)
+    assert problem == ""
+    assert not any("iteration_9/" in each for each in files), "so it is not signed"
 
 
 def test_a_forged_result_is_found_and_other_times_are_not() -> None:

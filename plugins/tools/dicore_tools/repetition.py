@@ -27,8 +27,16 @@ _COUNTS: Final = ("train_iter", "env_step")
 _CONFIG_FILES: Final = ("total_config.py", "formatted_total_config.py")
 
 
-def changed_checkpoint(one: RunFolder, two: RunFolder) -> tuple[str, list[str]]:
+def changed_checkpoint(
+    one: RunFolder, two: RunFolder, *, resumed: bool = False
+) -> tuple[str, list[str]]:
     """Compares each checkpoint of a run with that of the same name of the repetition.
+
+    Args:
+        one: The run.
+        two: Its repetition.
+        resumed: The run was interrupted and resumed: a checkpoint that the repetition lacks may be
+            of the interruption. It is not compared, and is no difference.
 
     Returns:
         The first difference ("": none), and the files that were compared.
@@ -38,9 +46,11 @@ def changed_checkpoint(one: RunFolder, two: RunFolder) -> tuple[str, list[str]]:
     """
     stores = [CheckpointStore(folder.checkpoints) for folder in (one, two)]
     names, others = (store.names() for store in stores)
-    files = []
+    files: list[str] = []
     for name in ["final", *sorted({*names} - {"final"})]:
         if name != "final" and name not in others:
+            if resumed:
+                continue
             return f"checkpoint '{name}': the repeated training has none of this name", files
         if part := _changed_state(*(store.load(name) for store in stores)):
             return f"checkpoint '{name}': {part} differs", files
@@ -101,7 +111,7 @@ def changed_config_file(one: RunFolder, two: RunFolder) -> tuple[str, list[str]]
     if saved[0].get("dicore") != __version__:
         return "", []
     names = [repr(each["config"].get("exp_name")) for each in saved]
-    files = []
+    files: list[str] = []
     for name in _CONFIG_FILES:
         texts = []
         for folder, exp_name in zip((one, two), names, strict=True):

@@ -256,7 +256,7 @@ def verify(
 
 def _compare_end(verdict: Verdict, folder: RunFolder, again: RunFolder) -> None:
     """Compares what both trainings left at their end."""
-    changed, files = changed_checkpoint(folder, again)
+    changed, files = changed_checkpoint(folder, again, resumed=bool(verdict.resumed))
     verdict.parameters = not changed
     result = changed_result(read_json(folder.metadata), read_json(again.metadata))
     config, more = changed_config_file(folder, again)
