@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option
+from dicore.interfaces.env import Env
+from dicore.interfaces.env_manager import IEnvManager
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.env_managers import VectorOptions
-
-if TYPE_CHECKING:
-    from dicore.interfaces.env import Env
-    from dicore.interfaces.env_manager import IEnvManager
 
 
 @frozen(kw_only=True)

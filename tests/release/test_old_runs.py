@@ -29,6 +29,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return copied
 
 
+@pytest.mark.filterwarnings("ignore:components differ:dicore.errors.ConfigWarning")
 def test_an_old_run_acts_as_it_did_and_goes_on(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -272,7 +272,7 @@ def test_nothing_in_a_file_is_imported_and_errors_are_ours(
 ) -> None:
     for output in ("draw", "write_best"):
         monkeypatch.setattr(f"dicore_tools.tuning.results.{output}", lambda rows, file: None)
-    monkeypatch.setattr("dicore_tools.results.page._draw", lambda results, file: False)
+    monkeypatch.setattr("dicore_tools.results.page._draw", lambda *_: False)
     kind, folder = KINDS[name], tmp_path / "theirs"
     folder.mkdir()
     tree = kind.make(folder)

@@ -62,9 +62,9 @@ def test_every_option_of_the_table_is_one_of_some_policy() -> None:
     [
         (["--lr", "3"], "no such option '--lr'; write policy.learn.learning_rate=VALUE"),
         (["--gamma=0.9"], "no such option '--gamma'; write policy.discount_factor=VALUE"),
-        (["--steps", "3"], "no such option '--steps'; did you mean '--max-env-step'?"),
-        (["--total-timesteps=3"], "'--total-timesteps'; did you mean '--max-env-step'?"),
-        (["--env-stepp=3"], "no such option '--env-stepp'; did you mean '--max-env-step'?"),
+        (["--step", "3"], "no such option '--step'; did you mean '--steps'?"),
+        (["--total-timesteps=3"], "'--total-timesteps'; did you mean '--steps'?"),
+        (["--env-stepp=3"], "no such option '--env-stepp'; did you mean '--steps'?"),
         (["--num-iterations=3"], "'--num-iterations'; did you mean '--max-train-iter'?"),
         (["--tensorboard-log=x"], "'--tensorboard-log'; write pipeline.logger=VALUE"),
         (["--algo=dqn"], "no such option '--algo'; did you mean '--policy'?"),

@@ -119,9 +119,9 @@ class TestFile:
         assert (verdicts(made)["policy.curiosity"], made.losses) == ("lost", 2)
 
     def test_a_part_that_dicore_lacks_is_the_problem(self, tmp_path: Path) -> None:
-        made = migrate(written(tmp_path, PENDULUM, PENDULUM_CREATE.replace('"td3"', '"collaq"')))
+        made = migrate(written(tmp_path, PENDULUM, PENDULUM_CREATE.replace('"td3"', '"atoc"')))
         assert len(made.problems) == 1
-        assert "no policy named 'collaq'" in made.problems[0]
+        assert "no policy named 'atoc'" in made.problems[0]
 
     def test_other_configs_beside_it_can_be_imported(self, tmp_path: Path) -> None:
         folder = tmp_path / "dizoo" / "pendulum" / "config"
@@ -406,13 +406,13 @@ class TestCommand:
         source = tmp_path / "zoo"
         (source / "config").mkdir(parents=True)
         written(source / "config", PENDULUM, PENDULUM_CREATE, "good_config.py")
-        bad = PENDULUM_CREATE.replace('"td3"', '"collaq"')
+        bad = PENDULUM_CREATE.replace('"td3"', '"atoc"')
         written(source / "config", PENDULUM, bad, "bad_config.py")
         (source / "config" / "env.py").write_text("raise SystemExit('not a config')")
         result = CliRunner().invoke(copy.copy(command), [str(source), "-o", str(tmp_path / "out")])
         assert result.exit_code == 1
         assert "1 of 2 configs converted" in result.output
-        assert "no policy named 'collaq'" in result.output
+        assert "no policy named 'atoc'" in result.output
         assert [each.name for each in (tmp_path / "out").rglob("*.yaml")] == ["good_config.yaml"]
 
 

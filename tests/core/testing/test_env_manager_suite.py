@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 from dicore.data import EnvBatch, TimestepBatch, tree_map, tree_row, tree_stack
 from dicore.errors import (
@@ -540,4 +541,14 @@ class TestWithoutCapabilities(EnvManagerContract):
 
 
 test_each_check_catches_its_fault = catches(EnvManagerContract, GoodManager, FAULTS)
-test_each_worker_check_catches_its_fault = catches(EnvManagerContract, GoodWorkers, WORKER_FAULTS)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that ends seconds after its limit is late."""
+    monkeypatch.setattr("dicore.testing.env_manager.workers.LATE_S", 2.0)
+
+
+test_each_worker_check_catches_its_fault = pytest.mark.usefixtures("impatient")(
+    catches(EnvManagerContract, GoodWorkers, WORKER_FAULTS)
+)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dicore.config import NamedConfig
+from dicore.config import NamedConfig, PolicyConfig, RunConfig
 from dicore.config.writer import saved_tree
 from dicore.console import say
 from dicore.data.json_codec import dumps
@@ -36,7 +36,6 @@ from dicore_plugins.private import private_folder
 from dicore_registry import code_paths, default
 
 if TYPE_CHECKING:
-    from dicore.config import PolicyConfig, RunConfig
     from dicore.run import Run
     from dicore_dist.commands.config import DistSystemConfig
     from dicore_dist.links.blocks import BlockMeta
@@ -69,7 +68,8 @@ class DistPipeline(TrainingPipeline):
     def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields what the processes cannot do."""
         policy = cfg.policy
-        for kind, name in zip(("learner", "collector"), system_of(cfg).comm, strict=True):
+        system = system_of(cfg)
+        for kind, name in zip(("learner", "collector"), system.comm, strict=True):
             try:
                 default().resolve(f"comm_{kind}", name)
             except DicoreError as error:
@@ -83,7 +83,7 @@ class DistPipeline(TrainingPipeline):
             kinds = "several" if isinstance(buffer, NamedConfig) else f"'{buffer.type}'"
             yield "policy.other.replay_buffer", f"expected naive or advanced, got {kinds}"
         wrappers = [each.type for each in cfg.env.env_wrapper]
-        commander = system_of(cfg).commander
+        commander = system.commander
         try:
             commander.build(None)
         except UsageError as error:
@@ -151,7 +151,8 @@ class DistPipeline(TrainingPipeline):
         self, compiled: Any, folder: Path, journal: Journal, place: Place, stores: _Stores
     ) -> Coordinator:
         cfg = compiled.cfg
-        commander = system_of(cfg).commander.build(None)
+        system = system_of(cfg)
+        commander = system.commander.build(None)
         job = {
             "config": dumps(saved_tree(compiled)),
             "code": list(code_paths.state()[1]),

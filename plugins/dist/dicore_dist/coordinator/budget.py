@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from dicore.config import RunConfig
 from dicore.interfaces.policy import facts_of
 from dicore_plugins.collectors.budget import env_steps_of
 
 if TYPE_CHECKING:
-    from dicore.config import RunConfig
     from dicore.interfaces.policy import CollectMode
 
 __all__ = ["EnvStepBudget"]

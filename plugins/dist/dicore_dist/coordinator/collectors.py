@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dicore.config import RunConfig
 from dicore.data import Batch, State, StateDict
 from dicore.interfaces.policy import facts_of
 from dicore_dist.coordinator.crew import LOOK, Call, Crew, Wait, Worker
@@ -30,7 +31,6 @@ from dicore_plugins.collectors.budget import env_steps_of
 if TYPE_CHECKING:
     from torch import nn
 
-    from dicore.config import RunConfig
     from dicore.data import Columns, Tree
     from dicore.interfaces.policy import CollectMode
     from dicore.run import LogHub

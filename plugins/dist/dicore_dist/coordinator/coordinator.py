@@ -23,10 +23,10 @@ from dicore_dist.links.errors import AuthenticationError, PeerError, RemoteTaskE
 from dicore_dist.links.master import HEARTBEAT_S, Connection
 
 __all__ = ["Coordinator", "Observer", "Peers"]
+from dicore.config import RunConfig
 from dicore_dist.commands.config import system_of
 
 if TYPE_CHECKING:
-    from dicore.config import RunConfig
     from dicore_dist.commands.config import DistSystemConfig
     from dicore_dist.coordinator.rounds import Flow
     from dicore_dist.interface import ICommander
@@ -360,7 +360,7 @@ class Coordinator:
         info = {**self._job, "eval_flag": False, **task}
         info |= {"number": self._note_task("collector", task)}
         info |= {"collector_index": int(name.removeprefix("collector"))}
-        info["blocks"] = system_of(self._cfg).collect_blocks
+        info["blocks"] = self._system.collect_blocks
         finished: Mapping[str, object] = {}
         try:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)

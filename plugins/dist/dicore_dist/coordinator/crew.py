@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dicore.config import RunConfig
 from dicore.errors import DicoreError, EnvError
 from dicore_dist.coordinator.restarts import Restarts
 from dicore_dist.links.ray_runtime import RayRuntime
@@ -18,8 +19,6 @@ from dicore_dist.workers.roles import CollectorRole, RoleSpec
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from dicore.config import RunConfig
 
 
 __all__ = ["Call", "Crew", "StalledError", "Wait", "Worker"]

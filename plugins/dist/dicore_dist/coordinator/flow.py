@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from dicore.config import RunConfig
 from dicore.data import Batch, Columns
 from dicore.errors import DicoreError
 from dicore_dist.commands.config import system_of
@@ -23,7 +24,6 @@ from dicore_dist.links.exchange import Store
 from dicore_plugins.middleware.learn import warn_of_refusal
 
 if TYPE_CHECKING:
-    from dicore.config import RunConfig
     from dicore.interfaces.buffer import IBuffer
     from dicore_dist.links.blocks import BlockMeta
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from dicore.config import RunConfig
 from dicore.run.env_factory import BuildContext, spec_of
 from dicore_dist.coordinator.coordinator import Coordinator, Observer
 from dicore_dist.links.exchange import Store
@@ -15,7 +16,6 @@ from dicore_plugins.collectors.base import EpisodeStatistics
 if TYPE_CHECKING:
     from torch import nn
 
-    from dicore.config import RunConfig
     from dicore.data import State, StateDict
     from dicore.run import Run
     from dicore_dist.links.blocks import BlockMeta

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dicore.config import PolicyConfig, RunConfig
 from dicore.config.layers import is_place
 from dicore.errors import ConfigWarning
 from dicore.interfaces.env import EnvSpec
@@ -33,7 +34,6 @@ from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, evaluates, school_of
 
 if TYPE_CHECKING:
-    from dicore.config import PolicyConfig, RunConfig
     from dicore.interfaces.env import Space
     from dicore.task.middleware import Middleware
 

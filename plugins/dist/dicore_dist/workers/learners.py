@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 import torch
 
-from dicore.config import NamedConfig
+from dicore.config import NamedConfig, RunConfig
 from dicore.data import Batch, Columns, State, StateDict
 from dicore.errors import DicoreError
 from dicore.run.env_factory import BuildContext
@@ -27,7 +27,6 @@ from dicore_dist.workers.roles import RoleSpec
 from dicore_dist.workers.weights import as_arrays, as_tensors
 
 if TYPE_CHECKING:
-    from dicore.config import RunConfig
     from dicore.data import Row
     from dicore.interfaces.learner import ILearner
     from dicore_dist.parallel.config import SystemConfig

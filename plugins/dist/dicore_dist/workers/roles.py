@@ -16,6 +16,7 @@ import attrs
 import torch
 from torch import nn
 
+from dicore.config import RunConfig
 from dicore.data import Tree
 from dicore.run.random import hash_seed, seed_everything
 from dicore_dist.parallel.config import system_of
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dicore.config import RunConfig
     from dicore.data import State
 
 __all__ = ["CollectorRole", "EvaluatorRole", "RoleSpec"]
@@ -104,7 +104,8 @@ class CollectorRole:
         self._envs = self._parts.collector_env
         self._first_env = max(spec.epoch - 1, 0) * self._envs.env_num
         self._stopped = threading.Event()
-        wanted = spec.cfg.policy.priority and system_of(spec.cfg).actor_priority
+        system = system_of(spec.cfg)
+        wanted = spec.cfg.policy.priority and system.actor_priority
         policy = self._parts.policy.learn_mode
         self._priority = mode_attribute(policy, "initial_priority", None) if wanted else None
 

@@ -72,6 +72,9 @@ def draw_costs(costs: Sequence[Cost]) -> Figure:
         UsageError: matplotlib is not installed.
     """
     figure, axes = new_figure(4.0)
+    axes.set_xscale("log")
+    hours = [each.core_hours for each in costs]
+    axes.set_xlim(min(hours) / 2, max(hours) * 3)  # with room for names
     for index, algorithm in enumerate(dict.fromkeys(each.algorithm for each in costs)):
         own = [each for each in costs if each.algorithm == algorithm]
         axes.plot(
@@ -85,10 +88,9 @@ def draw_costs(costs: Sequence[Cost]) -> Figure:
         axes.annotate(
             each.row, (each.core_hours, each.score), (4, 4), textcoords="offset points", fontsize=7
         )
-    axes.set_xscale("log")
     axes.set_xlabel("core-hours of a training")
     axes.set_ylabel("score (interquartile mean)")
-    axes.margins(x=0.18, y=0.08)
+    axes.margins(y=0.08)
     axes.grid(color="#e6e6e6", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower left", ncols=6, fontsize=9, frameon=False)
