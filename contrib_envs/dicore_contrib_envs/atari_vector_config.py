@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dicore.config.schema import frozen, option
-from dicore.interfaces.env import Env
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.env_managers import VectorOptions
@@ -29,7 +28,7 @@ class AleVectorConfig(VectorOptions):
         self,
         ctx: BuildContext | None,
         *,
-        env_fn: Sequence[Callable[[], Env]],
+        env_fn: Sequence[Callable[[], Any]],
         **parts: object,
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""

@@ -360,7 +360,8 @@ class Coordinator:
         info = {**self._job, "eval_flag": False, **task}
         info |= {"number": self._note_task("collector", task)}
         info |= {"collector_index": int(name.removeprefix("collector"))}
-        info["blocks"] = self._system.collect_blocks
+        system = self._system
+        info["blocks"] = system.collect_blocks
         finished: Mapping[str, object] = {}
         try:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)
