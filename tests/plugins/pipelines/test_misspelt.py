@@ -68,14 +68,15 @@ def test_every_leaf_misspelt_is_found_again(preset: str, data: st.DataObject) ->
 
 
 def test_the_report_of_300_mistakes_takes_milliseconds() -> None:
-    """Measured is the time of this process alone: 50 ms are promised, twice that is a fault."""
+    """It takes 8 times as long as that of one mistake, 50 ms on a machine at rest; 16 is a fault."""
     paths, wrong = leaves(PRESETS[0]), dict[str, str]()
     for turn in range(300):
         path = paths[turn % len(paths)]
         wrong[f"{path}{'x' * (1 + turn // len(paths))}"] = path
-    times = []
-    for _ in range(5):
+    one = dict([wrong.popitem()])
+    times: dict[int, list[float]] = {len(one): [], len(wrong): []}
+    for each in (one, wrong) * 5:
         start = time.process_time()
-        told(PRESETS[0], wrong)
-        times.append(time.process_time() - start)
-    assert min(times) < 0.1
+        told(PRESETS[0], each)
+        times[len(each)].append(time.process_time() - start)
+    assert min(times[len(wrong)]) < 16 * min(times[len(one)])
