@@ -68,7 +68,7 @@ def test_every_leaf_misspelt_is_found_again(preset: str, data: st.DataObject) ->
 
 
 def test_the_report_of_300_mistakes_takes_milliseconds() -> None:
-    """It takes 8 times as long as that of one mistake, 50 ms on a machine at rest; 16 is a fault."""
+    """It takes 8 times as long as that of one mistake, 50 ms at rest; 16 times is a fault."""
     paths, wrong = leaves(PRESETS[0]), dict[str, str]()
     for turn in range(300):
         path = paths[turn % len(paths)]
