@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dicore.cli import main
 from tests.registry.environment import hermetic
 from tests.registry.world import MAIN, World
 from tests.soak import SOAK
@@ -159,11 +158,9 @@ PAIR = ["train", "-e", "cartpole", "-p", "dqn"]
         (["eval", "nowhere"], "policy.", []),
     ],
 )  # fmt: skip
-def test_options(
-    capsys: pytest.CaptureFixture[str], line: list[str], prefix: str, words: list[str]
-) -> None:
-    assert main(["completion", "__names", "option", "--", prefix, *line]) == 0
-    assert capsys.readouterr().out.split() == words
+def test_options(world: World, line: list[str], prefix: str, words: list[str]) -> None:
+    done = world.dicore("completion", "__names", "option", "--", prefix, *line)
+    assert (done.returncode, done.stdout.split()) == (0, words), done.stderr
 
 
 def test_files_are_not_run_for_it(world: World, tmp_path: Path) -> None:
