@@ -35,7 +35,8 @@ def team_options(spec: EnvSpec, algorithm: str, *, state: bool) -> dict[str, obj
     if not spec.agents:
         raise ConfigError(
             f"policy.type: '{algorithm}' trains several agents; this env has one",
-            hint="choose a policy for one agent, or set env.env_wrapper=one_as_agents",
+            hint="games of PettingZoo have agents as env.type=pettingzoo_agents (pettingzoo: one"
+            " made of all); one agent: choose its policy, or set env.env_wrapper=one_as_agents",
         )
     parts: dict[str, Any] = dict(getattr(spec.observation, "spaces", None) or {})
     rows, count = parts.get("obs"), len(spec.agents)

@@ -76,6 +76,8 @@ class ContinuousQPolicy(Policy):
     """Actions are tanh of the network's output."""
     kept: ClassVar[tuple[str, ...]] = ()
     """Outputs of the network that the collect mode returns beside the actions."""
+    draws: ClassVar[tuple[str, ...]] = ("_normal",)
+    """Methods that draw by NumPy, which compiled losses call as they are."""
 
     def _create_model(self) -> nn.Module:
         section: Any = self._cfg.model  # no policy of the family goes without
@@ -121,7 +123,7 @@ class ContinuousQPolicy(Policy):
         if learn.get("compile") or learn.get("autocast"):
             from dicore_plugins.policies.compiled import replace_losses
 
-            replace_losses(self, "_critic_loss", "_actor_loss", draws=("_normal",))
+            replace_losses(self, "_critic_loss", "_actor_loss", draws=self.draws)
 
     def _optimizer_of(self, flat: Flat) -> Any:
         return optimizer_of(self._cfg.learn, flat)

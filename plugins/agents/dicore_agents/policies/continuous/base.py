@@ -155,12 +155,12 @@ class DiscreteTeamPolicy(TeamQACPolicy):
     """Agents that choose one of k actions each, with the probabilities of their logits."""
 
     discrete: ClassVar[bool] = True
+    draws: ClassVar[tuple[str, ...]] = ("_gumbel",)
 
     def _unit_action(self, action: Tensor) -> Tensor:
         """Returns actions [B, A] one-hot: float32 [B, A, k]."""
         return F.one_hot(action.long(), self._model.width).float()
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator] # torch leaves it untyped
     def _gumbel(self, like: Tensor) -> Tensor:
         """Draws standard Gumbel noise in the shape of a tensor; argmax(logit + noise) samples."""
         drawn = self._noise.gumbel(size=tuple(like.shape)).astype(np.float32)
