@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 
 from dicore import errors
-from docs.generate.query import command_of, components
+from docs.generate.query import command_of, components, promise
 
 
 def command_pages() -> dict[str, str]:
@@ -50,6 +50,7 @@ def command_of_group() -> click.Command:
 def _command(command: click.Command, spelling: str, depth: int) -> Iterator[str]:
     yield f"{'#' * depth} `{spelling}`"
     yield _help_of(command)
+    yield from promise(spelling)
     group = command_of_group()  # whose settings hold: `-h` beside `--help`
     above = click.Context(group, **group.context_settings)
     context = click.Context(command, info_name=spelling, parent=above)

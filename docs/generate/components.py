@@ -9,7 +9,7 @@ from typing import Any
 
 from dicore_registry import default
 from docs.generate.papers import papers_of
-from docs.generate.query import components, kinds
+from docs.generate.query import components, kinds, promise
 
 _SHARED = 3
 """Kinds with at least this many components list common options once."""
@@ -63,6 +63,7 @@ def _kind_page(name: str, found: Sequence[Facts]) -> str:
 def _component(facts: Facts, common: Sequence[str]) -> list[str]:
     """Returns the section of one component without the common options."""
     parts = [f"({_anchor(facts)})=\n## {facts['name']}", _doc(facts)]
+    parts += promise(f"{facts['kind']}/{facts['name']}")
     if facts["kind"] == "command":
         spelling = facts["name"].replace("_", "-")
         parts.append(f"Options: [dicore {spelling}](../cli/{facts['name']}.md).")

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from dicore.cli.group import group
 from dicore_registry import Kind, Registry, default, using
+from dicore_tools.levels import level, reason
 
 OWN = (
     "dicore",
@@ -68,3 +69,10 @@ def command_of(name: str) -> click.Command:
     if found is None:
         raise RuntimeError(f"unknown command '{name}'")
     return found
+
+
+def promise(name: str) -> list[str]:
+    """Returns the paragraph of a name that is not stable; none for others."""
+    if level(name) == "stable":
+        return []
+    return [f"[{level(name).capitalize()}](../../concepts/stability.md): {reason(name)}."]

@@ -116,3 +116,9 @@ def test_an_option_without_default_has_an_empty_cell() -> None:
     assert "Sentinel" not in text
     assert "| `--jobs` | 1 |" in text
     assert "| `--out` |  | Output file." in text
+
+
+def test_what_is_not_stable_says_so() -> None:
+    text = page(Registry(), ["league_player", "executor"])
+    assert text.count("**experimental**: leagues are young") == text.count("### league_player/")
+    assert "\n**" not in text[text.index("## executor") :]

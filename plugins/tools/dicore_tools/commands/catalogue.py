@@ -15,6 +15,7 @@ from dicore_registry import Entry, Registry, explain
 from dicore_registry.entry_status import RESERVED
 from dicore_registry.queries import provided
 from dicore_tools.commands.output import write_output
+from dicore_tools.levels import level, reason
 
 __all__ = ["command", "page"]
 
@@ -81,6 +82,9 @@ def _section(registry: Registry, entry: Entry) -> Iterator[str]:
     yield from (f"{entry.provider}, `{entry.target}`", "")
     if facts["status"] != "ok":
         yield from (f"**{facts['status']}**: {facts['reason']}", "")
+    name = f"{entry.kind}/{entry.name}"
+    if entry.dist.startswith("dicore") and (promised := level(name)) != "stable":
+        yield from (f"**{promised}**: {reason(name)}", "")
     if facts["doc"]:
         yield from (facts["doc"], "")
     if facts["tree"] is not None:
