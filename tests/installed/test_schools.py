@@ -14,8 +14,6 @@ from tests.installed.wheels import SCHOOLS
 from tests.soak import SOAK
 
 FILES = sorted((SCHOOLS / "schools_rl").glob("*.py"))
-RESUMED = "processes or priorities or (r2d2 and episode) or sample or cloning"
-"""Of the trainings that are resumed; all of them in a soak."""
 CHECKED = ("policy/school_r2d2",)
 """Of its components; all of them in a soak."""
 FAST = ["env.n_evaluator_episode=1", "env.evaluator_env_num=1", "pipeline.logger=[]"]
@@ -65,12 +63,12 @@ class TestInstalled:
         done = schools.dicore("train", *words, "--exp-name", "run")
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
-    @pytest.mark.parametrize("name", ["resume", "targets", "memory", "prioritized"])
+    @pytest.mark.parametrize(
+        "name", ["targets", "memory", "prioritized", pytest.param("resume", marks=pytest.mark.soak)]
+    )
     def test_its_own_tests_pass(self, name: str, schools: Shell) -> None:
         file = SCHOOLS / "tests" / f"test_{name}.py"
         words = ["-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", ".", str(file)]
-        if name == "resume" and not SOAK:
-            words += ["-k", RESUMED]
         done = schools.run("-m", "pytest", *words, timeout=280)
         assert done.returncode == 0, done.stdout[-3000:]
 

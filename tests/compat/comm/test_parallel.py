@@ -61,6 +61,7 @@ def test_a_barrier_holds_for_processes_that_are_connected_by_another_one(tmp_pat
     assert len(lines) == 3 * 5
 
 
+@pytest.mark.soak  # the next test is one of the kind
 def test_the_error_of_a_process_ends_all_and_is_raised_with_its_text(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match=r"(?s)node 1 ended with exit code 1.*bad luck in node 1"):
         Parallel.runner(2, protocol="tcp")(programs.raise_in_two, str(tmp_path))
