@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 # Bytecode is kept: each process of the tests would compile all of them again, a minute of one core.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test learns soak lint platforms bench results gate docs site notebooks dist matrix clean install
+.PHONY: demo test learns soak lint platforms bench results gate docs site notebooks dist matrix release clean install
 
 install: $(STAMP)
 
@@ -90,6 +90,10 @@ dist: $(STAMP)
 # The same wheels under Python 3.11 to 3.13 and NumPy 1.26 and 2, where these are installed.
 matrix: $(STAMP)
 	@$(BIN)/python release/matrix.py
+
+# What a release needs, on this machine: versions, changelog, API record, dist/, site, commit and tag.
+release: $(STAMP)
+	@$(BIN)/python -m release.prepare $(VERSION)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

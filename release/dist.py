@@ -2,7 +2,8 @@
 
     python release/dist.py --out dist
 
-Wheels and source archives of all distributions are written to the output folder. `twine check`
+Wheels and source archives of all distributions are written to the output folder, each built twice:
+the bytes must be equal. A wheel holds its bill of materials (`release/sbom.py`). `twine check`
 reads their metadata. Then the wheels are installed into a new virtual environment, where a training
 is run, resumed, evaluated and reported from an empty folder, so that nothing of this checkout can
 help. Needs a package index, or pip's settings for a folder of wheels.
@@ -17,7 +18,10 @@ import tempfile
 import time
 import venv
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
+
+from sbom import add_sbom
 
 ROOT = Path(__file__).parents[1]
 PROJECTS = (
@@ -49,16 +53,36 @@ def main(out: Path, python: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("*.whl"), *out.glob("*.tar.gz")):
         old.unlink()
-    for project in PROJECTS:
-        run([sys.executable, "-m", "build", "--no-isolation", "-o", str(out), str(project)])
-    files = sorted(map(str, (*out.glob("*.whl"), *out.glob("*.tar.gz"))))
-    assert len(files) == 2 * len(PROJECTS), files
+    files = build(out)
     with tempfile.TemporaryDirectory(prefix="dicore-dist-") as folder:
         checker = new_environment(Path(folder) / "twine", python)
         run([checker, "-m", "pip", "install", "-q", "twine"])
         run([checker, "-m", "twine", "check", "--strict", *files])
         smoke(Path(folder), out, python)
     print(f"{out}: {len(files)} files, checked", flush=True)
+
+
+def build(out: Path, projects: Sequence[Path] = PROJECTS) -> list[str]:
+    """Builds wheels with their bills of materials, and source archives, twice; returns the files.
+
+    Raises:
+        SystemExit: a build fails, or the bytes of two builds differ.
+    """
+    digests: list[dict[str, str]] = []
+    for _ in range(2):
+        for project in projects:
+            run([sys.executable, "-m", "build", "--no-isolation", "-o", str(out), str(project)])
+        for wheel in out.glob("*.whl"):
+            add_sbom(wheel)
+        found = sorted((*out.glob("*.whl"), *out.glob("*.tar.gz")))
+        digests.append({each.name: sha256(each.read_bytes()).hexdigest() for each in found})
+    differing = [name for name in digests[0] if digests[0][name] != digests[1].get(name)]
+    if differing:
+        raise SystemExit(f"not reproducible: two builds of {', '.join(differing)} differ")
+    lines = [f"{digest}  {name}\n" for name, digest in digests[0].items()]
+    (out / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+    assert len(found) == 2 * len(projects), found
+    return [*map(str, found)]
 
 
 def smoke(folder: Path, out: Path, python: str, *pins: str) -> None:
