@@ -67,7 +67,7 @@ class RunMetadata:
         }
 
     def resume(self, checkpoint: str | None, env_step: int, train_iter: int) -> None:
-        """Takes over start time and command line of the existing file, and adds a resumption."""
+        """Takes over start, command line and choices of the existing file; adds a resumption."""
         now, argv = self._started, self.values["argv"]
         try:
             old = read_json(self._path)
@@ -76,7 +76,7 @@ class RunMetadata:
         old = old if isinstance(old, dict) else {}
         earlier = old.get("resumed", [])
         self._started = old.get("started", now)
-        self.values["argv"] = old.get("argv", argv)
+        self.values |= {name: old[name] for name in ("argv", "chosen") if name in old}
         self.values["resumed"] = [
             *(earlier if isinstance(earlier, list) else []),
             {

@@ -300,6 +300,10 @@ def test_what_parallel_training_cannot_do(tmp_path: Path) -> None:
     config = {**SMALL, "policy": {**SMALL["policy"], "reward_model": "rnd"}}  # type: ignore[dict-item]
     with pytest.raises(ConfigError, match=r"policy\.reward_model: needs the samples"):
         train(tmp_path, config=config)
+    learn = {"learn": {"autocast": "auto"}}
+    config = {**SMALL, "policy": {**SMALL["policy"], **learn}}  # type: ignore[dict-item]
+    with pytest.raises(ConfigError, match=r"policy\.learn\.autocast: 'auto' is measured by"):
+        train(tmp_path, config=config)
     assert not (tmp_path / "run").exists()
 
 

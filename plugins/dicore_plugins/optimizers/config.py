@@ -28,12 +28,13 @@ def compile_option() -> bool:
     return made
 
 
-def autocast_option() -> Literal["bfloat16"] | None:
+def autocast_option() -> Literal["bfloat16", "auto"] | None:
     """Returns the option `autocast` of the section `learn` of a policy."""
-    made: Literal["bfloat16"] | None = option(
+    made: Literal["bfloat16", "auto"] | None = option(
         None,
         "dtype of the matrix products of updates; the parameters stay float32; None: float32."
-        " Faster for large networks on GPUs and on CPUs with bfloat16 instructions",
+        " Faster for large networks on GPUs and on CPUs with bfloat16 instructions; auto: where"
+        " updates are measured to be 1.2 times as fast",
     )
     return made
 

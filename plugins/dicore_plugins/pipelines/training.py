@@ -375,6 +375,10 @@ class TrainingPipeline:
         cfg = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
         chosen = self.chosen(cfg)
+        if "auto" in (cfg.policy.learn.get("autocast"), cfg.env.manager.type):
+            from dicore_plugins.pipelines.chosen import settled
+
+            cfg = settled(cfg, run, chosen, model)
         parts = self.parts(cfg, run, model=model, collects=chosen.school != "offline")
         parts.opened, self._dataset = self._dataset, None
         state = TaskState(task)

@@ -37,6 +37,8 @@ def for_updates(forward: Callable[..., Any], learn: Any, device: str) -> Callabl
     autocast = learn.get("autocast")
     if autocast is None:
         return forward
+    if autocast == "auto":  # by a pipeline; whoever only acts by this policy need not know
+        return _Changed(forward, partial(partial, _unsettled))
     kind, dtype = torch.device(device).type, getattr(torch, autocast)
     return _Changed(forward, partial(partial, _in_reduced_precision, kind, dtype))
 
@@ -93,6 +95,13 @@ def _in_reduced_precision(kind: str, dtype: torch.dtype, forward: Any, *inputs: 
     with torch.autocast(kind, dtype):
         output = forward(*inputs)
     return tree_map(lambda leaf: leaf.float(), output)
+
+
+def _unsettled(forward: Any, *inputs: Tree) -> Any:
+    raise UsageError(
+        "policy.learn.autocast=auto: nothing has measured updates, which serial pipelines do",
+        hint="set policy.learn.autocast=bfloat16, or leave it out",
+    )
 
 
 def _need_compiler(device: str) -> None:

@@ -40,7 +40,7 @@ class ContinuousQLearnConfig(LearnConfig):
         "optimizer", default="adam", help="updates the parameters from their gradients"
     )
     compile: bool = compile_option()
-    autocast: Literal["bfloat16"] | None = autocast_option()
+    autocast: Literal["bfloat16", "auto"] | None = autocast_option()
 
 
 @frozen(kw_only=True)

@@ -33,7 +33,7 @@ class DTLearnConfig(LearnConfig):
         help="updates the parameters from their gradients",
     )
     compile: bool = compile_option()
-    autocast: Literal["bfloat16"] | None = autocast_option()
+    autocast: Literal["bfloat16", "auto"] | None = autocast_option()
 
 
 @frozen(kw_only=True)

@@ -78,7 +78,7 @@ class ValueLearnConfig(LearnConfig):
     adam_eps: float | None = option(None, "replaces optimizer.eps if set", gt=0)
     weight_decay: float | None = option(None, "replaces optimizer.weight_decay if set", ge=0)
     compile: bool = compile_option()
-    autocast: Literal["bfloat16"] | None = autocast_option()
+    autocast: Literal["bfloat16", "auto"] | None = autocast_option()
 
 
 @frozen(kw_only=True)

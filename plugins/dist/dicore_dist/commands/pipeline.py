@@ -28,6 +28,7 @@ from dicore_dist.coordinator.rounds import Flow, Rounds, Share
 from dicore_dist.coordinator.supervisor import Job, Supervisor
 from dicore_dist.links.exchange import FileStore, Store
 from dicore_dist.links.token_file import forget_token, kept_token
+from dicore_dist.parallel.config import autocast_problems
 from dicore_dist.workers.serving import Place, in_threads, serve
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
@@ -76,6 +77,7 @@ class DistPipeline(TrainingPipeline):
                 yield f"pipeline.system.comm_{kind}", error.message
         serial = OnPolicyPipeline if policy.on_policy else SerialPipeline
         yield from serial(self._cfg).problems(cfg)
+        yield from autocast_problems(cfg)
         buffer = policy.other.get("replay_buffer")
         if not policy.on_policy and (
             isinstance(buffer, NamedConfig) or buffer.type not in ("naive", "advanced")

@@ -75,3 +75,12 @@ class ParallelConfig(PipelineConfig):
 def system_of(cfg: RunConfig) -> SystemConfig:
     """Returns the section of the processes, of a run by the pipeline `parallel`."""
     return cast("ParallelConfig", cfg.pipeline).system
+
+
+def autocast_problems(cfg: RunConfig) -> Iterator[tuple[str, str]]:
+    """Yields `policy.learn.autocast=auto`: the first update comes after the processes start."""
+    if cfg.policy.learn.get("autocast") == "auto":
+        yield (
+            "policy.learn.autocast",
+            "'auto' is measured by pipelines of one process; expected 'bfloat16' or None",
+        )

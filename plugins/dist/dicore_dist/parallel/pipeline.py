@@ -19,7 +19,7 @@ from dicore_dist.coordinator.collectors import CollectorGroup
 from dicore_dist.coordinator.evaluation import ParallelEvaluation, RemoteEvaluator
 from dicore_dist.coordinator.status import StatusFile, status_writer
 from dicore_dist.links.ray_runtime import RayRuntime, check_address, import_ray
-from dicore_dist.parallel.config import ParallelConfig, system_of
+from dicore_dist.parallel.config import ParallelConfig, autocast_problems, system_of
 from dicore_dist.workers.learners import (
     LearnerGroup,
     LearnerRole,
@@ -189,6 +189,7 @@ class ParallelPipeline(TrainingPipeline):
     def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields what the processes cannot do."""
         yield from self._stages_of(cfg).problems(cfg)
+        yield from autocast_problems(cfg)
         if cfg.policy.reward_model is not None:
             yield "policy.reward_model", "needs the samples before they are stored; use serial"
         if cfg.policy.get("world_model") is not None:
