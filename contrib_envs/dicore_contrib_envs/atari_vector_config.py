@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from dicore.config.schema import frozen, option
+from dicore.config.sections import EnvConfig
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.env_managers import VectorOptions
@@ -23,6 +24,10 @@ class AleVectorConfig(VectorOptions):
         " the wrappers of env.type=atari",
     )
     num_threads: int = option(0, "threads that step the games; 0: one per core", ge=0)
+
+    def unlike(self, env: EnvConfig) -> str:
+        """Returns how its games differ from those of a section with its wrappers."""
+        return "frames, and the first stack of a game, differ from those of the wrappers"
 
     def build(
         self,

@@ -71,6 +71,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "comm_learner": "flask_fs ray",
         "command": "dist",
         "commander": "naive one_vs_one solo",
+        "env_manager": "auto",
         "pipeline": "dist parallel",
         "transport": "http",
     },

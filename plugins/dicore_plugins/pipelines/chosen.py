@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -40,16 +40,32 @@ def settled(
         pipeline: Trains by this config.
         model: Network to use instead of the configured one.
     """
-    if cfg.policy.learn.get("autocast") != "auto":
-        return cfg
-    chosen = run.metadata.values.get("chosen")
-    found = chosen.get(AUTOCAST) if isinstance(chosen, Mapping) else None
-    if not isinstance(found, Mapping) or found.get("took") not in (None, "bfloat16"):
-        found = _measured(replace(cfg, _KEYS, None), pipeline, model)
-        run.metadata.values["chosen"] = {AUTOCAST: found}
+    manager: Any = cfg.env.manager
+    if hasattr(manager, "chosen"):
+        took = _taken(
+            "env.manager.type", run, manager.names(), lambda: manager.chosen(cfg.env, cfg.seed)
+        )
+        cfg = replace(cfg, ("env", "manager"), manager.named(took))
+    if cfg.policy.learn.get("autocast") == "auto":
+        plain = replace(cfg, _KEYS, None)
+        took = _taken(AUTOCAST, run, (None, "bfloat16"), lambda: _measured(plain, pipeline, model))
+        cfg = replace(cfg, _KEYS, took)
+    return cfg
+
+
+def _taken(
+    path: str, run: Run, values: tuple[str | None, ...], choose: Callable[[], dict[str, Any]]
+) -> Any:
+    """Returns what the record says if it is one of the values, else what is chosen now."""
+    record = run.metadata.values.get("chosen")
+    record = dict(record) if isinstance(record, Mapping) else {}
+    found = record.get(path)
+    if not isinstance(found, Mapping) or found.get("took", 0) not in values:
+        found = record[path] = choose()
+        run.metadata.values["chosen"] = record
         run.metadata.write("running")  # also a run that is killed goes on with it
-    run.log.log_text(f"{AUTOCAST}=auto took {found['took'] or 'float32'}: {found.get('why')}")
-    return replace(cfg, _KEYS, found["took"])
+    run.log.log_text(f"{path}=auto took {found['took'] or 'float32'}: {found.get('why')}")
+    return found["took"]
 
 
 def has_bfloat16(*, cuda: bool) -> bool:

@@ -34,6 +34,7 @@ from dicore.run.env_factory import make_env_manager
 from dicore.testing.env_manager import EnvManagerContract
 from dicore.testing.scripted_env import ScriptedEnv, SpacedEnv
 from dicore_plugins.env_managers import VectorEnvManager
+from dicore_plugins.env_managers.vector.config import _COMPARED
 
 pytest.importorskip("dicore_contrib_envs")
 
@@ -470,6 +471,20 @@ def test_infos_of_single_environments() -> None:
     assert len(infos[0:2]) == len(infos) == 2
 
 
+def put(env: Any, obs: Any) -> None:
+    """Sets the state that an observation shows; what it does not show has no effect."""
+    env, (x, y, *more) = env.unwrapped, obs
+    if hasattr(env, "set_state"):  # of MuJoCo: positions, without the first ones, and velocities
+        state = np.concatenate([np.zeros(env.model.nq + env.model.nv - len(obs)), obs])
+        env.set_state(state[: env.model.nq], state[env.model.nq :])
+    elif type(env).__name__ == "PendulumEnv":
+        env.state = np.array([np.arctan2(y, x), *more])
+    elif type(env).__name__ == "AcrobotEnv":
+        env.state = np.array([np.arctan2(y, x), np.arctan2(more[1], more[0]), *more[2:]])
+    else:
+        env.state = np.array(obs)
+
+
 class TestEnvPool:
     @pytest.fixture(autouse=True)
     def _installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -509,6 +524,33 @@ class TestEnvPool:
                 np.testing.assert_array_equal(manager.ready_obs.value, first)
         assert found[0] == found[1]
         assert len(found[0][1]) > 6
+
+    @pytest.mark.parametrize("env_id", sorted(_COMPARED))
+    def test_steps_are_those_of_gymnasium(self, env_id: str) -> None:
+        """From the state that an episode of EnvPool begins with, by equal actions."""
+        if env_id.endswith("-v5"):
+            pytest.importorskip("mujoco")
+        plain = gymnasium.make(env_id)
+        plain.reset(seed=0)
+        plain.action_space.seed(0)
+        with closing(self.make(env_num=1, task_id=env_id)) as manager:
+            manager.seed(3)
+            manager.launch()
+            put(plain, manager.ready_obs.value[0].astype(float))
+            for _ in range(25):
+                action = plain.action_space.sample()
+                obs, reward, terminated, _, _ = plain.step(action)
+                (step,) = manager.step({0: action}).values()
+                near = {"rtol": 1e-3, "atol": 1e-3}  # the first state is known in float32
+                np.testing.assert_allclose(step.obs, obs, **near)
+                np.testing.assert_allclose(step.reward, reward, **near)
+                assert bool(step.terminated) == terminated
+                if terminated:
+                    break
+            limit = manager._pool._spec.config.max_episode_steps
+            assert plain.spec is not None
+            assert limit == plain.spec.max_episode_steps
+        plain.close()
 
     def test_wrappers_are_refused_with_options_that_it_has(self) -> None:
         with pytest.raises(ConfigError, match="clip_reward cannot wrap") as caught:

@@ -76,10 +76,10 @@ class Crew(BaseCrew):
         )
         limits = Limits(connect, reset, step)
         ids = list(env_fn)
-        size = cfg.envs_per_worker or -(-len(ids) // _cores())
+        size = cfg.envs_per_worker or -(-len(ids) // available_cores())
         parts = [ids[first : first + size] for first in range(0, len(ids), size)]
         _check(cfg.context, len(parts), size)
-        _warn_of_many(len(parts), _cores(), len(ids))
+        _warn_of_many(len(parts), available_cores(), len(ids))
         if cfg.context == "forkserver":
             preload(env_fn.values())
         self.workers: Sequence[Worker] = [
@@ -198,7 +198,7 @@ def _warn_of_many(workers: int, cores: int, envs: int) -> None:
         )  # fmt: skip
 
 
-def _cores() -> int:
+def available_cores() -> int:
     """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
