@@ -3,8 +3,9 @@
     python -m docs.generate.site -o SITE                as the version of this checkout, `0.1.0`
     python -m docs.generate.site -o SITE --name dev     as `dev`
 
-Every version is a folder of SITE; building one leaves the others as they are. All pages have a list
-of the versions, which leads to the same page of another version, and those of an older one a note.
+Every version is a folder of SITE; building one leaves the others as they are. It has every page as
+Markdown, too, and `llms.txt`, the list of these. All pages have a list of the versions, which leads
+to the same page of another version, and those of an older one a note.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from pathlib import Path
 
 from dicore.console import say
+from docs.generate.texts import write_texts
 
 __all__ = ["build", "versions", "write_index"]
 
@@ -50,6 +52,7 @@ def build(out: Path, name: str) -> None:
     code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own words
     if code:
         raise SystemExit(code)
+    write_texts(DOCS, out / name)
     write_index(out)
 
 
