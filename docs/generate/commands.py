@@ -101,6 +101,8 @@ def _argument(words: str) -> str:
 _ARGUMENTS = {
     "A": "A run folder, a config file or a preset.",
     "B": "The run folder, config file or preset to compare with.",
+    "WHEEL|PACKAGE": "Wheels, or installed packages; all of those here if none is named.",
+    "WORD": "Words that must all be found.",
     "PACKAGE|KIND/NAME|ENV_ID": "A package, a component, or an environment by id or file.",
     "FILE": "A file of rows in TOML, YAML or JSON.",
     "FILE|FOLDER": "A config file in Python or YAML, or a folder with configs of DI-engine.",

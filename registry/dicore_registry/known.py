@@ -71,7 +71,6 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "comm_learner": "flask_fs ray",
         "command": "dist",
         "commander": "naive one_vs_one solo",
-        "env_manager": "auto",
         "pipeline": "dist parallel",
         "transport": "http",
     },
@@ -83,7 +82,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "command": (
             "benchmark catalogue check collect completion config doctor enjoy eval export "
-            "import_weights new plot report selftest session status tune verify watch"
+            "import_weights index new plot report search selftest session status tune verify "
+            "watch"
         ),
         "config_format": "cpanel py toml yaml yml",
     },

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -18,7 +18,7 @@ from unittest import SkipTest
 import click
 
 import dicore_registry
-from dicore.console import plural
+from dicore.console import plural, say
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
 from dicore_registry import LOCAL, dist_name
 from dicore_registry.known import known
@@ -38,9 +38,12 @@ Examples:
   dicore check ./file.py:Class         an environment of a file, or module:Class
   dicore check acme-rl -v              also print passed and skipped tests
   dicore check acme-rl --json
+  dicore check acme-rl --badge         and write dicore-badge.json and .svg into the package
 
 Exit code 1 if a test fails. For pytest: from dicore.testing import parametrize.
 """
+_OUTCOMES = {"ok": "passed", "failed": "failed", "skipped": "skipped"}
+"""Outcomes of tests, as a badge counts them."""
 _PATIENCE = 30.0
 """Seconds after which a test that still runs is named, with the line that it is at."""
 
@@ -61,11 +64,29 @@ class _Result:
 @click.argument("what", metavar="PACKAGE|KIND/NAME|ENV_ID")
 @click.option("-v", "--verbose", is_flag=True, help="Print every test, and tracebacks.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@click.option("--badge", is_flag=True, help="Write the outcome into the package.")
+@click.option("--sign", "key", metavar="KEY", help="Sign the badge with an Ed25519 key.")
+@click.option(
+    "--verified",
+    nargs=2,
+    metavar="RUN KEY.pub",
+    help="A run of it, with its certificate.",
+)
 @click.pass_context
-def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    what: str,
+    *,
+    verbose: bool,
+    as_json: bool,
+    badge: bool,
+    key: str | None,
+    verified: tuple[str, str] | None,
+) -> None:
     """Runs the conformance tests of a component, of a package or of an environment."""
     from dicore_tools.commands.check_env import EnvCheck
 
+    write = _badge_writer(what, key, verified, wanted=badge)
     out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):  # components may print
         checks = _find_checks(what)
@@ -100,7 +121,27 @@ def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> N
         for line in advice:
             click.echo(f"advice: {line}", file=out)
         _print_summary(results)
+    write(Counter(_OUTCOMES[result.outcome] for result in results))
     ctx.exit(1 if failed else 0)
+
+
+def _badge_writer(
+    what: str, key: str | None, verified: tuple[str, str] | None, *, wanted: bool
+) -> Callable[[Mapping[str, int]], object]:
+    """Returns what writes the badge of a package, after all that can be wrong was looked at."""
+    if not wanted:
+        if key or verified:
+            raise UsageError("--sign and --verified are of a badge", hint="add --badge")
+        return lambda _: None
+    from dicore_tools.certificates import read_private_key, read_public_key
+    from dicore_tools.plugin_index.badge import verified_run, write_badge
+
+    name = dist_name(what)
+    if name not in dicore_registry.default().distributions:
+        raise UsageError(f"--badge: {what} is not an installed package", hint="dicore list")
+    run = verified_run(Path(verified[0]), read_public_key(verified[1]), name) if verified else None
+    signing = read_private_key(key) if key else None
+    return lambda counts: say(f"badge: {write_badge(name, counts, verified=run, key=signing)}")
 
 
 def _find_checks(what: str) -> Sequence[Check | EnvCheck]:

@@ -1,0 +1,167 @@
+"""`dicore index` and `dicore search`: plugin packages, and how far they were tried."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import attrs
+import click
+
+from dicore.console import plural, printable, say, write_table
+from dicore.errors import UsageError
+from dicore_registry import default
+
+if TYPE_CHECKING:
+    from dicore_tools.plugin_index.package import Package
+
+_INDEX_EPILOG = """\b
+Examples:
+  dicore index -o site                     the packages that are installed here
+  dicore index wheels/*.whl -o site        those of some wheels
+  dicore index -o site --results results.jsonl --key KEY.pub
+
+Writes index.json and index.html. Nothing of the packages is imported.
+"""
+_SEARCH_EPILOG = """\b
+Examples:
+  dicore search atari                                  in the packages that are installed here
+  dicore search policy/ sac --index site/index.json    in an index of your own
+  dicore search maze --index https://example.org/index.json
+
+Without --index nothing is read from elsewhere. An index is data: nothing is installed or run.
+"""
+_MOST_BYTES: Final = 1 << 26
+_PATIENCE_S: Final = 20.0
+
+
+@click.command(name="index", epilog=_INDEX_EPILOG)
+@click.argument("wheels", nargs=-1, metavar="[WHEEL|PACKAGE]...")
+@click.option("-o", "--out", metavar="FOLDER", required=True, help="Folder of the two files.")
+@click.option("--results", metavar="FILE", help="Records of dicore benchmark: packages with a row.")
+@click.option("--key", "keys", metavar="KEY.pub", multiple=True, help="Whose badges are trusted.")
+def command(wheels: Sequence[str], out: str, results: str | None, keys: Sequence[str]) -> None:
+    """Writes a page and a JSON file about plugin packages, from wheels or from those installed."""
+    from dicore_tools.plugin_index.pages import as_json, as_page
+
+    packages = [*_packages(wheels or _installed())]
+    if results:
+        records = _records(results)
+        packages = [attrs.evolve(each, rows=_rows(each, records)) for each in packages]
+    if keys:
+        packages = _signed(packages, keys)
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "index.json").write_text(as_json(packages), encoding="utf-8")
+        (folder / "index.html").write_text(as_page(packages), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--out: cannot write {folder}: {error.strerror or error}") from error
+    for each in packages:
+        for problem in each.problems:
+            say(f"{printable(each.name)}: {printable(problem)}")
+    say(f"{folder / 'index.html'}: {plural(len(packages), 'package')}", result=True)
+
+
+@click.command(name="search", epilog=_SEARCH_EPILOG)
+@click.argument("words", nargs=-1, required=True, metavar="WORD...")
+@click.option("--index", "place", metavar="FILE|URL", help="An index that dicore index wrote.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@click.pass_context
+def search(ctx: click.Context, words: Sequence[str], place: str | None, *, as_json: bool) -> None:
+    """Finds plugin packages by words in their names, summaries and components."""
+    from dicore_tools.plugin_index.package import TIERS
+    from dicore_tools.plugin_index.pages import matching, read_index
+
+    known = read_index(_text_of(place), place) if place else [*_packages(_installed())]
+    found = matching(known, words)
+    if as_json:
+        sys.stdout.write(json.dumps([each.facts() for each in found], indent=1) + "\n")
+    elif found:
+        rows = [
+            (each.name, each.version, TIERS[each.tier], _fitting(each, words), each.summary)
+            for each in found
+        ]
+        head = ("package", "version", "tier", "components", "summary")
+        write_table(head, rows)
+    else:
+        say(f"none of {plural(len(known), 'package')} has {' and '.join(map(printable, words))}")
+    ctx.exit(0 if found else 1)
+
+
+def _installed() -> list[str]:
+    registry = default()
+    return sorted({entry.dist for kind in registry.kinds() for entry in registry.entries(kind)
+                   if entry.dist in registry.distributions})  # fmt: skip
+
+
+def _packages(names: Sequence[str]) -> Iterator[Package]:
+    from dicore_tools.plugin_index.package import installed, read_wheel
+
+    for name in names:
+        yield read_wheel(Path(name)) if name.endswith(".whl") else installed(name)
+
+
+def _signed(packages: Sequence[Package], files: Sequence[str]) -> list[Package]:
+    from dicore_tools.certificates import fingerprint, read_public_key
+    from dicore_tools.plugin_index.badge import signer_of
+
+    read = [read_public_key(file) for file in files]
+    keys = {fingerprint(key): key for key in read}
+    return [
+        attrs.evolve(each, badge={**each.badge, "signed_by": signer_of(each.badge, keys)})
+        if each.badge
+        else each
+        for each in packages
+    ]
+
+
+def _records(file: str) -> list[Any]:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        found = [json.loads(line) for line in filter(None, lines)]
+        _ = [(each["row"], each["policy"], each["env"], {**each["versions"]}) for each in found]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"--results: {file}: no records of dicore benchmark") from error
+    return found
+
+
+def _rows(package: Package, records: Sequence[Any]) -> tuple[str, ...]:
+    """Returns the rows that this version of a package has a component in."""
+    rows = []
+    for record in records:
+        parts = {f"{kind}/{str(record[kind]).rpartition('/')[2]}" for kind in ("policy", "env")}
+        used = record["versions"].get(package.name) == package.version
+        if used and parts & {*package.components}:
+            rows.append(str(record["row"]))
+    return tuple(dict.fromkeys(rows))
+
+
+def _fitting(package: Package, words: Sequence[str]) -> str:
+    """Returns the components in which a word is found, else how many there are."""
+    fits = [each for each in package.components if any(word.lower() in each for word in words)]
+    shown = ", ".join(fits[:5])
+    return shown + f" and {len(fits) - 5} more" * (len(fits) > 5) or str(len(package.components))
+
+
+def _text_of(place: str) -> str:
+    if urlsplit(place).scheme not in ("http", "https"):
+        try:
+            return Path(place).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--index: cannot read {place}: {error}") from error
+    request = Request(place, headers={"Accept": "application/json"})  # noqa: S310 - http(s)
+    try:
+        with urlopen(request, timeout=_PATIENCE_S) as answer:  # noqa: S310 - as above
+            data: bytes = answer.read(_MOST_BYTES + 1)
+    except (URLError, OSError, ValueError) as error:
+        raise UsageError(f"--index: cannot fetch {place}: {error}") from error
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"--index: {place} is larger than {_MOST_BYTES} bytes")
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""What is known of plugin packages: their components, versions, and how far they were tried."""
