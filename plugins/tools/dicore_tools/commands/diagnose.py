@@ -1,0 +1,106 @@
+"""`dicore diagnose`: what is wrong with the learning of a run, and which option to change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dicore.console import plural, say, verbosity
+
+if TYPE_CHECKING:
+    from dicore_tools.diagnosis.evidence import Evidence
+    from dicore_tools.diagnosis.finding import Finding
+    from dicore_tools.diagnosis.table import Diagnosis
+
+__all__ = ["command", "facts", "lines"]
+
+_EPILOG = """\b
+Examples:
+  dicore diagnose runs/cartpole_dqn_s0
+  dicore diagnose runs/cartpole_dqn_s0 --json     see docs/howto/diagnose.md for the members
+  dicore diagnose runs/cartpole_dqn_s0 --all      also the rules that do not apply
+  dicore diagnose runs/cartpole_dqn_s0 --check    for scripts: exit code 1 if there are findings
+
+Reads the config, the metrics and the newest checkpoint; the run may go on. No code of the run is
+executed. The most likely cause comes first; those below may be consequences of it.
+
+Exit codes: 0 the run was examined · 1 with --check: there are findings · 2 RUN is not a run.
+"""
+
+
+@click.command(name="diagnose", epilog=_EPILOG)
+@click.argument("run", metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also name the rules that do not apply, and why."
+)
+@click.option("--check", "strict", is_flag=True, help="Exit with 1 if there are findings.")
+@verbosity
+@click.pass_context
+def command(ctx: click.Context, run: str, *, as_json: bool, everything: bool, strict: bool) -> None:
+    """Finds faults of learning, with evidence, likely cause and the option to change."""
+    from dicore.run.folder import RunFolder
+    from dicore_tools.diagnosis.evidence import read_evidence
+    from dicore_tools.diagnosis.table import diagnose
+
+    evidence = read_evidence(RunFolder.open(run))
+    found = diagnose(evidence)
+    if as_json:
+        say(json.dumps(facts(evidence, found), indent=1), result=True)
+    else:
+        for line in lines(evidence, found, everything=everything):
+            say(line, result=True)
+    ctx.exit(1 if strict and found.findings else 0)
+
+
+def facts(evidence: Evidence, found: Diagnosis) -> dict[str, Any]:
+    """Returns what `--json` prints."""
+    env_step, train_iter, _ = evidence.data.progress
+    return {
+        "format": 1,
+        "run": str(evidence.data.folder.path),
+        "state": evidence.data.state,
+        "env_step": env_step,
+        "train_iter": train_iter,
+        "findings": [asdict(each) for each in found.findings],
+        "not_checked": found.not_checked,
+    }
+
+
+def lines(evidence: Evidence, found: Diagnosis, *, everything: bool = False) -> Iterator[str]:
+    """Yields the report of a run.
+
+    Args:
+        evidence: The evidence.
+        found: What the rules say of it.
+        everything: Also name the rules that do not apply.
+    """
+    env_step, train_iter, _ = evidence.data.progress
+    state = f"{evidence.data.state}: {env_step} env steps, {train_iter} updates"
+    yield f"{evidence.data.folder} {state}"
+    for number, each in enumerate(found.findings, 1):
+        yield from _finding(number, each)
+    missing = len(found.not_checked)
+    count = plural(len(found.findings), "finding") if found.findings else "nothing was found"
+    yield (
+        f"{count}; {plural(missing, 'rule')} do not apply (--all names them)" if missing else count
+    )
+    if everything:
+        yield from (f"  {rule}: {why}" for rule, why in found.not_checked.items())
+
+
+def _finding(number: int, each: Finding) -> Iterator[str]:
+    yield f"{number}. {each.what}   [{each.rule}]"
+    yield f"   evidence: {_numbers(each.numbers)}"
+    yield f"   cause:    {each.cause}"
+    for change in each.change:
+        now = "" if change.value is None else f" (now {change.value})"
+        yield f"   change:   {change.option}{now}: {change.advice}"
+
+
+def _numbers(numbers: Mapping[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items())

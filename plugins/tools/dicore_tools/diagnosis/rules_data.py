@@ -1,0 +1,98 @@
+"""Rules about what is learned from: rewards and observations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from dicore_tools.diagnosis.evidence import Evidence
+from dicore_tools.diagnosis.finding import Finding, MissingEvidenceError
+
+__all__ = ["constant_observations", "constant_rewards", "observation_scale", "reward_scale"]
+
+_FEW_EPISODES: Final = 10
+_LARGE_OBS: Final = 300.0
+_LARGE_REWARD: Final = 100.0
+_TINY: Final = 1e-3
+_WRAPPERS: Final = "env.env_wrapper"
+_RETURNS: Final = ("collector/reward_mean",)
+
+
+def constant_rewards(run: Evidence) -> Finding | None:
+    """All rewards are zero, or all episodes have the same return."""
+    low = run.values("collector/reward_min")
+    high = run.values("collector/reward_max")
+    episodes = float(run.values("collector/total_episode_count")[-1])
+    if episodes < _FEW_EPISODES or high.max() > low.min():
+        return None
+    what = "every episode of training has the same return"
+    if high.max() == 0.0:
+        what = "every episode of training has the return 0"
+    bounds = [each for each in run.option(_WRAPPERS, ()) if each.get("type") == "clip_reward"]
+    numbers = {"episodes": episodes, "return": float(high.max())}
+    if "evaluator/return_mean" in run.data.columns:
+        numbers["evaluation_return"] = float(run.values("evaluator/return_mean")[-1])
+    cause = "no action is better than another one: the task gives no reward, or too rarely"
+    advice = "look at the rewards that the environment gives; explore more, or shape the reward"
+    if bounds:
+        low_bound, high_bound = bounds[0].get("min_reward"), bounds[0].get("max_reward")
+        cause = f"clip_reward clips rewards to [{low_bound}, {high_bound}]"
+        advice = "remove clip_reward, or set bounds that keep the signs of rewards apart"
+    return Finding(what, cause, (run.change(_WRAPPERS, advice),), numbers, _RETURNS)
+
+
+def observation_scale(run: Evidence) -> Finding | None:
+    """A number of the observations is far from the order of 1."""
+    size = np.sqrt((run.observations**2).mean(0))
+    largest, median = float(size.max()), float(np.median(size))
+    if _TINY < largest < _LARGE_OBS:
+        return None
+    numbers = {"largest": largest, "median": median, "samples": float(len(run.observations))}
+    if largest == 0.0:
+        return None  # constant_observations says so
+    word = "large" if largest >= _LARGE_OBS else "small"
+    return Finding(
+        f"observations are {word}: their numbers have a root mean square of up to {largest:.3g}",
+        "networks are initialised for inputs of the order of 1: activations saturate, and one"
+        " learning rate does not fit all weights",
+        (
+            run.change(_WRAPPERS, "add obs_norm (running mean and deviation) or static_obs_norm"),
+            run.change("policy.model.obs_norm", "true, if the model has the option"),
+        ),
+        numbers,
+    )
+
+
+def constant_observations(run: Evidence) -> Finding | None:
+    """The observations do not change."""
+    samples = len(run.column("obs"))
+    spread = float(run.observations.std(0).max())
+    if samples < _FEW_EPISODES or spread > 0.0:
+        return None
+    return Finding(
+        "all observations are equal",
+        "the environment, or a wrapper, does not say anything about its state",
+        (run.change(_WRAPPERS, "look at the observations, wrapper by wrapper"),),
+        {"samples": float(samples), "std": spread},
+    )
+
+
+def reward_scale(run: Evidence) -> Finding | None:
+    """Rewards are far from the order of 1."""
+    try:
+        size = float(np.sqrt((run.rewards**2).mean()))
+    except MissingEvidenceError:  # of on-policy algorithms: returns by lengths
+        length = run.values("collector/avg_envstep_per_episode")
+        size = float(np.median(np.abs(run.values("collector/reward_mean")) / length))
+    if size == 0.0 or _TINY < size < _LARGE_REWARD:
+        return None
+    word = "large" if size >= _LARGE_REWARD else "small"
+    return Finding(
+        f"rewards are {word}: {size:.3g} per env step",
+        "the gradient of the value loss is in proportion to the rewards: it drowns the other"
+        " losses or vanishes in them",
+        (run.change(_WRAPPERS, "add reward_norm, or scale the rewards to the order of 1"),),
+        {"reward": size},
+        ("learner/total_loss", "learner/value_loss", "learner/critic_loss"),
+    )

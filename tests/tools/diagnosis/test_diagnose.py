@@ -1,0 +1,100 @@
+"""`dicore diagnose` on a run, and the table of rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dicore.cli import main
+from dicore_tools.diagnosis.evidence import Evidence
+from dicore_tools.diagnosis.finding import Finding, MissingEvidenceError
+from dicore_tools.diagnosis.table import RULES, diagnose
+from tests.tools.conftest import mtimes
+from tests.tools.diagnosis.conftest import Recorded
+
+
+def test_causes_come_first_and_what_is_missing_is_named(recorded: Recorded) -> None:
+    def first(run: Evidence) -> Finding | None:
+        return Finding("first", "cause", ())
+
+    def nothing(run: Evidence) -> Finding | None:
+        return None
+
+    def missing(run: Evidence) -> Finding | None:
+        raise MissingEvidenceError("no buffer")
+
+    def second(run: Evidence) -> Finding | None:
+        return Finding("second", "cause", ())
+
+    found = diagnose(recorded(), (first, nothing, missing, second))
+    assert [each.rule for each in found.findings] == ["first", "second"]
+    assert found.not_checked == {"missing": "no buffer"}
+
+
+def test_no_rule_fails_on_a_run_without_anything(recorded: Recorded) -> None:
+    found = diagnose(recorded())
+    assert found.findings == []
+    names = {rule.__name__ for rule in RULES}
+    assert found.not_checked.keys() <= names
+    assert len(names) == len(RULES)
+
+
+def test_every_rule_is_explained() -> None:
+    page = (Path(__file__).parents[3] / "docs/howto/diagnose.md").read_text()
+    assert [rule.__name__ for rule in RULES if f"`{rule.__name__}`" not in page] == []
+
+
+def test_the_command_changes_nothing_and_prints_json(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = mtimes(run)
+    assert main(["diagnose", str(run), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert mtimes(run) == before
+    assert facts["format"] == 1
+    assert (facts["run"], facts["env_step"]) == (str(run), 16)
+    first = facts["findings"][0]  # a budget of 16 env steps is less than the warm-up
+    assert first["rule"] == "hardly_any_updates"
+    assert first["change"][0]["option"] == "policy.collect.random_collect_size"
+    assert first["change"][0]["value"] == first["numbers"]["random_collect_size"]
+    assert "kl_spikes" in facts["not_checked"]
+
+
+def test_findings_have_evidence_cause_and_option(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = run / "log" / "metrics.jsonl"
+    line = {
+        "step": 16, "train_iter": 2, "time": 1.0, "collector/reward_min": 0.0,
+        "collector/reward_max": 0.0, "collector/total_episode_count": 20.0,
+    }  # fmt: skip
+    metrics.write_text(json.dumps(line) + "\n")
+    assert main(["diagnose", str(run), "--check", "--all"]) == 1
+    out = capsys.readouterr().out
+    assert "1. every episode of training has the return 0   [constant_rewards]" in out
+    assert "evidence: episodes 20, return 0" in out
+    assert "change:   env.env_wrapper" in out
+    assert "kl_spikes: learner/approx_kl" in out
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(tmp_path)]) == 2
+    assert "not a run folder" in capsys.readouterr().err
+
+
+def test_a_damaged_checkpoint_is_left_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for file in run.glob("ckpt/*/manifest.json"):
+        file.write_text("{")
+    assert main(["diagnose", str(run), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["not_checked"]["observation_scale"] == "the run has no valid checkpoint"
+
+
+def test_columns_of_parts_are_not_read(recorded: Recorded) -> None:
+    obs = {"image": np.zeros((4, 2)), "vector": np.zeros((4, 2))}
+    run = recorded(state={"buffer": {"columns": {"obs": obs}}, "collector_env": {"running": []}})
+    with pytest.raises(MissingEvidenceError):
+        _ = run.observations
