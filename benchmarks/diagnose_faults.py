@@ -77,7 +77,7 @@ FAULTS = {
         "entropy_collapsed",
     ),
     "replay_ratio_too_high": Case(
-        ("cartpole_dqn", 900), ["policy.learn.update_per_collect=4000"], "replay_ratio_high"
+        ("cartpole_dqn", 700), ["policy.learn.update_per_collect=2000"], "replay_ratio_high"
     ),
     "epochs_too_many": Case(
         ("cartpole_ppo", 3_000), ["policy.learn.epoch_per_collect=200"], "kl_spikes"
