@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from dicore.cli import main
-from dicore_tools.diagnosis.evidence import Evidence
+from dicore.run.folder import RunFolder
+from dicore_tools.diagnosis.evidence import Evidence, evidence_of
 from dicore_tools.diagnosis.finding import Finding, MissingEvidenceError
 from dicore_tools.diagnosis.table import RULES, diagnose
+from dicore_tools.reports.run_data import read_run
 from tests.tools.conftest import mtimes
 from tests.tools.diagnosis.conftest import Recorded
 
@@ -98,3 +100,46 @@ def test_columns_of_parts_are_not_read(recorded: Recorded) -> None:
     run = recorded(state={"buffer": {"columns": {"obs": obs}}, "collector_env": {"running": []}})
     with pytest.raises(MissingEvidenceError):
         _ = run.observations
+
+
+def test_files_of_another_form_are_told_apart(recorded: Recorded) -> None:
+    odd = {
+        "policy.discount_factor": "half", "policy.learn.target_theta": "x", "env.env_wrapper": 3,
+        "policy.action_low": 1, "policy.other.eps.decay": True, "policy.nstep": "many",
+    }  # fmt: skip
+    curves = dict.fromkeys(
+        ("collector/reward_min", "collector/reward_max", "learner/entropy"), [0.0] * 12
+    )
+    curves["collector/total_episode_count"] = [99.0]
+    for state in ({"learner": {"policy": {"optimizer": {"state": {0: 1}}}}}, {"buffer": 1}):
+        found = diagnose(recorded(odd, curves, state))
+        assert "of another form" in found.not_checked["constant_rewards"]
+
+
+def test_the_report_shows_findings_and_their_curves(run: Path, tmp_path: Path) -> None:
+    metrics = run / "log" / "metrics.jsonl"
+    line = {
+        "collector/reward_min": 0.0, "collector/reward_max": 0.0, "collector/reward_mean": 0.0,
+        "collector/total_episode_count": 20.0,
+    }  # fmt: skip
+    rows = [{"step": step, "train_iter": 2, "time": 1.0, **line} for step in (8, 16)]
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["diagnose", str(run), "--plot", str(tmp_path / "why.html")]) == 0
+    page = (tmp_path / "why.html").read_text()
+    assert "What may be wrong" in page
+    assert "constant_rewards" in page
+    assert "<details><summary>collector/reward_mean</summary><figure><svg" in page
+
+
+def test_a_page_that_cannot_be_written(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", str(run), "--plot", str(tmp_path / "none" / "why.html")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_a_large_checkpoint_is_left_out_of_pages(run: Path) -> None:
+    data = read_run(RunFolder(run))
+    with pytest.raises(MissingEvidenceError, match="no valid checkpoint"):
+        _ = evidence_of(data, most_bytes=1).state
+    assert evidence_of(data).state

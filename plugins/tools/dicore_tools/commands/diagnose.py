@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import plural, say, verbosity
+from dicore.errors import UsageError
 
 if TYPE_CHECKING:
     from dicore_tools.diagnosis.evidence import Evidence
@@ -21,6 +23,7 @@ __all__ = ["command", "facts", "lines"]
 _EPILOG = """\b
 Examples:
   dicore diagnose runs/cartpole_dqn_s0
+  dicore diagnose runs/cartpole_dqn_s0 --plot why.html    a page with the curves that show it
   dicore diagnose runs/cartpole_dqn_s0 --json     see docs/howto/diagnose.md for the members
   dicore diagnose runs/cartpole_dqn_s0 --all      also the rules that do not apply
   dicore diagnose runs/cartpole_dqn_s0 --check    for scripts: exit code 1 if there are findings
@@ -38,10 +41,24 @@ Exit codes: 0 the run was examined · 1 with --check: there are findings · 2 RU
 @click.option(
     "--all", "everything", is_flag=True, help="Also name the rules that do not apply, and why."
 )
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write the report of the run, with the findings and their curves (HTML).",
+)
 @click.option("--check", "strict", is_flag=True, help="Exit with 1 if there are findings.")
 @verbosity
 @click.pass_context
-def command(ctx: click.Context, run: str, *, as_json: bool, everything: bool, strict: bool) -> None:
+def command(
+    ctx: click.Context,
+    run: str,
+    *,
+    as_json: bool,
+    everything: bool,
+    plot: Path | None,
+    strict: bool,
+) -> None:
     """Finds faults of learning, with evidence, likely cause and the option to change."""
     from dicore.run.folder import RunFolder
     from dicore_tools.diagnosis.evidence import read_evidence
@@ -54,7 +71,20 @@ def command(ctx: click.Context, run: str, *, as_json: bool, everything: bool, st
     else:
         for line in lines(evidence, found, everything=everything):
             say(line, result=True)
+    if plot is not None:
+        _write_page(evidence, plot)
     ctx.exit(1 if strict and found.findings else 0)
+
+
+def _write_page(evidence: Evidence, file: Path) -> None:
+    from dicore.run.atomic import write_file
+    from dicore_tools.reports.page import page
+
+    try:
+        write_file(file, page([evidence.data]).encode("utf-8", "replace"))
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror or error}") from error
+    click.echo(f"{file}: the report, with curves", err=True)
 
 
 def facts(evidence: Evidence, found: Diagnosis) -> dict[str, Any]:
@@ -94,13 +124,11 @@ def lines(evidence: Evidence, found: Diagnosis, *, everything: bool = False) -> 
 
 
 def _finding(number: int, each: Finding) -> Iterator[str]:
+    from dicore_tools.diagnosis.section import numbers_text
+
     yield f"{number}. {each.what}   [{each.rule}]"
-    yield f"   evidence: {_numbers(each.numbers)}"
+    yield f"   evidence: {numbers_text(each.numbers)}"
     yield f"   cause:    {each.cause}"
     for change in each.change:
         now = "" if change.value is None else f" (now {change.value})"
         yield f"   change:   {change.option}{now}: {change.advice}"
-
-
-def _numbers(numbers: Mapping[str, float]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items())

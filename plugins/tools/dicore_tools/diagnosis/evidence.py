@@ -22,7 +22,7 @@ from dicore.run.folder import RunFolder
 from dicore_tools.diagnosis.finding import Change, MissingEvidenceError
 from dicore_tools.reports.run_data import RunData, read_run
 
-__all__ = ["Evidence", "Moments", "read_evidence"]
+__all__ = ["Evidence", "Moments", "evidence_of", "read_evidence"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -237,9 +237,20 @@ def read_evidence(folder: RunFolder) -> Evidence:
     Raises:
         UsageError: its record, config or metrics cannot be read.
     """
-    data = read_run(folder)
+    return evidence_of(read_run(folder))
+
+
+def evidence_of(data: RunData, most_bytes: float = math.inf) -> Evidence:
+    """Reads the newest checkpoint of a run, if there is a valid one.
+
+    Args:
+        data: The other files of the run.
+        most_bytes: Size from which on the checkpoint is not read.
+    """
+    store = CheckpointStore(data.folder.checkpoints)
     try:
-        state = CheckpointStore(folder.checkpoints).newest_state()[1]
-    except CheckpointError:
-        state = None  # the rules that need one are listed as not checked
+        files = [each.stat().st_size for each in store.folder.glob("*/*.safetensors")]
+        state = store.newest_state()[1] if max(files, default=0) < most_bytes else None
+    except (CheckpointError, OSError):  # it may be replaced at any time
+        state = None  # the rules that need one do not apply
     return Evidence(data, state if isinstance(state, Mapping) else None)

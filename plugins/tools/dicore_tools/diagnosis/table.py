@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from dicore_tools.diagnosis.evidence import Evidence
 from dicore_tools.diagnosis.finding import Finding, MissingEvidenceError
 from dicore_tools.diagnosis.rules_data import (
@@ -84,6 +86,10 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
+_ODD: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors of a rule at files of a stranger's components, or that were edited."""
+
+
 class Diagnosis(NamedTuple):
     """What the rules say of a run.
 
@@ -107,9 +113,12 @@ def diagnose(run: Evidence, rules: Sequence[Rule] = RULES) -> Diagnosis:
     not_checked: dict[str, str] = {}
     for rule in rules:
         try:
-            found = rule(run)
+            with np.errstate(all="ignore"):
+                found = rule(run)
         except MissingEvidenceError as error:
             not_checked[rule.__name__] = str(error)
+        except _ODD as error:
+            not_checked[rule.__name__] = f"config or checkpoint are of another form: {error!r}"
         else:
             if found is not None:
                 findings.append(replace(found, rule=rule.__name__))

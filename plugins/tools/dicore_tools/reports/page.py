@@ -14,6 +14,7 @@ from typing import Final
 from dicore.console import plural
 from dicore.errors import UsageError
 from dicore.run.atomic import read_regular
+from dicore_tools.diagnosis.section import section
 from dicore_tools.reports.chart import COLORS, SIZE, SMALL, chart
 from dicore_tools.reports.curves import AXES, TAG, Axis, Group, goal_of, group_runs
 from dicore_tools.reports.run_data import NONE, RunData, differing
@@ -63,6 +64,7 @@ def page(
         f"<p>{plural(len(runs), 'run')}, {now}. {_told(runs)}</p>",
         *(f'<p class="note">{escape(problem)}</p>' for problem in problems),
         *_curves(runs, groups),
+        *section(runs),
         *_summary(groups, members),
         *_metrics(runs, groups),
         *_leagues(runs),
