@@ -77,7 +77,9 @@ FAULTS = {
         "entropy_collapsed",
     ),
     "replay_ratio_too_high": Case(
-        ("cartpole_dqn", 700), ["policy.learn.update_per_collect=2000"], "replay_ratio_high"
+        ("cartpole_dqn", 384),
+        ["policy.collect.random_collect_size=128", "policy.learn.update_per_collect=2000"],
+        "replay_ratio_high",
     ),
     "epochs_too_many": Case(
         ("cartpole_ppo", 3_000), ["policy.learn.epoch_per_collect=200"], "kl_spikes"
@@ -86,7 +88,7 @@ FAULTS = {
     "buffer_too_small": Case(
         DQN, ["policy.other.replay_buffer.replay_buffer_size=256"], "buffer_small"
     ),
-    "ends_ignored": Case(DQN, ["policy.learn.ignore_done=true"], "values_too_high"),
+    "ends_ignored": Case(DQN, ["policy.learn.ignore_done=true"], "ends_ignored"),
     "warm_up_as_long_as_the_budget": Case(
         DQN, ["policy.collect.random_collect_size=2400"], "hardly_any_updates"
     ),

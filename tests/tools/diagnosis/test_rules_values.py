@@ -9,6 +9,7 @@ import pytest
 
 from dicore_tools.diagnosis.finding import MissingEvidenceError
 from dicore_tools.diagnosis.rules_values import (
+    ends_ignored,
     frozen_target,
     no_target,
     short_horizon,
@@ -83,9 +84,21 @@ def test_values_above_the_returns_are_found(recorded: Recorded) -> None:
     assert values(recorded, 30, -1.0, 200) is not None
 
 
-def test_the_option_that_ignores_ends_is_named(recorded: Recorded) -> None:
-    found = values(recorded, 95, 1.0, 20, **{"policy.learn.ignore_done": True})
-    assert found.change[0].option == "policy.learn.ignore_done"
+@pytest.mark.parametrize(
+    ("ignores", "done", "is_found"),
+    [(True, [0, 1, 0], True), (True, [0, 0, 0], False), (False, [0, 1, 0], False)],
+)
+def test_ends_that_are_ignored_are_found(
+    recorded: Recorded, ignores: bool, done: list[int], is_found: bool
+) -> None:
+    state = {"buffer": {"columns": {"done": np.asarray(done, np.float32)}}}
+    run = recorded({"policy.learn.ignore_done": ignores}, state=state)
+    assert (ends_ignored(run) is not None) is is_found
+
+
+def test_double_q_learning_is_named_where_it_is_off(recorded: Recorded) -> None:
+    found = values(recorded, 95, 1.0, 20, **{"policy.learn.double": False})
+    assert found.change[0].option == "policy.learn.double"
 
 
 def test_the_bonus_of_the_entropy_is_allowed(recorded: Recorded) -> None:

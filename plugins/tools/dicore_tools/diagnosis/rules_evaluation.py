@@ -22,7 +22,7 @@ def evaluation_noise(run: Evidence) -> Finding | None:
     episodes = float(run.values("evaluator/episode_count")[-1])
     third = len(returns) // 3
     noise = float(np.diff(returns).std() / math.sqrt(2))
-    progress = float(abs(returns[-third:].mean() - returns[:third].mean()))
+    progress = float(returns[-third:].mean() - returns[:third].mean())
     if episodes > _FEW_EPISODES or noise <= progress or noise < 0.05 * np.abs(returns).mean():
         return None
     return Finding(

@@ -10,7 +10,7 @@ import numpy as np
 from dicore_tools.diagnosis.evidence import Evidence
 from dicore_tools.diagnosis.finding import Change, Finding, MissingEvidenceError
 
-__all__ = ["frozen_target", "no_target", "short_horizon", "values_too_high"]
+__all__ = ["ends_ignored", "frozen_target", "no_target", "short_horizon", "values_too_high"]
 
 _SHORT: Final = 10.0
 _SHARE: Final = 0.1
@@ -96,6 +96,20 @@ def _lag(run: Evidence) -> tuple[float, float]:
     return lag, apart / max(norm, 1e-12)
 
 
+def ends_ignored(run: Evidence) -> Finding | None:
+    """Episodes end, and values are learned as if they went on."""
+    ends = float((run.column("done") > 0).sum())
+    if not run.option("policy.learn.ignore_done") or ends == 0:
+        return None
+    return Finding(
+        f"{ends:.0f} stored samples end an episode, and their targets count rewards after the end",
+        "ignore_done is set: states that lead to an end are worth as much as others",
+        (run.change("policy.learn.ignore_done", "false, unless only time limits end episodes"),),
+        {"ends": ends, "samples": float(len(run.column("done")))},
+        _Q_TAGS,
+    )
+
+
 def values_too_high(run: Evidence) -> Finding | None:
     """Q values are outside of what returns allow."""
     if run.option("policy.reward_model") is not None:
@@ -114,14 +128,10 @@ def values_too_high(run: Evidence) -> Finding | None:
     if below:
         what = f"Q values are {value:.4g}, and rewards allow no less than {low:.4g}"
     cause = "values are bootstrapped from values that are too high (overestimation, divergence)"
-    options = [run.change("policy.learn.learning_rate", "lower it")]
-    if run.option("policy.learn.ignore_done"):
-        cause = "ends of episodes are ignored: values count rewards after the end"
-        options = [run.change("policy.learn.ignore_done", "false, unless only time limits end")]
     return Finding(
         what,
         cause,
-        (*options, *_double(run)),
+        (*_double(run), run.change("policy.learn.learning_rate", "lower it")),
         {"q_value": value, "best_discounted_return": best, "lowest": low, "highest": high},
         _Q_TAGS,
     )

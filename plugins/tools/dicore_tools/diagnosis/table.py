@@ -44,6 +44,7 @@ from dicore_tools.diagnosis.rules_updates import (
     updates_skipped,
 )
 from dicore_tools.diagnosis.rules_values import (
+    ends_ignored,
     frozen_target,
     no_target,
     short_horizon,
@@ -69,6 +70,7 @@ RULES: Final[tuple[Rule, ...]] = (
     short_horizon,
     no_target,
     frozen_target,
+    ends_ignored,
     entropy_dominates,
     learning_rate_high,
     learning_rate_low,
