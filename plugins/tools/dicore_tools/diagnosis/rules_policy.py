@@ -54,7 +54,7 @@ def exploration_goes_on(run: Evidence) -> Finding | None:
     """Epsilon is still high at the end of the budget."""
     start, end, _ = _schedule(run)
     now = _epsilon(run, run.env_steps)
-    if now < 0.5 or run.env_steps < 0.5 * run.budget or start <= end:
+    if now < 0.75 or run.env_steps < 0.5 * run.budget or start <= end:
         return None
     return Finding(
         f"after {run.env_steps} env steps {now:.0%} of the actions are still random",

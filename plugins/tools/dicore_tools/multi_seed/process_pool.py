@@ -19,7 +19,7 @@ from dicore.errors import DicoreError
 from dicore.run.launch import Outcome, TrainRequest, described, launch
 from dicore.run.signals import StopFlag, StopNow, stop_on_signals
 
-__all__ = ["ProcessPool", "SeedRun"]
+__all__ = ["ProcessPool", "SeedRun", "stop_with_parent"]
 
 _POLL_S = 0.2
 """Interval between two checks of the stop flag."""
@@ -162,7 +162,7 @@ def _train(connection: Any, request: TrainRequest, quiet: bool) -> None:
     """
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)
-    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    threading.Thread(target=stop_with_parent, daemon=True).start()
     assert request.seed is not None
     run = SeedRun(seed=request.seed)
     with chatter("quiet" if quiet else "normal", f"seed {request.seed}: "):
@@ -177,7 +177,7 @@ def _train(connection: Any, request: TrainRequest, quiet: bool) -> None:
     connection.close()
 
 
-def _stop_with_parent() -> None:
+def stop_with_parent() -> None:
     """Sends SIGTERM to this process when the parent has ended."""
     parent = multiprocessing.parent_process()
     if parent is not None and sys.platform != "win32":

@@ -1,0 +1,185 @@
+"""What a plan concludes from measurements, which are made up here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dicore.cli import main
+from dicore.run.launch import TrainRequest, compile_request
+from dicore_tools.commands import config
+from dicore_tools.planning import planner
+from dicore_tools.planning.planner import Plan, make_plan
+from dicore_tools.planning.trial import Trial
+
+CONFIG = "cartpole_dqn"
+
+
+def trial(changes: Mapping[str, Any] | None = None, rate: float = 100.0, **seconds: float) -> Trial:
+    parts = {"environments": 1.0, "acting": 1.0, "learning": 8.0, "other": 0.0, **seconds}
+    whole = sum(parts.values())
+    counts = int(rate * whole), int(rate * whole / 2)
+    return Trial(changes or {}, whole, *counts, parts, (300 << 20, 40 << 20), 50.0)
+
+
+class Measured:
+    """Takes the place of `measure`: rates by changes, and what was asked for.
+
+    Args:
+        rates: Speed by changes, as JSON; 1 for all others.
+        seconds: Seconds of the parts.
+    """
+
+    def __init__(self, rates: Mapping[str, float] | None = None, **seconds: float) -> None:
+        self.rates, self.seconds = rates or {}, seconds
+        self.asked: list[Mapping[str, Any]] = []
+        self.requests: list[TrainRequest] = []
+
+    def __call__(self, request: TrainRequest, changes: Mapping[str, Any], **_: Any) -> Trial:
+        self.asked.append(changes)
+        self.requests.append(request)
+        rate = 100 * self.rates.get(json.dumps(dict(changes)), 1.0)
+        return trial(changes, rate, **self.seconds)
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(config, "check_request", lambda request: "")  # it builds the environment
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, measured: Measured, **given: Any) -> Plan:
+    monkeypatch.setattr(planner, "measure", measured)
+    return make_plan(TrainRequest(config=CONFIG, **given), seconds=1.0)[0]
+
+
+def test_threads_are_tried_where_learning_takes_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = Measured(environments=0.1, acting=0.1)
+    plan = planned(monkeypatch, measured)
+    assert measured.asked == [{}, {"pipeline.num_threads": 2}]
+    assert plan.bottleneck == "learning"
+    assert plan.best is None  # as fast
+
+
+def test_environments_and_managers_are_tried_where_they_take_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measured = Measured({'{"env.collector_env_num": 32}': 2.0}, environments=9.0, learning=0.5)
+    plan = planned(monkeypatch, measured)
+    paths = [list(each) for each in measured.asked]
+    assert paths == [
+        [], ["env.collector_env_num"], ["env.collector_env_num"], ["env.manager.type"],
+        ["env.manager.type", "env.collector_env_num"],
+    ]  # fmt: skip
+    assert plan.bottleneck == "environments"
+    assert plan.best is not None
+    assert plan.best.changes == {"env.collector_env_num": 32}
+    assert plan.speedup(plan.best) == 2.0
+
+
+def test_a_measurement_has_no_evaluation_and_a_short_warm_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measured = Measured()
+    planned(monkeypatch, measured)
+    compiled = compile_request(measured.requests[0])
+    assert compiled.policy.eval.evaluator.eval_freq == 10**12
+    assert compiled.policy.collect.random_collect_size == 128
+    assert compiled.pipeline.logger == ()
+    assert not compiled.pipeline.final_eval
+
+
+def test_time_to_the_budget_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(monkeypatch, Measured(), max_env_step=50_000)
+    assert plan.seconds_of(plan.base) == 500
+    assert plan.buffer_bytes == 50 * 50_000
+    assert planned(monkeypatch, Measured()).seconds_of(plan.base) is None
+
+
+def test_nothing_is_compared_with_what_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def fails(request: TrainRequest, changes: Mapping[str, Any], **_: Any) -> Trial:
+        asked.append(changes)
+        return Trial(changes, problem="out of memory")
+
+    monkeypatch.setattr(planner, "measure", fails)
+    plan, code = make_plan(TrainRequest(config=CONFIG), seconds=1.0)
+    assert (plan.base.problem, code, asked) == ("out of memory", 0, [{}])
+
+
+def test_the_command_prints_figures_and_what_helps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = Measured({'{"pipeline.num_threads": 2}': 1.5}, environments=0.1, acting=0.1)
+    monkeypatch.setattr(planner, "measure", measured)
+    assert main(["plan", CONFIG, "-n", "1e6"]) == 0
+    out = capsys.readouterr().out
+    assert "100 env steps/s, 50 updates/s" in out
+    assert "bottleneck: learning" in out
+    assert "300 MiB in the training, 40 MiB in 1 more processes" in out
+    assert "1,000,000 env steps in 2.8 h" in out
+    assert "helps:      pipeline.num_threads=2 (1.50 times as fast)" in out
+
+
+def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(planner, "measure", Measured())
+    assert main(["plan", CONFIG, "--json", "--no-changes"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["format"] == 1
+    assert found["best"] is None
+    (base,) = found["trials"]
+    assert base["env_steps_per_s"] == 100
+    assert base["shares"]["learning"] == 0.8
+    page = (Path(__file__).parents[3] / "docs/howto/plan.md").read_text()
+    assert [each for each in (*found, *base) if f"`{each}`" not in page] == []
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_a_copy_of_the_config_has_what_helps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, suffix: str
+) -> None:
+    measured = Measured({'{"pipeline.num_threads": 2}': 1.5}, environments=0.1, acting=0.1)
+    monkeypatch.setattr(planner, "measure", measured)
+    file = tmp_path / f"faster.{suffix}"
+    overrides = ["policy.learn.batch_size=32"]
+    assert main(["plan", CONFIG, *overrides, "--apply", str(file)]) == 0
+    compiled = compile_request(TrainRequest(config=str(file)))
+    assert compiled.pipeline.num_threads == 2
+    assert compiled.policy.learn.batch_size == 32
+    assert compiled.policy.eval.evaluator.eval_freq == 512  # not that of the measurement
+    assert main(["plan", CONFIG, "--apply", str(file)]) == 2  # it exists
+
+
+def test_no_copy_is_written_if_nothing_helps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(planner, "measure", Measured())
+    file = tmp_path / "same.yaml"
+    assert main(["plan", CONFIG, "--apply", str(file)]) == 0
+    assert not file.exists()
+    assert "nothing to change" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([CONFIG, "policy.learn.bach_size=3"], "batch_size"),
+        (["no_such_preset"], "no_such_preset"),
+        ([CONFIG, "--apply", "config.txt"], "not a .yaml or .json file"),
+        ([CONFIG, "other.yaml"], "expected one config"),
+    ],
+)
+def test_bad_input_measures_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: list[str], error: str,
+) -> None:  # fmt: skip
+    measured = Measured()
+    monkeypatch.setattr(planner, "measure", measured)
+    assert main(["plan", *words]) == 2
+    assert error in capsys.readouterr().err
+    assert measured.asked == []
