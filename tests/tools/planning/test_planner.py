@@ -81,6 +81,15 @@ def test_environments_and_managers_are_tried_where_they_take_it(
     assert plan.speedup(plan.best) == 2.0
 
 
+def test_collectors_are_tried_on_more_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    measured = Measured()
+    planned(monkeypatch, measured)
+    assert measured.asked[-1] == {"pipeline.system.collector_num": 3}
+    assert measured.requests[-1].mode == "parallel"
+    assert measured.requests[0].mode is None
+
+
 def test_a_measurement_has_no_evaluation_and_a_short_warm_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,8 @@ import pytest
 
 from dicore.run.launch import TrainRequest
 from dicore.run.signals import StopFlag
-from dicore_tools.planning.trial import PARTS, Trial, measure
+from dicore_tools.planning import trial as trial_module
+from dicore_tools.planning.trial import COLLECTORS, PARTS, Trial, measure
 from tests.tools.conftest import SMALL
 
 
@@ -76,3 +78,20 @@ def test_ctrl_c_leaves_neither_processes_nor_folders(tmp_path: Path) -> None:
         assert process.wait(60) == 130
     assert psutil.wait_procs(started, timeout=30)[1] == []
     assert list(tmp_path.glob("dicore-plan-*")) == []
+
+
+def test_rates_of_collectors_are_those_after_their_start(tmp_path: Path) -> None:
+    rows = [(0, 0, 9.0), (500, 100, 10.0), (1_500, 300, 12.0)]  # they begin for nine seconds
+    lines = [
+        json.dumps({"step": step, "train_iter": updates, "time": at, "learner/total_loss": 1.0})
+        for step, updates, at in rows[1:]
+    ]
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    trial = trial_module._read(tmp_path, {COLLECTORS: 2}, (1,))
+    assert (trial.env_steps_per_s, trial.updates_per_s) == (500, 100)
+    (tmp_path / "log" / "metrics.jsonl").write_text(lines[0] + "\n")
+    assert "raise --seconds" in trial_module._read(tmp_path, {COLLECTORS: 2}, (1,)).problem
+    (tmp_path / "log" / "metrics.jsonl").unlink()
+    assert "raise --seconds" in trial_module._read(tmp_path, {COLLECTORS: 2}, (1,)).problem
+    assert "cannot be timed" in trial_module._read(tmp_path, {}, (1,)).problem

@@ -57,6 +57,7 @@ Exit codes: 0 measured · 1 nothing could be measured · 2 the config is invalid
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     words: Sequence[str],
     *,
     seconds: float,
@@ -219,12 +220,13 @@ def _apply(request: TrainRequest, plan: Plan, file: Path) -> None:
     from dicore.data.json_codec import dumps
     from dicore_tools.commands.config_view import view_config
     from dicore_tools.config_formats.yaml_form import yaml_source
+    from dicore_tools.planning.trial import COLLECTORS
 
     if plan.best is None:
         say(f"{file} is not written: nothing to change", result=True)
         return
     changes = [{path: value} for path, value in plan.best.changes.items()]
-    mode = "parallel" if "pipeline.system.collector_num" in plan.best.changes else request.mode
+    mode = "parallel" if COLLECTORS in plan.best.changes else request.mode
     changed = replace(request, mode=mode, overrides=[*request.overrides, *changes])
     source = None if request.config is None else str(request.config)
     view = view_config(source, changed)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from dicore.config import Compiled
 from dicore.run.launch import TrainRequest, compile_request
 from dicore.run.signals import StopFlag, stop_on_signals
-from dicore_tools.planning.trial import Trial, measure
+from dicore_tools.planning.trial import COLLECTORS, Trial, measure
 
 __all__ = ["WORTH", "Plan", "make_plan"]
 
@@ -21,10 +21,11 @@ WORTH: Final = 1.15
 _MUCH: Final = 0.2
 """Share of the time from which on a part is worth a trial."""
 _LONG: Final = 10**12
+_MORE: Final = 4.0
+"""How much longer collectors are measured, whose processes take some seconds to begin."""
 _ENVS: Final = "env.collector_env_num"
 _MANAGER: Final = "env.manager.type"
 _THREADS: Final = "pipeline.num_threads"
-_COLLECTORS: Final = "pipeline.system.collector_num"
 _BUFFER: Final = "policy.other.replay_buffer.replay_buffer_size"
 _WARM_UP: Final = "policy.collect.random_collect_size"
 _QUIET: Final[Mapping[str, Any]] = {
@@ -140,7 +141,8 @@ def make_plan(
 
         def tried(changes: Mapping[str, Any]) -> None:
             trial = measure(
-                _with(request, {**quiet, **changes}), changes, seconds=seconds,
+                _with(request, {**quiet, **changes}), changes,
+                seconds=seconds * (_MORE if COLLECTORS in changes else 1.0),
                 folder=Path(folder) / str(len(trials)), flag=flag,
             )  # fmt: skip
             if not flag:
@@ -160,7 +162,7 @@ def make_plan(
 
 def _with(request: TrainRequest, changes: Mapping[str, Any]) -> TrainRequest:
     """Returns a request with other options, without a budget."""
-    mode = "parallel" if _COLLECTORS in changes else request.mode
+    mode = "parallel" if COLLECTORS in changes else request.mode
     nested = [{path: value} for path, value in changes.items()]
     return replace(
         request, mode=mode, max_env_step=_LONG, max_train_iter=None, own_process=False,
@@ -187,4 +189,4 @@ def _changes(compiled: Compiled, base: Trial) -> Iterator[Mapping[str, Any]]:
             if number != threads:
                 yield {_THREADS: number}
     if base.env_steps and cores > 2 and not compiled.policy.on_policy:
-        yield {_COLLECTORS: min(cores - 1, 4)}
+        yield {COLLECTORS: min(cores - 1, 4)}

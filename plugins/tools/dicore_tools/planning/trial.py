@@ -23,8 +23,12 @@ from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.launch import TrainRequest, described, launch
 from dicore.run.signals import StopFlag
 from dicore_tools.multi_seed.process_pool import stop_with_parent
+from dicore_tools.reports.columns import read_columns
 
-__all__ = ["PARTS", "Trial", "measure"]
+__all__ = ["COLLECTORS", "PARTS", "Trial", "measure"]
+
+COLLECTORS: Final = "pipeline.system.collector_num"
+"""Number of collectors in processes of their own, of the pipeline `parallel`."""
 
 PARTS: Final = ("environments", "acting", "learning", "other")
 """What an iteration spends its time on."""
@@ -37,6 +41,8 @@ _START_S: Final = 120.0
 _END_S: Final = 10.0
 """Longest time from the signal to the end of the process."""
 _POLL_S: Final = 0.1
+_SHORT_S: Final = 1.0
+"""Shortest time from which rates can be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +206,12 @@ def _train(connection: Any, request: TrainRequest, seconds: float) -> None:
 
 def _read(folder: Path, changes: Mapping[str, Any], memory: tuple[int, ...]) -> Trial:
     """Returns what the profile and the checkpoint of a run say."""
-    file = folder / "log" / "profile.json"
-    if not file.is_file():
-        return _unprofiled(folder, changes, memory)
-    profile = read_json(file)
+    if COLLECTORS in changes:
+        return _steady(folder, changes, memory)
+    try:
+        profile = read_json(folder / "log" / "profile.json")
+    except OSError:
+        return Trial(changes, problem="its pipeline cannot be timed (--profile)")
     parts = dict.fromkeys(PARTS, 0.0)
     collects = learns = 0.0
     for row in profile["rows"]:
@@ -227,13 +235,17 @@ def _read(folder: Path, changes: Mapping[str, Any], memory: tuple[int, ...]) -> 
     )  # fmt: skip
 
 
-def _unprofiled(folder: Path, changes: Mapping[str, Any], memory: tuple[int, ...]) -> Trial:
-    """Returns what the record of a run says, whose pipeline times nothing."""
-    result = read_json(folder / "run.json").get("result") or {}
-    if not result.get("wall_s") or not (result.get("env_step") or result.get("train_iter")):
-        return Trial(changes, problem="no step was made in the time: raise --seconds")
-    counts = result["env_step"], result["train_iter"]
-    return Trial(changes, result["wall_s"], *counts, {}, memory, _sample_bytes(folder))
+def _steady(folder: Path, changes: Mapping[str, Any], memory: tuple[int, ...]) -> Trial:
+    """Returns rates of the time between the first and the last line of the learner.
+
+    Collectors in processes of their own begin while the training waits, which is not to count.
+    """
+    file = folder / "log" / "metrics.jsonl"
+    points = read_columns(file).get("learner/total_loss") if file.is_file() else None
+    if points is None or len(points) < 2 or points[-1, 2] - points[0, 2] < _SHORT_S:
+        return Trial(changes, problem="too few updates to tell rates: raise --seconds")
+    steps, updates, seconds = (points[-1] - points[0])[:3].tolist()
+    return Trial(changes, seconds, int(steps), int(updates), {}, memory, _sample_bytes(folder))
 
 
 def _sample_bytes(folder: Path) -> float:
