@@ -11,6 +11,7 @@ from dicore_tools.diagnosis.finding import MissingEvidenceError
 from dicore_tools.diagnosis.rules_data import (
     constant_observations,
     constant_rewards,
+    normalisation_drifts,
     observation_scale,
     reward_scale,
 )
@@ -84,3 +85,15 @@ def test_the_scale_of_rewards_is_that_of_one_step(recorded: Recorded) -> None:
     found = reward_scale(recorded(options, curves))
     assert found is not None
     assert found.numbers["reward"] == 900
+
+
+def test_normalised_observations_that_drift_are_found(recorded: Recorded) -> None:
+    obs = np.random.default_rng(0).normal(size=(256, 4)).astype(np.float32)
+    options = {"env.env_wrapper": ({"type": "obs_norm"},)}
+    assert normalisation_drifts(recorded(options, state=buffer(obs=obs))) is None
+    obs[:, 2] += 3**0.5
+    found = normalisation_drifts(recorded(options, state=buffer(obs=obs)))
+    assert found is not None
+    assert "number 2" in found.what
+    with pytest.raises(MissingEvidenceError, match="obs_norm"):
+        normalisation_drifts(recorded(state=buffer(obs=obs)))

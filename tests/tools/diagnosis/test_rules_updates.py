@@ -85,7 +85,14 @@ def test_the_option_is_the_one_that_is_set(recorded: Recorded) -> None:
 @pytest.mark.parametrize(("size", "is_found"), [(256, True), (50_000, False)])
 def test_a_buffer_of_a_few_batches_is_found(recorded: Recorded, size: int, is_found: bool) -> None:
     options = {"policy.other.replay_buffer.replay_buffer_size": size, "policy.learn.batch_size": 64}
-    assert (buffer_small(recorded(options, {LENGTH: [100.0]})) is not None) is is_found
+    state = {"learner": {"policy": {"target_model": {}}}}
+    assert (buffer_small(recorded(options, {LENGTH: [100.0]}, state)) is not None) is is_found
+
+
+def test_an_algorithm_of_new_samples_needs_no_large_buffer(recorded: Recorded) -> None:
+    options = {"policy.other.replay_buffer.replay_buffer_size": 64, "policy.learn.batch_size": 32}
+    with pytest.raises(MissingEvidenceError, match="target_model"):
+        buffer_small(recorded(options, {LENGTH: [100.0]}, learner()))
 
 
 def test_a_rate_that_moves_weights_by_their_size_is_found(recorded: Recorded) -> None:

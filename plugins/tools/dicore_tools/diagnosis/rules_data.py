@@ -7,14 +7,23 @@ from typing import Final
 import numpy as np
 
 from dicore_tools.diagnosis.evidence import Evidence
-from dicore_tools.diagnosis.finding import Finding, MissingEvidenceError
+from dicore_tools.diagnosis.finding import Change, Finding, MissingEvidenceError
 
-__all__ = ["constant_observations", "constant_rewards", "observation_scale", "reward_scale"]
+__all__ = [
+    "constant_observations",
+    "constant_rewards",
+    "normalisation_drifts",
+    "observation_scale",
+    "reward_scale",
+]
 
 _FEW_EPISODES: Final = 10
+_FEW_SAMPLES: Final = 64
 _LARGE_OBS: Final = 300.0
 _LARGE_REWARD: Final = 100.0
 _TINY: Final = 1e-3
+_SHIFTED: Final = 1.2
+"""Mean of normalised observations; that of a number that grows evenly is the root of 3."""
 _WRAPPERS: Final = "env.env_wrapper"
 _RETURNS: Final = ("collector/reward_mean",)
 
@@ -61,6 +70,27 @@ def observation_scale(run: Evidence) -> Finding | None:
             run.change("policy.model.obs_norm", "true, if the model has the option"),
         ),
         numbers,
+    )
+
+
+def normalisation_drifts(run: Evidence) -> Finding | None:
+    """Observations that obs_norm normalises do not have the mean 0: its statistics lag behind."""
+    if all(each.get("type") != "obs_norm" for each in run.option(_WRAPPERS, ())):
+        raise MissingEvidenceError("obs_norm is not among the wrappers")
+    observations = run.observations
+    shift = np.abs(observations.mean(0))
+    if len(observations) < _FEW_SAMPLES or shift.max() < _SHIFTED:
+        return None
+    return Finding(
+        f"number {int(shift.argmax())} of the normalised observations has the mean"
+        f" {shift.max():.3g}, not 0",
+        "it drifts: the running statistics of obs_norm, which are those of all steps so far, are"
+        " behind, and the same state looks different later",
+        (
+            run.change(_WRAPPERS, "static_obs_norm, with fixed statistics, in place of obs_norm"),
+            Change("env", "remove what grows without end from the observations (counters)"),
+        ),
+        {"mean": float(shift.max()), "samples": float(len(observations))},
     )
 
 

@@ -113,7 +113,7 @@ def _uses(run: Evidence) -> tuple[float, float]:
 def buffer_small(run: Evidence) -> Finding | None:
     """The replay buffer holds a few batches, or less than a few episodes."""
     size, batch = run.number(_BUFFER), run.number("policy.learn.batch_size")
-    steps = run.env_steps
+    steps, _ = run.env_steps, run.networks("target_model")  # those without learn from new samples
     if run.on_policy or size >= steps / 2 or size >= max(10 * batch, 5 * run.episode_length):
         return None
     return Finding(

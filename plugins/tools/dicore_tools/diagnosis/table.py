@@ -17,6 +17,7 @@ from dicore_tools.diagnosis.finding import Finding, MissingEvidenceError
 from dicore_tools.diagnosis.rules_data import (
     constant_observations,
     constant_rewards,
+    normalisation_drifts,
     observation_scale,
     reward_scale,
 )
@@ -60,6 +61,7 @@ RULES: Final[tuple[Rule, ...]] = (
     constant_rewards,
     constant_observations,
     observation_scale,
+    normalisation_drifts,
     reward_scale,
     hardly_any_updates,
     replay_ratio_high,
