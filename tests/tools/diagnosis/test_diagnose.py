@@ -16,6 +16,7 @@ from dicore_tools.diagnosis.table import RULES, diagnose
 from dicore_tools.reports.run_data import read_run
 from tests.tools.conftest import mtimes
 from tests.tools.diagnosis.conftest import Recorded
+from tests.tools.reports.test_report import Page
 
 
 def test_causes_come_first_and_what_is_missing_is_named(recorded: Recorded) -> None:
@@ -126,6 +127,7 @@ def test_the_report_shows_findings_and_their_curves(run: Path, tmp_path: Path) -
     metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(["diagnose", str(run), "--plot", str(tmp_path / "why.html")]) == 0
     page = (tmp_path / "why.html").read_text()
+    assert Page(page).open == []
     assert "What may be wrong" in page
     assert "constant_rewards" in page
     assert "<details><summary>collector/reward_mean</summary><figure><svg" in page

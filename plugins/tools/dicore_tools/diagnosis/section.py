@@ -40,11 +40,11 @@ def section(runs: Sequence[RunData]) -> Iterator[str]:
 
 
 def _item(run: RunData, each: Finding) -> str:
-    changes = "".join(f"<br>Change {_change(change)}" for change in each.change)
+    changes = "".join(f"<p>Change {_change(change)}</p>" for change in each.change)
     return (
-        f"<li><b>{escape(each.what)}</b> <code>{escape(each.rule)}</code><br>"
-        f'<span class="note">{escape(numbers_text(each.numbers))}</span><br>'
-        f"{escape(each.cause).capitalize()}.{changes}{''.join(_curves(run, each))}</li>"
+        f"<li><p><b>{escape(each.what)}</b> <code>{escape(each.rule)}</code></p>"
+        f'<p class="note">{escape(numbers_text(each.numbers))}</p>'
+        f"<p>Likely cause: {escape(each.cause)}.</p>{changes}{''.join(_curves(run, each))}</li>"
     )
 
 
