@@ -145,11 +145,14 @@ def lines(plan: Plan) -> Iterator[str]:
     if len(plan.trials) > 1:
         yield ""
         yield from _table(plan).rstrip("\n").splitlines()
+        yield _advice(plan)
+
+
+def _advice(plan: Plan) -> str:
     if plan.best is None:
-        yield "none of the changes helps by 15 % or more" if len(plan.trials) > 1 else ""
-    else:
-        times = f"{plan.speedup(plan.best):.2f} times as fast"
-        yield f"helps:      {_changes(plan.best.changes)} ({times})"
+        return "none of the changes makes it faster by 15 % or more"
+    times = f"{plan.speedup(plan.best):.2f} times as fast, measured twice"
+    return f"helps:      {_changes(plan.best.changes)} ({times})"
 
 
 def _rates(trial: Trial) -> str:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,27 +138,51 @@ def make_plan(
         quiet[_WARM_UP] = min(warm_up, batch)
     trials: list[Trial] = []
     flag = StopFlag()
+    numbers = count()
     with tempfile.TemporaryDirectory(prefix="dicore-plan-") as folder, stop_on_signals(flag):
 
-        def tried(changes: Mapping[str, Any]) -> None:
-            trial = measure(
+        def tried(changes: Mapping[str, Any]) -> Trial:
+            return measure(
                 _with(request, {**quiet, **changes}), changes,
                 seconds=seconds * (_MORE if COLLECTORS in changes else 1.0),
-                folder=Path(folder) / str(len(trials)), flag=flag,
+                folder=Path(folder) / str(next(numbers)), flag=flag,
             )  # fmt: skip
+
+        def add(changes: Mapping[str, Any]) -> None:
+            trial = tried(changes)
             if not flag:
                 trials.append(trial)
                 said(trial)
 
-        tried({})
+        add({})
         if compare and trials and not trials[0].problem:
             for changes in _changes(compiled, trials[0]):
                 if not flag:
-                    tried(changes)
+                    add(changes)
+            _confirm(compiled, trials, tried, flag)
     if not trials:
         trials = [Trial(problem="stopped")]
-    plan = Plan(compiled, tuple(trials), limits.get("max_env_step"), limits.get("max_train_iter"))
-    return plan, flag.exit_code
+    budgets = limits.get("max_env_step"), limits.get("max_train_iter")
+    return Plan(compiled, tuple(trials), *budgets), flag.exit_code
+
+
+def _confirm(
+    compiled: Compiled,
+    trials: list[Trial],
+    tried: Callable[[Mapping[str, Any]], Trial],
+    flag: StopFlag,
+) -> None:
+    """Measures the config and its best change once more, as other work of the machine may pass.
+
+    Both count with the sums of their two measurements.
+    """
+    best = Plan(compiled, tuple(trials), None, None).best
+    if best is None:
+        return
+    for number in (0, trials.index(best)):
+        again = Trial(problem="stopped") if flag else tried(trials[number].changes)
+        if not (flag or again.problem):
+            trials[number] = trials[number].with_another(again)
 
 
 def _with(request: TrainRequest, changes: Mapping[str, Any]) -> TrainRequest:

@@ -83,6 +83,16 @@ class Trial:
         """Returns the share of the time that a part takes."""
         return self.parts.get(part, 0.0) / self.seconds if self.seconds else 0.0
 
+    def with_another(self, other: Trial) -> Trial:
+        """Returns the sums of this measurement and another one of the same options."""
+        return replace(
+            self,
+            seconds=self.seconds + other.seconds,
+            env_steps=self.env_steps + other.env_steps,
+            updates=self.updates + other.updates,
+            parts={name: self.parts[name] + other.parts.get(name, 0.0) for name in self.parts},
+        )
+
 
 def measure(
     request: TrainRequest,
