@@ -33,8 +33,12 @@ class Recorded:
         state: Mapping[str, Any] | None = None,
         env_step: int = 2_000,
         updates: int = 2_000,
+        goes_on: bool = False,
     ) -> Evidence:
-        """Returns the evidence of options by key path, values by metric, and a state."""
+        """Returns the evidence of options by key path, values by metric, and a state.
+
+        A run that goes on has no budget.
+        """
         config: dict[str, Any] = {}
         for path, value in (options or {}).items():
             *folders, name = path.split(".")
@@ -48,10 +52,13 @@ class Recorded:
             columns[tag] = np.stack(
                 [share * env_step, share * updates, share, np.asarray(values, np.float64)], 1
             )
-        record = {
+        record: dict[str, Any] = {
             "limits": {"max_env_step": env_step},
             "result": {"env_step": env_step, "train_iter": updates},
         }
+        if goes_on:
+            record |= {"status": "running", "limits": {}, "host": "elsewhere"}
+            self._folder.metadata.touch()
         return Evidence(RunData(self._folder, record, config, columns), state)
 
 

@@ -37,6 +37,27 @@ def test_causes_come_first_and_what_is_missing_is_named(recorded: Recorded) -> N
     assert found.not_checked == {"missing": "no buffer"}
 
 
+def test_the_beginning_of_a_training_is_no_fault(recorded: Recorded) -> None:
+    """While it goes on, without a budget, nobody knows how long it will be."""
+    weight = np.full((32, 16), 0.1)
+    moments = {0: {"step": 600, "exp_avg": weight, "exp_avg_sq": weight**2}}
+    policy = {
+        "model": {"w": weight}, "target_model": {"w": weight + 1},
+        "optimizer": {"state": moments, "param_groups": [{"lr": 1e-6}]},
+    }  # fmt: skip
+    eps = "policy.other.eps"
+    options = {
+        f"{eps}.type": "linear", f"{eps}.start": 1.0, f"{eps}.end": 0.1, f"{eps}.decay": 10**6,
+        "policy.collect.random_collect_size": 1_000, "policy.learn.target_update_freq": 10_000,
+    }  # fmt: skip
+    state = {"learner": {"policy": policy}}
+    ended = diagnose(recorded(options, {}, state, 1_600, 600)).findings
+    assert {each.rule for each in ended} == {
+        "hardly_any_updates", "exploration_goes_on", "frozen_target", "learning_rate_low",
+    }  # fmt: skip
+    assert diagnose(recorded(options, {}, state, 1_600, 600, goes_on=True)).findings == []
+
+
 def test_no_rule_fails_on_a_run_without_anything(recorded: Recorded) -> None:
     found = diagnose(recorded())
     assert found.findings == []

@@ -123,11 +123,16 @@ class Evidence:
         """Env steps collected."""
         return self.data.progress[0]
 
-    @property
+    @cached_property
     def budget(self) -> float:
-        """Env steps that the run may collect; those it has collected if it has no such limit."""
-        limits = self.data.record.get("limits") or {}
-        return float(limits.get("max_env_step") or self.env_steps)
+        """Env steps that the run collects in all: infinite if it goes on and has no such limit."""
+        limit = (self.data.record.get("limits") or {}).get("max_env_step")
+        goes_on = self.data.state == "running"
+        return float(limit or (math.inf if goes_on else self.env_steps))
+
+    def part_of_budget(self, share: float) -> float:
+        """Returns a share of the budget, or of what was collected if there is none."""
+        return share * (self.budget if math.isfinite(self.budget) else self.env_steps)
 
     @property
     def updates(self) -> int:

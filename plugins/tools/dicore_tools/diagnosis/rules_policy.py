@@ -23,6 +23,7 @@ __all__ = [
 _EPS: Final = "policy.other.eps"
 _WEIGHT: Final = "policy.learn.entropy_weight"
 _FEW_UPDATES: Final = 50
+_FEW_STEPS: Final = 1_000
 _RETURNS: Final = ("collector/reward_mean", "evaluator/return_mean")
 _ENTROPY: Final = ("learner/entropy",)
 
@@ -54,12 +55,13 @@ def exploration_goes_on(run: Evidence) -> Finding | None:
     """Epsilon is still high at the end of the budget."""
     start, end, _ = _schedule(run)
     now = _epsilon(run, run.env_steps)
-    if now < 0.75 or run.env_steps < 0.5 * run.budget or start <= end:
+    early = run.env_steps < max(0.5 * run.budget, _FEW_STEPS)
+    if now < 0.75 or early or start <= end:
         return None
     return Finding(
         f"after {run.env_steps} env steps {now:.0%} of the actions are still random",
         "the schedule of exploration is longer than the training",
-        (run.change(f"{_EPS}.decay", f"{run.budget * 0.2:.0f}: a fifth of the budget"),),
+        (run.change(f"{_EPS}.decay", f"{run.part_of_budget(0.2):.0f} or less"),),
         {"epsilon": now, "env_steps": float(run.env_steps)},
         _RETURNS,
     )
@@ -85,7 +87,7 @@ def entropy_dominates(run: Evidence) -> Finding | None:
     """The policy stays uniform, and the entropy bonus is large."""
     most, entropy = _most(run), run.recent("learner/entropy", at_least=2)
     weight = run.number(_WEIGHT)
-    if weight < 0.05 or entropy < 0.95 * most:
+    if weight < 0.05 or entropy < 0.95 * most or run.updates < 4 * _FEW_UPDATES:
         return None
     return Finding(
         f"the policy is still random: its entropy is {entropy / most:.1%} of the largest",

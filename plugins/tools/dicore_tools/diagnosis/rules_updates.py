@@ -45,13 +45,14 @@ _DEAD: Final = 0.9
 def hardly_any_updates(run: Evidence) -> Finding | None:
     """Most of the budget is collected with random actions."""
     warm_up, steps = run.number(_WARM_UP), run.env_steps
-    if steps <= 0 or warm_up < _LATE * max(steps, run.budget):
+    whole = max(steps, run.budget)
+    if steps <= 0 or warm_up < _LATE * whole:
         return None
     return Finding(
-        f"{warm_up:.0f} of {max(steps, run.budget):.0f} env steps are collected with random"
+        f"{warm_up:.0f} of {whole:.0f} env steps are collected with random"
         f" actions before the first update; {run.updates} updates were made",
         "the warm-up is as long as the budget",
-        (run.change(_WARM_UP, f"{max(steps, run.budget) * 0.05:.0f} or less"),),
+        (run.change(_WARM_UP, f"{0.05 * whole:.0f} or less"),),
         {"random_collect_size": warm_up, "env_steps": float(steps), "updates": float(run.updates)},
     )
 
@@ -144,12 +145,13 @@ def learning_rate_high(run: Evidence) -> Finding | None:
 
 def learning_rate_low(run: Evidence) -> Finding | None:
     """All updates together could hardly move the weights."""
-    reach = max(_reach(each) * each.steps for each in run.optimizers)
+    ahead = max(run.budget / run.env_steps, 1.0) if run.env_steps else 1.0
+    reach = max(_reach(each) * each.steps for each in run.optimizers) * ahead
     if run.updates < _FEW_UPDATES or reach > _CREEP:
         return None
     rate = max(each.rate for each in run.optimizers)
     return Finding(
-        f"{run.updates} updates could move weights by {reach:.2g} of their initial size at most",
+        f"all updates together move weights by {reach:.2g} of their initial size at most",
         f"the learning rate ({rate:.3g}) is too low: Adam moves a weight by the rate at most",
         (run.change(_RATE, "3e-4 to 3e-3 for small networks"),),
         {"learning_rate": rate, "reach": reach, "updates": float(run.updates)},

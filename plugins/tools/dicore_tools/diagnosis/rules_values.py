@@ -16,6 +16,8 @@ _SHORT: Final = 10.0
 _SHARE: Final = 0.1
 _FEW_UPDATES: Final = 500
 _TOO_HIGH: Final = 1.5
+_FROZEN: Final = 1e5
+"""Updates that are more than those between the copies of any usual target network."""
 _FREQ: Final = "policy.learn.target_update_freq"
 _THETA: Final = "policy.learn.target_theta"
 _Q_TAGS: Final = ("learner/target_q_value", "learner/q_value")
@@ -65,7 +67,8 @@ def no_target(run: Evidence) -> Finding | None:
 def frozen_target(run: Evidence) -> Finding | None:
     """The target network hardly follows."""
     lag, distance = _lag(run)
-    if run.updates < _FEW_UPDATES or lag < run.updates / 2:
+    goes_on = run.data.state == "running" and lag < _FROZEN
+    if run.updates < _FEW_UPDATES or lag < run.updates or goes_on:
         return None
     options = [run.change(_THETA, "0.005 to 0.05")]
     if run.option(_FREQ) is not None:
