@@ -71,6 +71,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "comm_learner": "flask_fs ray",
         "command": "dist",
         "commander": "naive one_vs_one solo",
+        "env_manager": "auto",
         "pipeline": "dist parallel",
         "transport": "http",
     },
@@ -81,9 +82,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "record_env requeue requeued run_series train_seeds without_missing"
         ),
         "command": (
-            "benchmark catalogue check collect completion config doctor enjoy eval export "
-            "import_weights index new plot report search selftest session status tune verify "
-            "watch"
+            "benchmark catalogue check collect completion config diagnose doctor enjoy eval "
+            "export import_weights index new plan plot replay report search selftest session "
+            "status tune verify watch"
         ),
         "config_format": "cpanel py toml yaml yml",
     },

@@ -11,7 +11,9 @@ from dicore.data import tree_paths
 from dicore.run import CheckpointStore, RunFolder
 from dicore.run.atomic import read_json, read_regular
 
-__all__ = ["CLOCK", "changed_checkpoint", "changed_config_file", "changed_result", "same"]
+__all__ = [
+    "CLOCK", "changed_checkpoint", "changed_config_file", "changed_result", "chosen_of", "same",
+]  # fmt: skip
 
 CLOCK: Final = re.compile(r"time|per_sec|_s$|_s_|seconds|^usage/|failed_saves")
 """Names of what the clock measures, which no training repeats."""
@@ -124,3 +126,14 @@ def changed_config_file(one: RunFolder, two: RunFolder) -> tuple[str, list[str]]
             return f"{name}: not what the repeated training writes", files
         files.append(name)
     return "", files
+
+
+def chosen_of(record: Mapping[str, Any]) -> dict[str, str | None]:
+    """Returns what the run took for the options that were `auto`; nothing else of a record."""
+    found = record.get("chosen")
+    taken = {
+        path: found[path].get("took")
+        for path in ("policy.learn.autocast", "env.manager.type")
+        if isinstance(found, Mapping) and isinstance(found.get(path), Mapping)
+    }
+    return {path: name for path, name in taken.items() if name is None or str(name).isidentifier()}

@@ -29,6 +29,7 @@ from dicore_tools.repetition import (
     changed_checkpoint,
     changed_config_file,
     changed_result,
+    chosen_of,
     same,
 )
 
@@ -241,7 +242,7 @@ def verify(
         launch(
             TrainRequest(
                 config=str(folder), exp_name=str(again), exist="error", trust=trust,
-                overrides=[chosen] if (chosen := _chosen(record)) else [],
+                overrides=[taken] if (taken := chosen_of(record)) else [],
                 max_env_step=_limit(record, "max_env_step") if end is None else end,
                 max_train_iter=_limit(record, "max_train_iter") if end is None else None,
             )
@@ -260,7 +261,7 @@ def _compare_end(verdict: Verdict, folder: RunFolder, again: RunFolder) -> None:
     changed, files = changed_checkpoint(folder, again, resumed=bool(verdict.resumed))
     verdict.parameters = not changed
     result = changed_result(read_json(folder.metadata), read_json(again.metadata))
-    taken = _chosen(read_json(folder.metadata))  # their configs say what was taken, and `auto`
+    taken = chosen_of(read_json(folder.metadata))  # their configs say what was taken, and `auto`
     config, more = ("", []) if taken else changed_config_file(folder, again)
     verdict.problem = verdict.problem or changed or result or config
     verdict.compared += [*files, "run.json", *more]
@@ -272,17 +273,6 @@ def _resumed(record: Mapping[str, Any]) -> Iterator[int]:
         step = each.get("env_step") if isinstance(each, Mapping) else None
         if isinstance(step, int):
             yield step
-
-
-def _chosen(record: Mapping[str, Any]) -> dict[str, str | None]:
-    """Returns what the run took for the options that were `auto`; nothing else of a record."""
-    found = record.get("chosen")
-    taken = {
-        path: found[path].get("took")
-        for path in ("policy.learn.autocast", "env.manager.type")
-        if isinstance(found, Mapping) and isinstance(found.get(path), Mapping)
-    }
-    return {path: name for path, name in taken.items() if name is None or str(name).isidentifier()}
 
 
 def _limit(record: Mapping[str, Any], name: str) -> int | None:

@@ -1,0 +1,108 @@
+"""`dicore replay`: stops at one update of a run, with its batch and gradients at hand."""
+
+from __future__ import annotations
+
+import code
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dicore.console import printable, say, write_table
+from dicore.errors import UsageError
+from dicore_tools.replaying import PARTS, replay
+
+if TYPE_CHECKING:
+    from dicore_tools.replaying import Moment
+
+_EPILOG = """\b
+Examples:
+  dicore replay runs/a --at 48213              what was in the batch, what came of it
+  dicore replay runs/a --at 48213 -o at.npz    all arrays, for NumPy
+  dicore replay runs/a --at 48213 --shell      look at it in Python
+
+The run is copied and goes on from the nearest checkpoint before the update; it is not changed.
+Runs of one process on the CPU repeat themselves; others may differ, which is told.
+"""
+
+
+@click.command(name="replay", epilog=_EPILOG)
+@click.argument("run", metavar="RUN")
+@click.option("--at", type=int, required=True, metavar="N", help="Number of the update, from 1.")
+@click.option("-o", "--out", metavar="FILE", help="Write all arrays to this .npz file.")
+@click.option("--shell", is_flag=True, help="Open Python there: moment, learner, batch, grad.")
+@click.option("--trust", is_flag=True, help="Run code that the saved config names by path.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+def command(run: str, *, at: int, out: str | None, shell: bool, trust: bool, as_json: bool) -> None:
+    """Trains a copy of a run until one update and shows its batch, gradients and parameters."""
+    if shell and as_json:
+        raise UsageError("--json and --shell do not go together")
+    if out is not None and Path(out).suffix != ".npz":
+        raise UsageError(f"--out: {out} does not end in .npz")
+    moment = replay(run, at, trust=trust)
+    if as_json:
+        sys.stdout.write(json.dumps(_facts(moment), indent=1) + "\n")
+    else:
+        _tell(moment)
+    if out is not None:
+        _write(moment, out)
+    if shell:
+        names = (*PARTS, "learner")
+        known = {"moment": moment, **{name: getattr(moment, name) for name in names}}
+        banner = f"update {moment.train_iter}: moment, {', '.join(names)}; Ctrl-D ends"
+        code.interact(banner=banner, local=known, exitmsg="")
+
+
+def _tell(moment: Moment) -> None:
+    begin = f"checkpoint {moment.began}" if moment.began else "the beginning"
+    say(f"update {moment.train_iter}, replayed from {begin}", result=True)
+    if moment.differs:
+        say(f"warning: this is not what happened: {moment.differs} differs", result=True)
+    if moment.error:
+        say(printable(f"it failed: {moment.error}"), result=True)
+    rows = [[name, *map(str, facts.values())] for name, facts in _facts(moment)["arrays"].items()]
+    write_table(("array", "shape", "min", "mean", "max", "not finite"), rows, range(2, 6))
+    wrong = moment.not_finite()
+    if wrong:
+        say(f"the first that is not finite: {wrong[0]}", result=True)
+
+
+def _facts(moment: Moment) -> dict[str, Any]:
+    import numpy as np
+
+    arrays = {}
+    for name, each in moment.arrays().items():
+        finite = each[np.isfinite(each)] if each.dtype.kind == "f" else each
+        low, mean, high = (
+            (f"{float(f(finite)):.3g}" for f in (np.min, np.mean, np.max))
+            if finite.size and finite.dtype.kind in "fiub"
+            else ("", "", "")
+        )
+        arrays[name] = {
+            "shape": "x".join(map(str, each.shape)) or "1",
+            "min": low,
+            "mean": mean,
+            "max": high,
+            "not_finite": each.size - finite.size,
+        }
+    return {
+        "train_iter": moment.train_iter,
+        "began": moment.began,
+        "error": moment.error,
+        "differs": moment.differs,
+        "not_finite": moment.not_finite(),
+        "arrays": arrays,
+    }
+
+
+def _write(moment: Moment, out: str) -> None:
+    import numpy as np
+
+    try:
+        with Path(out).open("wb") as file:
+            np.savez(file, **moment.arrays())  # type: ignore[arg-type] # its stub has options only
+    except OSError as error:
+        raise UsageError(f"--out: cannot write {out}: {error.strerror or error}") from error
+    say(f"{out}: {len(moment.arrays())} arrays")

@@ -1,0 +1,287 @@
+"""Goes back to an update of a run: its batch, the parameters before and after, the gradients.
+
+The run is copied, resumed from the nearest checkpoint before the update (or begun again), and ends
+there. Resumed runs repeat themselves bit for bit, so this is what happened.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from dicore.data import Batch, Tree
+from dicore.errors import DicoreError, UsageError
+from dicore.interfaces.hook import LearnerHook
+from dicore.run.atomic import read_json
+from dicore.run.checkpoint_store import CheckpointStore
+from dicore.run.folder import RunFolder
+from dicore.run.launch import TrainRequest, launch
+from dicore.run.log import read_metrics
+from dicore_tools.repetition import CLOCK, chosen_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Moment", "replay"]
+
+PARTS: Final = ("batch", "result", "before", "grad", "after")
+"""Parts of a moment that have arrays."""
+_LEFT_OUT: Final = ("video",)
+_QUIET: Final = ["pipeline.logger=[]"]
+
+
+@attrs.define(kw_only=True)
+class Moment:
+    """One call of a learner, with all that was at hand.
+
+    Args:
+        train_iter: Updates made after it.
+        began: Name of the checkpoint from which the run went on; "" from its beginning.
+        before: Parameters before it, by name.
+        after: Parameters after it; those before it if it raised an error.
+        grad: Gradients of the last backward pass, by name of the parameter.
+        batch: What it learned from, by path of the column.
+        result: What it returned, such as losses.
+        error: The error that ended the run here; "" without one.
+        differs: Which logged row, before the update, is not that of the run; "" if all are.
+        learner: The learner, of which the rest can be asked.
+    """
+
+    train_iter: int = 0
+    began: str = ""
+    before: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+    after: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+    grad: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+    batch: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+    result: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+    error: str = ""
+    differs: str = ""
+    learner: Any = None
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Returns all arrays by `part/name`, as `numpy.savez` takes them."""
+        parts = ("batch", "result", "before", "grad", "after")
+        return {
+            f"{part}/{name}": each for part in parts for name, each in getattr(self, part).items()
+        }
+
+    def not_finite(self) -> list[str]:
+        """Returns the arrays with values that are not finite, in the order in which they arise."""
+        import numpy as np
+
+        return [
+            f"{name}: {wrong} of {each.size}"
+            for name, each in self.arrays().items()
+            if each.dtype.kind == "f" and (wrong := int((~np.isfinite(each)).sum()))
+        ]
+
+
+class _ReachedError(Exception):
+    """The update was made."""
+
+
+@attrs.define
+class _Camera:
+    """Two hooks of a learner: before and after its calls."""
+
+    at: int
+    moment: Moment = attrs.field(factory=Moment)
+    reached: bool = False
+    _step: int = 0
+    _begin: int = 0
+
+    def hooks(self) -> tuple[LearnerHook, LearnerHook]:
+        return _Hook(self._before, "before_iter", 0), _Hook(self._after, "after_iter", 10_000)
+
+    def _before(self, learner: Any) -> None:
+        self.moment.learner, self._begin = learner, learner.last_iter
+        if self._begin + (self._step or self.at) >= self.at:
+            self.moment.before = _parameters(learner)
+
+    def _after(self, learner: Any) -> None:
+        self._step = max(self._step, learner.last_iter - self._begin)
+        if learner.last_iter >= self.at:
+            self.look(learner)
+            self.reached = True
+            raise _ReachedError
+
+    def look(self, learner: Any) -> None:
+        """Takes what the learner made of its last batch."""
+        moment = self.moment
+        moment.train_iter = learner.last_iter
+        moment.batch = dict(_leaves(learner.latest_data))
+        moment.result = dict(_leaves(learner.latest_result))
+        moment.after, moment.grad = _parameters(learner), dict(_gradients(learner))
+
+
+class _Hook(LearnerHook):
+    def __init__(self, call: Any, position: str, priority: int) -> None:
+        super().__init__("replay", priority, position)
+        self._call = call
+
+    def __call__(self, engine: Any) -> None:
+        self._call(engine)
+
+
+class _Observer:
+    """Adds the hooks to the learner that the training will build."""
+
+    def __init__(self, camera: _Camera) -> None:
+        self._camera = camera
+
+    def started(self, run: Any, *_: object) -> None:
+        run.learner_hooks += self._camera.hooks()
+
+    def ended(self, run: Any, profile: object, /) -> None:
+        pass
+
+    def nothing_to_do(self, run: Any, reason: str, /) -> None:
+        pass
+
+
+def replay(run: str | Path, at: int, *, trust: bool = False) -> Moment:
+    """Trains a copy of a run until an update, and returns what was at hand there.
+
+    Args:
+        run: The run; it is only read.
+        at: Number of the update, from 1 on. If the learner makes several in one call, the moment is
+            that of the call.
+        trust: Run code that the saved config names by path.
+
+    Raises:
+        UsageError: the folder is no run, or it ended before this update.
+        DicoreError: the training failed before it.
+    """
+    if at < 1:
+        raise UsageError(f"--at {at}: updates count from 1")
+    folder = RunFolder.open(run)
+    camera = _Camera(at)
+    with ExitStack() as stack:
+        place = Path(tempfile.mkdtemp(prefix="dicore-replay-"))
+        stack.callback(shutil.rmtree, place, ignore_errors=True)
+        camera.moment.began = _copy(folder, place / "run", at)
+        request = TrainRequest(resume=str(place / "run"), trust=trust, overrides=_QUIET)
+        if not camera.moment.began:
+            taken = chosen_of(read_json(folder.metadata))
+            request = TrainRequest(
+                config=str(folder), exp_name=str(place / "run"), exist="error", trust=trust,
+                overrides=[*_QUIET, *([taken] if taken else [])], max_train_iter=at,
+            )  # fmt: skip
+        failed = _train(request, camera)
+        again = RunFolder(place / "run")
+        camera.moment.differs = _difference(folder, again)
+        return _checked(camera, failed, folder)
+
+
+def _train(request: TrainRequest, camera: _Camera) -> DicoreError | None:
+    try:
+        launch(request, observer=_Observer(camera))
+    except _ReachedError:
+        pass
+    except DicoreError as error:
+        if not camera.reached:
+            return error
+    return None
+
+
+def _checked(camera: _Camera, failed: DicoreError | None, folder: RunFolder) -> Moment:
+    moment = camera.moment
+    if camera.reached:
+        return moment
+    learner = moment.learner
+    if failed is None or learner is None or not moment.before:
+        if failed is not None:
+            raise failed
+        made = (read_json(folder.metadata).get("result") or {}).get("train_iter")
+        end = made if isinstance(made, int) else getattr(learner, "last_iter", 0)
+        raise UsageError(f"{folder}: its training ends after {end} updates, not after {camera.at}")
+    camera.look(learner)
+    moment.error = f"{type(failed).__name__}: {failed.message}"
+    return moment
+
+
+def _copy(folder: RunFolder, place: Path, at: int) -> str:
+    """Copies a run with one checkpoint: the newest before the update; returns its name, or ""."""
+    store = CheckpointStore(folder.path / "ckpt")
+    found = [(name, store.metadata(name)) for name in store.names()]
+    usable = [
+        (facts["train_iter"], name)
+        for name, facts in found
+        if facts.get("complete") and isinstance(facts.get("train_iter"), int)
+    ]
+    earlier = [name for step, name in sorted(usable) if step < at]
+    if not earlier:
+        return ""
+    place.mkdir()
+    for each in folder.path.iterdir():
+        if each.name == "ckpt" or each.name in _LEFT_OUT or each.is_symlink():
+            continue
+        if each.is_dir():
+            shutil.copytree(each, place / each.name)
+        elif each.is_file():
+            shutil.copy2(each, place / each.name)
+    shutil.copytree(store.folder / earlier[-1], place / "ckpt" / earlier[-1])
+    return earlier[-1]
+
+
+def _parameters(learner: Any) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: _array(each).copy() for name, each in _named(learner)}
+
+
+def _gradients(learner: Any) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    for name, each in _named(learner):
+        if getattr(each, "grad", None) is not None:
+            yield name, _array(each.grad).copy()
+
+
+def _named(learner: Any) -> list[tuple[str, Any]]:
+    """Returns the parameters of the policy's network."""
+    with suppress(DicoreError, AttributeError, KeyError):
+        return [*learner.policy.get_attribute("model").named_parameters()]
+    return []
+
+
+def _leaves(tree: Tree, path: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """Yields the arrays of batches, dicts and lists by their paths."""
+    if isinstance(tree, Batch):
+        tree = tree.columns
+    if isinstance(tree, Mapping):
+        items: Any = tree.items()
+    elif isinstance(tree, list | tuple):
+        items = enumerate(tree)
+    else:
+        array = _array(tree)
+        if array.dtype != object:
+            yield path or "value", array.copy()
+        return
+    for name, each in items:
+        yield from _leaves(each, f"{path}.{name}" if path else str(name))
+
+
+def _array(value: Any) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    return np.asarray(value)
+
+
+def _difference(folder: RunFolder, again: RunFolder) -> str:
+    """Returns which row the copy logged otherwise than the run; "" if none."""
+    if not again.metrics.is_file() or not folder.metrics.is_file():
+        return ""
+    wanted = read_metrics(folder.metrics)
+    for number, (one, other) in enumerate(
+        zip(wanted, read_metrics(again.metrics), strict=False), 1
+    ):
+        names = {name for name in {*one, *other} if not CLOCK.search(name)}
+        changed = sorted(name for name in names if str(one.get(name)) != str(other.get(name)))
+        if changed:
+            return f"row {number} of log/metrics.jsonl, env step {one.get('step')}: {changed[0]}"
+    return ""

@@ -1,0 +1,146 @@
+"""`dicore replay`: the update of a run as it was, from a checkpoint or from the beginning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("dicore_contrib_envs")
+
+from dicore.cli import main
+from dicore.errors import UsageError
+from dicore.run.checkpoint_store import CheckpointStore
+from dicore_tools.replaying import Moment, replay
+
+DQN = ["-e", "cartpole", "-p", "dqn", "--no-preset", "policy.learn.update_per_collect=4",
+       "policy.learn.batch_size=8", "policy.collect.n_sample=8",
+       "policy.model.encoder_hidden_size_list=[8]",
+       "policy.learn.learner.hook.save_ckpt_after_iter=16",
+       "policy.learn.learner.hook.log_show_after_iter=4"]  # fmt: skip
+PPO = ["-e", "cartpole", "-p", "ppo", "--no-preset", "policy.learn.batch_size=8",
+       "policy.collect.n_sample=16", "policy.model.encoder_hidden_size_list=[8]"]  # fmt: skip
+SMALL = ["env.stop_value=inf", "env.collector_env_num=1", "env.evaluator_env_num=1",
+         "env.n_evaluator_episode=1", "pipeline.logger=[]", "-q"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of DQN with 40 updates and checkpoints after 16, 32 and at the end."""
+    folder = tmp_path_factory.mktemp("replayed") / "dqn"
+    words = [*DQN, *SMALL, "--max-train-iter", "40", "--exp-name", str(folder)]
+    assert main(["train", *words]) == 0
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return {*one} == {*other} and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_an_update_is_the_same_from_a_checkpoint_and_from_the_beginning(run: Path) -> None:
+    held = contents(run)
+    names = CheckpointStore(run / "ckpt").names()
+    moments = {at: replay(run, at) for at in (35, 36)}
+    assert contents(run) == held
+    assert {each.began for each in moments.values()} <= {*names}
+    assert moments[35].began
+    assert [each.train_iter for each in moments.values()] == [35, 36]
+    assert equal(moments[35].after, moments[36].before)
+    assert not equal(moments[36].before, moments[36].after)
+    assert [each.differs for each in moments.values()] == ["", ""]
+    for each in (run / "ckpt").iterdir():
+        each.rename(run / f"kept-{each.name}")
+    try:
+        whole = replay(run, 36)
+    finally:
+        for each in run.glob("kept-*"):
+            each.rename(run / "ckpt" / each.name.removeprefix("kept-"))
+    assert whole.began == ""
+    assert equal(whole.arrays(), moments[36].arrays())
+
+
+def test_what_is_learned_from_explains_the_step(run: Path) -> None:
+    """The gradient is that of the batch at the parameters before."""
+    moment = replay(run, 33)
+    assert moment.batch["obs"].shape == (8, 4)
+    assert {*moment.grad} == {*moment.before} == {*moment.after}
+    assert np.isfinite(moment.result["total_loss"])
+    moved = {
+        name: np.abs(moment.after[name] - moment.before[name]).max() > 0 for name in moment.grad
+    }
+    assert moved == {name: bool(np.abs(each).max() > 0) for name, each in moment.grad.items()}
+    assert moment.not_finite() == []
+
+
+def test_a_call_with_several_updates_is_one_moment(tmp_path: Path) -> None:
+    folder = tmp_path / "ppo"
+    words = [*PPO, *SMALL, "--max-train-iter", "12", "--exp-name", str(folder)]
+    assert main(["train", *words]) == 0
+    moment = replay(folder, 3)
+    assert moment.train_iter >= 3
+    assert moment.batch["obs"].shape[-1] == 4
+    assert not equal(moment.before, moment.after)
+
+
+def test_the_update_that_spoiled_a_run_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "bad"
+    words = [*DQN, *SMALL, "policy.learn.learning_rate=1e30", "--exp-name", str(folder)]
+    assert main(["train", *words, "--max-train-iter", "40"]) == 1
+    capsys.readouterr()
+    first = next(at for at in range(1, 12) if replay(folder, at).not_finite())
+    moment = replay(folder, first)
+    told = moment.not_finite()[0]
+    assert told.split("/")[0] in ("result", "grad", "after")
+    assert all(np.isfinite(each).all() for each in moment.before.values())
+    failing = replay(folder, 40)
+    assert failing.error.startswith("NonFiniteError: ")
+    assert main(["replay", str(folder), "--at", str(first)]) == 0
+    assert f"the first that is not finite: {told}" in capsys.readouterr().out
+
+
+def test_the_command_writes_all_arrays(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "at.npz"
+    assert main(["replay", str(run), "--at", "33", "-o", str(out), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out.rpartition("}")[0] + "}")
+    assert facts["train_iter"] == 33
+    with np.load(out) as held:
+        assert {*held.files} == {*facts["arrays"]}
+        assert held["batch/obs"].shape == (8, 4)
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr("code.interact", lambda **given: seen.update(given["local"]))
+    assert main(["replay", str(run), "--at", "33", "--shell"]) == 0
+    assert isinstance(seen["moment"], Moment)
+    assert seen["learner"].last_iter == 33
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--at", "0"], "updates count from 1"),
+        (["--at", "41"], "its training ends after 40 updates"),
+        (["--at", "1", "-o", "x.csv"], "does not end in .npz"),
+        (["--at", "1", "--shell", "--json"], "do not go together"),
+    ],
+)
+def test_mistakes_are_one_error(
+    run: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(run), *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        replay(tmp_path, 3)
