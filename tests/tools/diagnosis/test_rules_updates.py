@@ -109,6 +109,11 @@ def test_a_rate_that_moves_nothing_is_found(recorded: Recorded) -> None:
     assert learning_rate_low(recorded(state=learner(rate=1e-7), updates=100)) is None
 
 
+def test_an_optimizer_that_was_begun_anew_tells_nothing_of_the_rate(recorded: Recorded) -> None:
+    with pytest.raises(MissingEvidenceError, match="no optimizer"):
+        learning_rate_low(recorded(state=learner(rate=1e-7, steps=10)))
+
+
 def test_networks_side_by_side_have_their_own_shape(recorded: Recorded) -> None:
     state = learner(rate=0.1)
     shape = (2, 100, 32)  # [networks, inputs, units]

@@ -128,7 +128,7 @@ def buffer_small(run: Evidence) -> Finding | None:
 
 def learning_rate_high(run: Evidence) -> Finding | None:
     """An update moves weights by as much as they are initialised with, and they have grown."""
-    jump = max(_reach(each) for each in run.optimizers)
+    jump = max(map(_reach, _whole(run)))
     growth = _growth(run)
     if jump < _JUMP or growth < _GROWN:
         return None
@@ -146,7 +146,7 @@ def learning_rate_high(run: Evidence) -> Finding | None:
 def learning_rate_low(run: Evidence) -> Finding | None:
     """All updates together could hardly move the weights."""
     ahead = max(run.budget / run.env_steps, 1.0) if run.env_steps else 1.0
-    reach = max(_reach(each) * each.steps for each in run.optimizers) * ahead
+    reach = max(_reach(each) * each.steps for each in _whole(run)) * ahead
     if run.updates < _FEW_UPDATES or reach > _CREEP:
         return None
     rate = max(each.rate for each in run.optimizers)
@@ -159,13 +159,22 @@ def learning_rate_low(run: Evidence) -> Finding | None:
     )
 
 
+def _whole(run: Evidence) -> list[Moments]:
+    """Returns the optimizers of networks with hidden layers that were not begun anew lately."""
+    found = [each for each in run.optimizers if 4 * each.steps > run.updates]
+    found = [each for each in found if any(map(_is_hidden, each.square))]
+    if not found:
+        raise MissingEvidenceError("no optimizer of hidden layers has made most of the updates")
+    return found
+
+
 def _reach(moments: Moments) -> float:
     """Returns how far an update of Adam moves weights, in units of their usual initial size.
 
-    That is 1 / sqrt(3 n) for n inputs (uniform in ±1 / sqrt(n)); 0 if there are no layers.
+    That is 1 / sqrt(3 n) for n inputs (uniform in ±1 / sqrt(n)).
     """
     inputs = [_inputs(each) for each in moments.square if _is_hidden(each)]
-    return moments.rate * math.sqrt(3 * float(np.median(inputs))) if inputs else 0.0
+    return moments.rate * math.sqrt(3 * float(np.median(inputs)))
 
 
 def _growth(run: Evidence) -> float:
