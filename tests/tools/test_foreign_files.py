@@ -37,6 +37,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "config show": lambda run: main(["config", "show", run]),
     "config diff": lambda run: main(["config", "diff", run, "cartpole_dqn"]),
     "report": lambda run: main(["report", run, "-o", f"{run}.html"]),
+    "diagnose": lambda run: main(["diagnose", run]),
     "plot": lambda run: main(["plot", run, "--text"]),
     "profile": lambda run: main(["plot", run, "--profile", "--text"]),
     "status": lambda run: main(["status", run]),

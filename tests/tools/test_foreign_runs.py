@@ -152,6 +152,8 @@ DOORS: dict[str, Callable[[str], Any]] = {
     "config show": lambda run: main(["config", "show", run, "policy.nstep=2"]),
     "config diff": lambda run: main(["config", "diff", run, "cartpole_dqn"]),
     "report": lambda run: main(["report", run, "-o", f"{run}.html"]),
+    "diagnose": lambda run: main(["diagnose", run]),
+    "plan": lambda run: main(["plan", run, "--seconds", "0.5", "--no-changes"]),
     "plot": lambda run: main(["plot", run, "-o", f"{run}.png"]),
     "status": lambda run: main(["status", run]),
     "tune": lambda run: main(["tune", run, "policy.nstep=1|2", "-n", "1", "-o", f"{run}-study"]),
@@ -160,7 +162,7 @@ DOORS: dict[str, Callable[[str], Any]] = {
     "Agent.from_run": lambda run: Agent.from_run(run).train(8),
     "Session.agent": lambda run: Session(run).agent.evaluate(1),
 }
-READERS = ("report", "plot", "status", "config diff")
+READERS = ("report", "diagnose", "plot", "status", "config diff")
 """Doors that compile no config."""
 
 

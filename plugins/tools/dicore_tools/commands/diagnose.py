@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ def command(
     evidence = read_evidence(RunFolder.open(run))
     found = diagnose(evidence)
     if as_json:
-        say(json.dumps(facts(evidence, found), indent=1), result=True)
+        say(json.dumps(facts(evidence, found), indent=1, default=str), result=True)
     else:
         for line in lines(evidence, found, everything=everything):
             say(line, result=True)
@@ -96,9 +97,15 @@ def facts(evidence: Evidence, found: Diagnosis) -> dict[str, Any]:
         "state": evidence.data.state,
         "env_step": env_step,
         "train_iter": train_iter,
-        "findings": [asdict(each) for each in found.findings],
+        "findings": [_plain(each) for each in found.findings],
         "not_checked": found.not_checked,
     }
+
+
+def _plain(each: Finding) -> dict[str, Any]:
+    """Returns a finding without numbers that JSON does not have."""
+    numbers = {name: value if isfinite(value) else None for name, value in each.numbers.items()}
+    return {**asdict(each), "numbers": numbers}
 
 
 def lines(evidence: Evidence, found: Diagnosis, *, everything: bool = False) -> Iterator[str]:

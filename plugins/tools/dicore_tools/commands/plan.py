@@ -12,6 +12,7 @@ import click
 
 from dicore.console import plain_table, say, verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.options import TRUST
 
 if TYPE_CHECKING:
     from dicore.run.launch import TrainRequest
@@ -53,6 +54,7 @@ Exit codes: 0 measured · 1 nothing could be measured · 2 the config is invalid
     help="Write the config with the fastest change: a new file, .yaml or .json.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@TRUST
 @verbosity
 @click.pass_context
 def command(
@@ -86,7 +88,12 @@ def command(
 
 
 def _request(
-    words: Sequence[str], env: str | None, policy: str | None, max_env_step: float | None
+    words: Sequence[str],
+    *,
+    env: str | None,
+    policy: str | None,
+    max_env_step: float | None,
+    trust: bool,
 ) -> TrainRequest:
     from dicore.run.launch import TrainRequest
 
@@ -96,7 +103,7 @@ def _request(
         raise UsageError(f"expected one config, got {', '.join(files)}")
     return TrainRequest(
         config=files[0] if files else None, env=env, policy=policy, overrides=overrides,
-        max_env_step=None if max_env_step is None else int(max_env_step),
+        max_env_step=None if max_env_step is None else int(max_env_step), trust=trust,
     )  # fmt: skip
 
 
