@@ -166,3 +166,10 @@ def test_a_large_checkpoint_is_left_out_of_pages(run: Path) -> None:
     with pytest.raises(MissingEvidenceError, match="no valid checkpoint"):
         _ = evidence_of(data, most_bytes=1).state
     assert evidence_of(data).state
+
+
+def test_a_full_buffer_is_read_from_its_oldest_sample(recorded: Recorded) -> None:
+    buffer = {"columns": {"reward": np.array([4, 5, 2, 3])}, "cursor": 2, "push_count": 6}
+    assert recorded(state={"buffer": buffer}).column("reward").tolist() == [2, 3, 4, 5]
+    buffer |= {"cursor": 0, "push_count": 4}
+    assert recorded(state={"buffer": buffer}).column("reward").tolist() == [4, 5, 2, 3]

@@ -152,7 +152,7 @@ def test_the_command_prints_figures_and_what_helps(
     out = capsys.readouterr().out
     assert "100 env steps/s, 50 updates/s" in out
     assert "bottleneck: learning" in out
-    assert "300 MiB in the training, 40 MiB in 1 more processes" in out
+    assert "300 MiB in the training, 40 MiB in 1 worker" in out
     assert "1,000,000 env steps in 2.8 h" in out
     assert "helps:      pipeline.num_threads=2 (1.50 times as fast, measured twice)" in out
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dicore.console import plain_table, say, verbosity
+from dicore.console import plain_table, plural, say, verbosity
 from dicore.errors import UsageError
 from dicore_tools.commands.options import TRUST
 
@@ -170,7 +170,7 @@ def _memory(plan: Plan) -> str:
     main, *workers = plan.base.memory or (0,)
     text = f"{_size(main)} in the training"
     if workers:
-        text += f", {_size(sum(workers))} in {len(workers)} more processes"
+        text += f", {_size(sum(workers))} in {plural(len(workers), 'worker')}"
     if plan.buffer_bytes:
         text += f"; the full replay buffer {_size(plan.buffer_bytes)}"
     return text
@@ -200,6 +200,8 @@ def _changes(changes: Mapping[str, Any]) -> str:
 
 
 def _table(plan: Plan) -> str:
+    from dicore_tools.reports.run_data import NONE
+
     rows = []
     for each in plan.trials:
         if each.problem:
@@ -208,9 +210,6 @@ def _table(plan: Plan) -> str:
             rates = f"{each.env_steps_per_s:,.0f}", f"{each.updates_per_s:,.0f}"
             rows.append([_changes(each.changes), *rates, f"{plan.speedup(each):.2f} x"])
     return plain_table(["options", "env steps/s", "updates/s", "speed"], rows, (1, 2))
-
-
-NONE = "\u2013"
 
 
 def _check_file(file: Path | None) -> None:

@@ -167,11 +167,14 @@ class Evidence:
         return found
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Returns a column of the replay buffer, [B, ...], oldest sample first where it is full."""
+        """Returns a column of the replay buffer, [B, ...], oldest sample first."""
         found = self._stored("buffer", "columns", name)
         if isinstance(found, Mapping | list | tuple):
             raise MissingEvidenceError(f"the column '{name}' of the buffer has parts")
-        return np.asarray(found)
+        array, buffer = np.asarray(found), self._stored("buffer")
+        cursor = buffer.get("cursor") or 0
+        is_full = (buffer.get("push_count") or 0) > len(array)
+        return np.roll(array, -cursor, axis=0) if is_full and cursor else array
 
     @cached_property
     def observations(self) -> Floats:

@@ -128,12 +128,11 @@ def values_too_high(run: Evidence) -> Finding | None:
     if not (above or below):
         return None
     what = f"Q values are {value:.4g}, and discounted returns so far at most {best:.4g}"
-    if below:
-        what = f"Q values are {value:.4g}, and rewards allow no less than {low:.4g}"
-    cause = "values are bootstrapped from values that are too high (overestimation, divergence)"
+    if below or value > high:
+        what = f"Q values are {value:.4g}, and rewards allow {low:.4g} to {high:.4g}"
     return Finding(
         what,
-        cause,
+        "values are bootstrapped from values that are wrong already (overestimation, divergence)",
         (*_double(run), run.change("policy.learn.learning_rate", "lower it")),
         {"q_value": value, "best_discounted_return": best, "lowest": low, "highest": high},
         _Q_TAGS,
