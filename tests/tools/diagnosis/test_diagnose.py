@@ -10,18 +10,20 @@ import pytest
 
 from dicore.cli import main
 from dicore.run.folder import RunFolder
+from dicore_registry import Registry, using
 from dicore_tools.diagnosis.evidence import Evidence, evidence_of
 from dicore_tools.diagnosis.finding import Finding, MissingEvidenceError
-from dicore_tools.diagnosis.table import RULES, diagnose
+from dicore_tools.diagnosis.table import KIND, ORDER, diagnose, installed_rules
 from dicore_tools.reports.run_data import read_run
+from tests.registry.world import World
 from tests.tools.conftest import mtimes
 from tests.tools.diagnosis.conftest import Recorded
 from tests.tools.reports.test_report import Page
 
 
 def test_causes_come_first_and_what_is_missing_is_named(recorded: Recorded) -> None:
-    def first(run: Evidence) -> Finding | None:
-        return Finding("first", "cause", ())
+    def fault(run: Evidence) -> Finding | None:
+        return Finding("fault", "cause", ())
 
     def nothing(run: Evidence) -> Finding | None:
         return None
@@ -29,12 +31,28 @@ def test_causes_come_first_and_what_is_missing_is_named(recorded: Recorded) -> N
     def missing(run: Evidence) -> Finding | None:
         raise MissingEvidenceError("no buffer")
 
-    def second(run: Evidence) -> Finding | None:
-        return Finding("second", "cause", ())
-
-    found = diagnose(recorded(), (first, nothing, missing, second))
-    assert [each.rule for each in found.findings] == ["first", "second"]
+    rules = {"one": fault, "nothing": nothing, "missing": missing, "two": fault}
+    found = diagnose(recorded(), rules)
+    assert [each.rule for each in found.findings] == ["one", "two"]
     assert found.not_checked == {"missing": "no buffer"}
+
+
+def test_rules_are_ordered_by_cause_and_those_of_others_follow() -> None:
+    registry = Registry()
+    with using(registry):
+
+        @registry.register(KIND.name, "a_rule_of_others")
+        def rule(run: Evidence) -> Finding | None:
+            return None
+
+        assert [*installed_rules()] == [*ORDER, "a_rule_of_others"]
+
+
+def test_a_rule_that_cannot_be_imported_is_named(recorded: Recorded, world: World) -> None:
+    world.add("acme", {KIND.group: {"broken": "acme_rules:broken"}})
+    with using(world.registry()):
+        found = diagnose(recorded())
+    assert "broken" in found.not_checked
 
 
 def test_the_beginning_of_a_training_is_no_fault(recorded: Recorded) -> None:
@@ -61,14 +79,12 @@ def test_the_beginning_of_a_training_is_no_fault(recorded: Recorded) -> None:
 def test_no_rule_fails_on_a_run_without_anything(recorded: Recorded) -> None:
     found = diagnose(recorded())
     assert found.findings == []
-    names = {rule.__name__ for rule in RULES}
-    assert found.not_checked.keys() <= names
-    assert len(names) == len(RULES)
+    assert found.not_checked.keys() <= {*ORDER}
 
 
 def test_every_rule_is_explained() -> None:
     page = (Path(__file__).parents[3] / "docs/howto/diagnose.md").read_text()
-    assert [rule.__name__ for rule in RULES if f"`{rule.__name__}`" not in page] == []
+    assert [name for name in ORDER if f"`{name}`" not in page] == []
 
 
 def test_the_command_changes_nothing_and_prints_json(
