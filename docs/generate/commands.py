@@ -101,6 +101,9 @@ def _argument(words: str) -> str:
 _ARGUMENTS = {
     "A": "A run folder, a config file or a preset.",
     "B": "The run folder, config file or preset to compare with.",
+    "RUN|DATA": "A run folder, or the file or folder of a data set.",
+    "PLACE": "A folder, an address that fsspec knows, or a web server.",
+    "ITEM": "Name of the item in the place.",
     "WHEEL|PACKAGE": "Wheels, or installed packages; all of those here if none is named.",
     "WORD": "Words that must all be found.",
     "PACKAGE|KIND/NAME|ENV_ID": "A package, a component, or an environment by id or file.",

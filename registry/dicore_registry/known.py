@@ -83,7 +83,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "command": (
             "benchmark catalogue check collect completion config diagnose doctor enjoy eval "
-            "export import_weights index new plan plot replay report search selftest session "
+            "export hub import_weights index new plan plot replay report search selftest session "
             "status tune verify watch"
         ),
         "config_format": "cpanel py toml yaml yml",

@@ -1,0 +1,83 @@
+"""`dicore hub`: runs and data sets in a shared place."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from dicore.console import printable, say, write_table
+
+_EPILOG = """\b
+Examples:
+  dicore hub push runs/a /mnt/team --licence Apache-2.0
+  dicore hub push runs/a s3://team-rl/hub --name cartpole-dqn
+  dicore hub list https://example.org/hub
+  dicore hub pull https://example.org/hub cartpole-dqn -o runs/theirs
+
+A place is a folder, an address that fsspec knows (s3://, gs://, hf://), or a web server,
+which is read only. Files that are pulled are data: nothing of them is executed.
+"""
+
+
+@click.group(name="hub", epilog=_EPILOG)
+def command() -> None:
+    """Shares runs and data sets: pushes, pulls and lists them, each with a card."""
+
+
+@command.command()
+@click.argument("source", metavar="RUN|DATA")
+@click.argument("place", metavar="PLACE")
+@click.option("--name", metavar="NAME", help="Name there.  [default: that of the folder]")
+@click.option("--licence", default="", metavar="SPDX", help="Under which others may use it.")
+@click.option("--all", "everything", is_flag=True, help="All files of a run, all checkpoints.")
+@click.option("--overwrite", is_flag=True, help="Replace an item of this name.")
+def push(
+    source: str, place: str, *, name: str | None, licence: str, everything: bool, overwrite: bool
+) -> None:
+    """Copies a run or a data set into a place."""
+    from dicore_tools.hub import transfer
+
+    where = transfer.push(
+        source, place, name=name, licence=licence, everything=everything, overwrite=overwrite
+    )
+    say(where, result=True)
+
+
+@command.command()
+@click.argument("place", metavar="PLACE")
+@click.argument("name", metavar="ITEM")
+@click.option("-o", "--out", metavar="FOLDER", help="New folder.  [default: the name]")
+def pull(place: str, name: str, *, out: str | None) -> None:
+    """Copies an item into a new folder; its files are compared with the hashes of its card."""
+    from dicore_tools.hub import transfer
+
+    card = transfer.pull(place, name, out or name)
+    what = "dicore eval" if card.get("kind") == "run" else "a data set:"
+    say(printable(f"{out or name}: {len(card['files'])} files; {what} {out or name}"), result=True)
+
+
+@command.command(name="list")
+@click.argument("place", metavar="PLACE")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+def list_(place: str, *, as_json: bool) -> None:
+    """Lists what is in a place."""
+    from dicore_tools.hub import transfer
+
+    cards = transfer.listed(place)
+    if as_json:
+        sys.stdout.write(json.dumps(cards, indent=1) + "\n")
+        return
+    rows = [[str(card.get(key, "")) for key in ("name", "kind", "env", "policy", "seed")]
+            + [_return(card), str(card.get("licence", ""))] for card in cards]  # fmt: skip
+    head = ("name", "kind", "env", "policy", "seed", "best return", "licence")
+    write_table(head, rows, {4, 5})
+
+
+def _return(card: object) -> str:
+    from dicore.console import number
+
+    result = card.get("result") if isinstance(card, dict) else None
+    value = result.get("best_return") if isinstance(result, dict) else None
+    return number(value) if isinstance(value, int | float) else ""

@@ -1,0 +1,1 @@
+"""Runs and data sets in a shared place, each with a card; what is taken from there is data."""

@@ -1,0 +1,247 @@
+"""Pushes runs and data sets to a hub, pulls them, and lists what is there.
+
+An item is a folder with its files, `card.json`, and `README.md` for people. The card is written
+last: what has none is not complete. It holds a hash of each file; a file that differs is not taken.
+Nothing that is pulled is imported or executed, and no file is written outside of its new folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from dicore import __version__
+from dicore.errors import DicoreError, UsageError
+from dicore.run.atomic import open_regular, read_json
+from dicore.run.folder import RunFolder
+from dicore_tools.certificates import NAME as CERTIFICATE
+from dicore_tools.hub.card import curve_of, readme
+from dicore_tools.hub.store import Store, open_store
+
+__all__ = ["Card", "listed", "pull", "push"]
+
+FORMAT: Final = 1
+_CARD, _INDEX = "card.json", "hub.json"
+_CARD_BYTES: Final = 1 << 24
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
+_OF_RUN: Final = ("config.json", "run.json", "log/metrics.jsonl", "log/evaluator/evaluator.txt")
+_CHECKPOINTS: Final = ("ckpt/best/", "ckpt/final/")
+"""What is pushed of a run."""
+Card = Mapping[str, Any]
+
+
+def push(
+    source: str | Path,
+    place: str,
+    *,
+    name: str | None = None,
+    licence: str = "",
+    everything: bool = False,
+    overwrite: bool = False,
+) -> str:
+    """Copies a run, or a data set, into a place; returns its address there.
+
+    Args:
+        source: A run folder; or the file or folder of a data set.
+        place: A folder or an address that fsspec knows.
+        name: Its name there; None: that of the folder or file.
+        licence: Under which others may use it, an SPDX name.
+        everything: All files of a run, not only config, metrics and the best and last checkpoint.
+            A run with a certificate is pushed whole.
+        overwrite: Replace an item of this name.
+
+    Raises:
+        UsageError: there is nothing to push, the name is taken, or the place cannot be written.
+    """
+    path = Path(source)
+    name = name or path.name
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r}: not a name of letters, digits and . _ -", hint="set --name")
+    store = open_store(place)
+    if not overwrite and _card(store, name) is not None:
+        raise UsageError(
+            f"{place}: there is a '{name}'", hint="choose another --name, or --overwrite"
+        )
+    is_run = (path / "config.json").is_file()
+    files = dict(_files(path, is_run=is_run, everything=everything))
+    card: dict[str, Any] = {"format": FORMAT, "name": name, "licence": licence,
+                            "dicore": __version__, **_facts(path, is_run=is_run)}  # fmt: skip
+    extra = {"README.md": readme(card, place).encode()}
+    if is_run and (picture := curve_of(RunFolder(path))):
+        extra["curve.svg"] = picture.encode()
+    hashes = {}
+    for each, file in files.items():
+        data = _content(file)
+        hashes[each] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+        store.write(f"{name}/{each}", data)
+    for each, data in extra.items():
+        store.write(f"{name}/{each}", data)
+    card["files"] = hashes
+    store.write(f"{name}/{_CARD}", _json(card))
+    _enter(store, card)
+    return f"{place.rstrip('/')}/{name}"
+
+
+def pull(place: str, name: str, out: str | Path) -> Card:
+    """Copies an item from a place into a new folder; returns its card.
+
+    Raises:
+        UsageError: there is no such item, its card or a file of it is wrong, or the folder exists.
+    """
+    target = Path(out)
+    if target.exists() or target.is_symlink():
+        raise UsageError(f"{target} exists", hint="choose another folder: -o FOLDER")
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r}: not the name of an item", hint="dicore hub list PLACE")
+    store = open_store(place)
+    card = _card(store, name)
+    if card is None:
+        raise UsageError(f"{place}: there is no '{name}'", hint=f"dicore hub list {place}")
+    wanted = _checked(card, f"{place}/{name}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        for path, facts in wanted.items():
+            _fetch(store, f"{name}/{path}", beside / path, facts)
+        beside.chmod(0o755)
+        beside.rename(target)
+    except FileNotFoundError as error:
+        raise UsageError(f"{place}/{name}: incomplete: {error} is missing") from error
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return card
+
+
+def listed(place: str) -> list[Card]:
+    """Returns the cards of a place, by name; those of a web server as `hub.json` has them.
+
+    Raises:
+        UsageError: the place cannot be read.
+    """
+    store = open_store(place)
+    names = store.names()
+    if names is not None:
+        return [card for name in names if (card := _card(store, name)) is not None]
+    try:
+        found = json.loads(store.read(_INDEX, _CARD_BYTES))
+        return [dict(each) for each in found["items"]]
+    except FileNotFoundError as error:
+        raise UsageError(f"{place}: there is no {_INDEX}; is it a hub?") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"{place}/{_INDEX}: not written by dicore hub push") from error
+
+
+def _files(path: Path, *, is_run: bool, everything: bool) -> Iterator[tuple[str, Path]]:
+    if path.is_file():
+        yield path.name, path
+        return
+    if not path.is_dir():
+        raise UsageError(f"{path}: no such file or folder")
+    whole = everything or not is_run or (path / CERTIFICATE).is_file()
+    found = 0
+    for file in sorted(path.rglob("*")):
+        place = file.relative_to(path)
+        if any(part.startswith(".") for part in place.parts) or file.is_dir():
+            continue
+        kept = place.as_posix() in _OF_RUN or place.parts[:2] in (
+            ("ckpt", "best"),
+            ("ckpt", "final"),
+        )
+        if whole or kept:
+            found += 1
+            yield place.as_posix(), file
+    if not found:
+        raise UsageError(f"{path}: there is nothing to push")
+
+
+def _content(file: Path) -> bytes:
+    try:
+        with open_regular(file) as opened:
+            return opened.read()
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be pushed: {error.strerror or error}") from error
+
+
+def _facts(path: Path, *, is_run: bool) -> dict[str, Any]:
+    if not is_run:
+        return {"kind": "dataset"}
+    record = read_json(path / "run.json")
+    config = read_json(path / "config.json").get("config", {})
+    result = record.get("result") or {}
+    kept = ("best_return", "env_step", "train_iter", "stop", "wall_s")
+    return {
+        "kind": "run",
+        "env": str(config.get("env", {}).get("type", "")),
+        "policy": str(config.get("policy", {}).get("type", "")),
+        "seed": record.get("seed"),
+        "status": record.get("status"),
+        "result": {key: result[key] for key in kept if key in result},
+        "certificate": (path / CERTIFICATE).is_file(),
+    }
+
+
+def _card(store: Store, name: str) -> Card | None:
+    try:
+        card = json.loads(store.read(f"{name}/{_CARD}", _CARD_BYTES))
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError):
+        return None
+    return card if isinstance(card, dict) and card.get("name") == name else None
+
+
+def _checked(card: Card, where: str) -> dict[str, Mapping[str, Any]]:
+    """Returns the files of a card if all of their paths lead into the folder."""
+    if card.get("format") != FORMAT:
+        raise UsageError(f"{where}: format {card.get('format')}, expected {FORMAT}")
+    files = card.get("files")
+    if not isinstance(files, Mapping) or not files:
+        raise UsageError(f"{where}: its card names no files")
+    for path, facts in files.items():
+        parts = PurePosixPath(str(path)).parts
+        bad = not parts or path != "/".join(parts) or any(c in path for c in "\\:\0\n")
+        if bad or any(part in ("..", ".") or part.startswith((".", "/")) for part in parts):
+            raise UsageError(f"{where}: {str(path)!r} is no path in its folder")
+        size = facts.get("size") if isinstance(facts, Mapping) else None
+        if not isinstance(size, int) or size < 0 or not isinstance(facts.get("sha256"), str):
+            raise UsageError(f"{where}: {path}: size or hash is missing")
+    return dict(files)
+
+
+def _fetch(store: Store, path: str, target: Path, facts: Mapping[str, Any]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+
+    with target.open("xb") as file:
+
+        def take(part: bytes) -> None:
+            digest.update(part)
+            file.write(part)
+
+        store.read(path, facts["size"], take)
+    if digest.hexdigest() != facts["sha256"]:
+        raise UsageError(f"{path}: not the file of its card: it was changed or cut off")
+
+
+def _enter(store: Store, card: Card) -> None:
+    """Enters a card into the list that web servers have; the files of the items are what counts."""
+    try:
+        found: Sequence[Card] = json.loads(store.read(_INDEX, _CARD_BYTES))["items"]
+        rest = [each for each in found if each["name"] != card["name"]]
+    except (FileNotFoundError, ValueError, KeyError, TypeError, DicoreError):
+        rest = []
+    small = {key: value for key, value in card.items() if key != "files"}
+    items = sorted([*rest, small], key=lambda each: str(each["name"]))
+    store.write(_INDEX, _json({"format": FORMAT, "items": items}))
+
+
+def _json(value: object) -> bytes:
+    return f"{json.dumps(value, indent=1)}\n".encode()
