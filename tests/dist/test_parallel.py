@@ -42,7 +42,9 @@ from dicore_dist.coordinator.status import StatusFile
 from dicore_dist.links import ray_runtime as runtime
 from dicore_dist.links.ray_runtime import _remove_abandoned
 from dicore_dist.parallel.config import SystemConfig
+from dicore_dist.workers.roles import RoleSpec
 from dicore_plugins.evaluators import InteractionEvaluator
+from dicore_plugins.pipelines.training import Parts
 from dicore_plugins.policies import DQNPolicy
 from tests.named_memory import named_memory
 
@@ -85,10 +87,10 @@ def parts(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ParallelPa
     made.close()
 
 
-def collect(group: Any, version: int = 0) -> Any:
+def collect(group: Any, version: int = 0, eps: float | None = 0.1) -> Any:
     """Collects once, with the arguments of the training loop."""
     limit = time.monotonic() + 150
-    kwargs = {"eps": 0.1}
+    kwargs = {} if eps is None else {"eps": eps}
     return group.collect_batch(
         n_sample=32, train_iter=version, policy_kwargs=kwargs,
         should_stop=lambda: time.monotonic() > limit,
@@ -133,6 +135,53 @@ def test_on_policy_all_collect_with_the_present_parameters(tmp_path: Path) -> No
     assert run.result.env_step == 70 + 70 + 60  # shares are multiples of the environments
     lags = [line.get("parallel/lag") for line in read_metrics(run.folder.log / "metrics.jsonl")]
     assert {lag for lag in lags if lag is not None} == {0}
+
+
+@pytest.mark.ray
+def test_what_is_collected_ahead_is_what_the_plain_collector_collects(tmp_path: Path) -> None:
+    """Bit for bit where the parameters are the same; each sample says by which it was collected."""
+    ppo = {"type": "ppo", "model": {"encoder_hidden_size_list": [8]}}
+    options = ["pipeline.system.collector_num=1", "pipeline.system.ahead=true"]
+    compiled = compile_config({**SMALL, "policy": ppo}, overrides=options)
+    cfg = bind(compiled, spec_of(compiled.env, 0)).cfg
+    made = ParallelParts(cfg, Run(tmp_path))
+    made._log = None
+    try:
+        found = [collect(made.collector, version, eps=None) for version in (0, 3, 6)]
+        state = made.policy.collect_mode.state_dict()
+    finally:
+        made.close()
+    assert [set(np.ravel(each["collect_iter"]).tolist()) for each in found] == [{0}, {0}, {3}]
+    plain = Parts(RoleSpec(cfg, index=0, epoch=1).seeded("collector"))
+    plain.collect_mode.load_state_dict(state)
+    for batch in found:
+        wanted = plain.collector.collect_batch(n_sample=32)
+        assert batch.keys() == wanted.keys()
+        for key in ("obs", "action", "log_prob", "reward", "advantage", "target"):
+            np.testing.assert_array_equal(batch[key], wanted[key])
+    plain.close()
+
+
+@pytest.mark.ray
+def test_a_training_that_collects_ahead_is_one_update_behind_and_repeats_itself(
+    tmp_path: Path,
+) -> None:
+    ppo = {"type": "ppo", "collect": {"n_sample": 64}, "learn": {"batch_size": 32}}
+    config = {**SMALL, "policy": {**ppo, "model": {"encoder_hidden_size_list": [8]}}}
+    options = ["policy.learn.epoch_per_collect=1", "pipeline.system.ahead=true",
+               "policy.collect.collector.collect_print_freq=1"]  # fmt: skip
+    found = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        run = train(folder, *options, config=config, max_env_step=256)
+        assert (run.result.env_step, run.result.train_iter) == (256, 8)
+        lines = read_metrics(run.folder.log / "metrics.jsonl")
+        lags = [line["parallel/lag"] for line in lines if "parallel/lag" in line]
+        assert lags == [0, 2, 2, 2]
+        learner = run.store.load("final")["learner"]["policy"]["model"]
+        found.append({key: np.asarray(value) for key, value in learner.items()})
+    for key, value in found[0].items():
+        np.testing.assert_array_equal(value, found[1][key])
 
 
 @pytest.mark.ray
@@ -300,6 +349,8 @@ def test_what_parallel_training_cannot_do(tmp_path: Path) -> None:
     config = {**SMALL, "policy": {**SMALL["policy"], "reward_model": "rnd"}}  # type: ignore[dict-item]
     with pytest.raises(ConfigError, match=r"policy\.reward_model: needs the samples"):
         train(tmp_path, config=config)
+    with pytest.raises(ConfigError, match=r"system\.ahead: 'dqn' replays samples; expected False"):
+        train(tmp_path, "pipeline.system.ahead=true")
     learn = {"learn": {"autocast": "auto"}}
     config = {**SMALL, "policy": {**SMALL["policy"], **learn}}  # type: ignore[dict-item]
     with pytest.raises(ConfigError, match=r"policy\.learn\.autocast: 'auto' is measured by"):

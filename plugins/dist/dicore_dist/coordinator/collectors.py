@@ -1,7 +1,8 @@
 """Several collector processes as one collector, which a training loop calls like a serial one.
 
 Off-policy, each process collects ahead of training: when samples of it are used, it is told to
-collect again, with the newest parameters. On-policy, all collect together with the present ones.
+collect again, with the newest parameters. On-policy, all collect together with the present ones,
+or, with `ahead`, while an update is made for the next one: samples are one update old.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class CollectorGroup:
         self._waited, self._waits_since = 0.0, 0.0
         self._last_log_iter = -1
         self._turn = 0
+        self._told: dict[int, dict[str, object]] = {}  # to do while training, by process
         self._ends: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._closed = False
         self.on_look: Callable[[str], None] = _nothing
@@ -259,21 +261,26 @@ class CollectorGroup:
         number = len(self.crew.workers)
         unit_size = self._cfg.env.collector_env_num if unit == "n_sample" else 1
         parts = _shares(count, number, unit_size)
+        told = {each.index: {**amount, unit: parts[each.index]} for each in self.crew.workers}
         found: dict[int, tuple[Worker, Collected, Columns]] = {}
         wait = Wait(self.crew, should_stop, self.system.stall_timeout)
-        for worker in self.crew.workers:
-            worker.calls.clear()
+        if told != self._told:  # what was told ahead is to collect something else
+            for worker in self.crew.workers:
+                worker.calls.clear()
         while wait.goes_on():
             self.on_look("samples")
             for worker in self.crew.able(wait.now):
-                share = parts[worker.index]
-                if share and worker.index not in found and not worker.calls:
-                    self._call(worker, {**amount, unit: share})
+                if parts[worker.index] and worker.index not in found and not worker.calls:
+                    self._call(worker, told[worker.index])
             asked = [each for each in self.crew.workers if each.calls]
             if (done := self._delivered(asked)) is not None:
                 found[done[0].index] = done
             if len(found) == sum(map(bool, parts)):
+                self._told = told if self.system.ahead else {}
+                for worker in self.crew.able(wait.now) if self._told else ():
+                    self._call(worker, told[worker.index])
                 return [found[index] for index in sorted(found)]
+        self._told = {}
         return []
 
     def _used(self, found: Iterable[tuple[Worker, Collected, Columns]], train_iter: int) -> Batch:

@@ -29,6 +29,10 @@ class SystemConfig(RestartOptions):
     queue: int = option(
         2, "collects that each collector may be ahead of training; off-policy only", ge=1
     )
+    ahead: bool = option(
+        False,
+        "on-policy: collect the next samples while training, by the parameters from before it",
+    )
     actor_priority: bool = option(
         True, "collectors compute the priorities of new samples, with policy.priority (Ape-X)"
     )

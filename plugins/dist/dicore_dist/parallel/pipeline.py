@@ -196,6 +196,9 @@ class ParallelPipeline(TrainingPipeline):
             yield "policy.world_model", "is trained by the pipeline serial_dyna"
         if system_of(cfg).eps_spread and "eps" not in cfg.policy.other:
             yield "pipeline.system.eps_spread", f"'{cfg.policy.type}' does not explore by epsilon"
+        if system_of(cfg).ahead and not cfg.policy.on_policy:
+            reason = f"'{cfg.policy.type}' replays samples; expected False, and queue >= 1"
+            yield "pipeline.system.ahead", reason
         if system_of(cfg).learner_num > 1:
             yield from learner_problems(cfg)
 
