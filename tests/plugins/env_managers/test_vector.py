@@ -552,6 +552,13 @@ class TestEnvPool:
             assert limit == plain.spec.max_episode_steps
         plain.close()
 
+    def test_another_environment_than_that_of_the_section_is_refused(self) -> None:
+        """Whose options, and those of agents, would have no effect."""
+        told = r"env\.manager\.task_id=Acrobot-v1: the environment of the section is CartPole-v1"
+        with pytest.raises(ConfigError, match=told):
+            self.of_section("cartpole", {"task_id": "Acrobot-v1"}).launch()
+        self.of_section("cartpole", {"task_id": "CartPole-v1"}).close()
+
     def test_wrappers_are_refused_with_options_that_it_has(self) -> None:
         with pytest.raises(ConfigError, match="clip_reward cannot wrap") as caught:
             make_env_manager(config("clip_reward", type="envpool"), "collector", 0).launch()
@@ -588,17 +595,17 @@ class TestEnvPool:
 
     @pytest.mark.parametrize("env", ["gym", "gymnasium"])
     def test_make_kwargs_are_passed_or_refused(self, env: str) -> None:
-        """Of every section that has an `env_id`; those of another `task_id`, too."""
+        """Of every section that has an `env_id`, also with a `task_id`."""
         pytest.importorskip(env)
         given = {"env_id": "Pendulum-v1", "n_evaluator_episode": 1, "stop_value": 0}
-        for manager in ({}, {"task_id": "MountainCar-v0"}):
+        for manager in ({}, {"task_id": "Pendulum-v1"}):
             kwargs = {"max_episode_steps": 7}
             with closing(self.of_section(env, manager, make_kwargs=kwargs, **given)) as made:
                 made.launch()
                 assert made._pool.vec.config["max_episode_steps"] == 7
         with closing(self.of_section(env, make_kwargs={"g": 10.0}, **given)) as made:
             assert made._pool._options == {}, "it is the usual one"
-        for manager, name in (({}, "g"), ({"task_id": "CartPole-v1"}, "zzz")):
+        for manager, name in (({}, "g"), ({"task_id": "Pendulum-v1"}, "zzz")):
             with pytest.raises(ConfigError, match=rf"env\.make_kwargs\.{name}=0\.0") as caught:
                 self.of_section(env, manager, make_kwargs={name: 0.0}, **given).launch()
             assert "env.manager.type=base" in str(caught.value.hint)

@@ -42,14 +42,19 @@ class EnvPoolPool(VectorPool):
         name = self.cfg.task_id or getattr(section, "env_id", None)
         known = _envpool().list_all_envs()
         if name not in known:
-            base = str(name).rpartition("/")[2].partition("-v")[0]
-            near = next((each for each in known if each.partition("-v")[0] == base), "…")
+            near = next((each for each in known if _game(each) == _game(name)), "…")
             raise UsageError(
                 f"env.manager: EnvPool has no environment '{name}'",
                 hint=f"set env.manager.task_id={near} (envpool.list_all_envs()), or"
                 " env.manager.type=base",
             )
         self.check_alike()
+        wanted = getattr(section, "env_id", None) or name
+        if _game(wanted) != _game(name):
+            raise ConfigError(
+                f"env.manager.task_id={name}: the environment of the section is {wanted}",
+                hint="leave it out, and set env.env_id",
+            )
         if getattr(section, "changes_data", False):
             raise ConfigError(
                 f"env.type: EnvPool's {name} has other data than {getattr(section, 'type', name)}",
@@ -162,6 +167,11 @@ class EnvPoolManager(VectorEnvManager):
 
     config_class = EnvPoolConfig
     pool_class = EnvPoolPool
+
+
+def _game(env_id: object) -> str:
+    """Returns the name of an environment without package and version."""
+    return str(env_id).rpartition("/")[2].partition("-v")[0]
 
 
 def _defaults(env_id: str) -> dict[str, Any]:
