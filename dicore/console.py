@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     import click
 
 __all__ = [
-    "Level", "chatter", "discard_stdout", "is_quiet", "is_shared", "is_terminal", "number",
-    "own_process", "plain_table", "plural", "printable", "say", "verbosity", "write_table",
+    "Level", "chatter", "discard_stdout", "is_quiet", "is_shared", "is_terminal", "labelled",
+    "number", "own_process", "plain_table", "plural", "printable", "say", "verbosity",
+    "write_table",
 ]  # fmt: skip
 
 Level = Literal["quiet", "normal", "verbose"]
@@ -182,8 +183,8 @@ def chatter(level: Level, label: str = "") -> Iterator[None]:
     """
     import logging
 
-    global _label, _level
-    before, (_level, _label) = (_level, _label), (level, label)
+    global _level  # noqa: PLW0603 - one process, one level
+    before, _level = _level, level
     loggers = [logging.getLogger(name) for name in (_packages() if level != "normal" else ())]
     levels = {each: each.level for each in loggers}
     handler = logging.StreamHandler()
@@ -197,12 +198,24 @@ def chatter(level: Level, label: str = "") -> Iterator[None]:
         for each in loggers:
             each.setLevel(logging.DEBUG if level == "verbose" else logging.ERROR)
         try:
-            yield
+            with labelled(label):
+                yield
         finally:
-            _level, _label = before
+            _level = before
             root.removeHandler(handler)
             for each, level_before in levels.items():
                 each.setLevel(level_before)
+
+
+@contextmanager
+def labelled(label: str) -> Iterator[None]:
+    """Puts a prefix before each line within a block."""
+    global _label  # noqa: PLW0603 - one process, one output
+    before, _label = _label, label
+    try:
+        yield
+    finally:
+        _label = before
 
 
 def verbosity(command: F) -> F:

@@ -9,7 +9,7 @@ import gc
 import os
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -38,9 +38,13 @@ from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
     from dicore.interfaces.pipeline import IPipeline
+    from dicore.run.random import Streams
     from dicore.run.run import Run
 
-__all__ = ["LaunchObserver", "Outcome", "TrainRequest", "compile_request", "described", "launch"]
+__all__ = [
+    "LaunchObserver", "Outcome", "TrainRequest", "build_pipeline", "compile_for", "compile_request",
+    "described", "launch", "only_training", "prepare", "recorded",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def launch(
     """
     ready = isinstance(config, TrainRequest) and not wishes
     request = config if ready else TrainRequest(config=config, **wishes)
-    with _only_training(request):
+    with only_training(request):
         return _launch(request, model, observer)
 
 
@@ -101,7 +105,7 @@ _training_pid = 0
 
 
 @contextmanager
-def _only_training(request: TrainRequest) -> Iterator[None]:
+def only_training(request: TrainRequest) -> Iterator[None]:
     """Refuses a second training in this process while the block runs.
 
     `sys.exit` of a component becomes an error. Afterwards the working folder is as before.
@@ -142,19 +146,17 @@ def _only_training(request: TrainRequest) -> Iterator[None]:
 def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver | None) -> Outcome:
     plugins = load_plugins()
     folder = resumed_folder(request)
-    compiled, changes = _compile(request, folder, plugins)
-    pipeline = _build_pipeline(compiled, plugins)
+    compiled, changes = compile_for(request, folder, plugins)
+    pipeline = build_pipeline(compiled, plugins)
     profiler: Any = public_name("profiled", "--profile") if request.profile else nullcontext
-    run = _prepare(compiled, request, folder, plugins)
+    run = prepare(compiled, request, folder, plugins, changes)
     if folder is not None and (reason := nothing_left(run)):
         run.abandon()
         if observer is not None:
             observer.nothing_to_do(run, reason)
         return Outcome(None, run, 0)
-    if folder is not None and not all(path.startswith(CHANGEABLE) for path in changes):
-        run.at_first_step(partial(_replace_config, compiled, folder))  # the parts have loaded then
     policy = timer = None
-    with _recorded(run, plugins) as stopped:
+    with recorded(run, plugins) as stopped:
         plugins.call("dicore_run_started", run=run)
         if request.own_process:
             run.at_first_step(gc.freeze)  # objects that exist already are never searched
@@ -178,8 +180,8 @@ def _replace_config(compiled: Compiled, folder: RunFolder) -> None:
 
 
 @contextmanager
-def _recorded(run: Run, plugins: Plugins) -> Iterator[list[StopNow]]:
-    """Starts the run, and records in `run.json` how the block ended.
+def recorded(run: Run, plugins: Plugins, *, signals: bool = True) -> Iterator[list[StopNow]]:
+    """Starts the run, and records in `run.json` how the block ended; signals stop it.
 
     A second signal ends the block; it is in the list. After another error, the parts are saved as
     checkpoint `exception`, from which a run cannot be resumed: a step was not finished.
@@ -188,7 +190,7 @@ def _recorded(run: Run, plugins: Plugins) -> Iterator[list[StopNow]]:
     status, error_text = "failed", ""
     run.start()
     try:
-        with stop_on_signals(run.stop):
+        with stop_on_signals(run.stop) if signals else nullcontext():
             yield stopped
         status = "interrupted" if run.stop.signal is not None else "done"
     except StopNow as stop:
@@ -212,7 +214,7 @@ def described(error: BaseException) -> str:
     return without_secrets(f"{type(error).__name__}: {text}")
 
 
-def _compile(
+def compile_for(
     request: TrainRequest, folder: RunFolder | None, plugins: Plugins
 ) -> tuple[Compiled, dict[str, str]]:
     """Compiles the config and binds it to the spaces of its environment; see `changes_of`."""
@@ -226,7 +228,8 @@ def _compile(
     return compiled, {} if folder is None else changes_of(compiled, request, folder)
 
 
-def _build_pipeline(compiled: Compiled, plugins: Plugins) -> IPipeline:
+def build_pipeline(compiled: Compiled, plugins: Plugins) -> IPipeline:
+    """Builds the pipeline, which checks that the parts fit together."""
     from dicore.run.env_factory import BuildContext
 
     pipeline: IPipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
@@ -241,10 +244,15 @@ def _build_pipeline(compiled: Compiled, plugins: Plugins) -> IPipeline:
     return pipeline
 
 
-def _prepare(
-    compiled: Compiled, request: TrainRequest, resumed: RunFolder | None, plugins: Plugins
+def prepare(
+    compiled: Compiled,
+    request: TrainRequest,
+    resumed: RunFolder | None,
+    plugins: Plugins,
+    changes: Iterable[str] = (),
+    streams: Streams | None = None,
 ) -> Run:
-    """Makes the folder with its config, and the run with its streams and loggers."""
+    """Makes the folder with its config, and the run with its loggers and streams (None: new)."""
     from dicore.run.env_factory import BuildContext
     from dicore.run.folder import RunFolder
     from dicore.run.random import seed_everything
@@ -263,7 +271,7 @@ def _prepare(
         pipeline = compiled.pipeline
         run = Run(
             folder,
-            seed_everything(compiled.seed),
+            streams or seed_everything(compiled.seed),
             argv=request.argv,
             components=compiled.components,
             loggers=loggers,
@@ -276,6 +284,8 @@ def _prepare(
             raise _unwritable(folder, error) from error
         raise
     run.learner_hooks, run.device, run.ignore_missing = hooks, device, request.ignore_missing
+    if resumed is not None and not all(path.startswith(CHANGEABLE) for path in changes):
+        run.at_first_step(partial(_replace_config, compiled, resumed))  # the parts have loaded then
     return run
 
 
