@@ -467,24 +467,28 @@ class OffPolicyLearner:
         self.uses = (self.learner, buffer_, reward_model)
 
     def __call__(self, ctx: OnlineRLContext) -> None:
+        kwargs, outputs = _settings_of(self._settings, ctx), []
+        for data in self.batches(ctx):
+            outputs += self.learner.train(data, ctx.env_step, kwargs)
+        if self._begun:
+            ctx.train_output = outputs
+            ctx.train_iter = self.learner.train_iter
+
+    def batches(self, ctx: OnlineRLContext) -> Iterator[Batch]:
+        """Yields the batches of this step; the learner trains on each before the next is drawn."""
         count = self._count(ctx.env_step)
         if self._buffer.count() < self._least:
             if not self._warned:
                 self._warned = True
                 _warn_of_shortage(_LOG.info, self._buffer, self._least)
             return
-        self._begun, learner, outputs = True, self.learner, []
-        kwargs = _settings_of(self._settings, ctx)
+        self._begun = True
         for data in self._batches(count):
             if self._executor is not None and self._executor.cancelled:
                 raise StepInterrupted
-            if self._reward_model is not None:
-                data = self._reward_model.estimate(data)  # noqa: PLW2901 - the same samples
-            outputs += learner.train(data, ctx.env_step, kwargs)
+            yield data if self._reward_model is None else self._reward_model.estimate(data)
             if self._priority:
-                self._buffer.update(learner.priority_info)
-        ctx.train_output = outputs
-        ctx.train_iter = learner.train_iter
+                self._buffer.update(self.learner.priority_info)
 
     def join_task(self, task: Task) -> None:
         """Reads the env steps collected so far, from which `update_per_step` counts."""

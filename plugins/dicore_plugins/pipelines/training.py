@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -372,6 +373,19 @@ class TrainingPipeline:
 
     def run(self, compiled: Compiled, run: Run, *, model: nn.Module | None = None) -> IPolicy:
         """Trains until `stop_value`, a budget, or a request to stop; returns the policy."""
+        with self.training(compiled, run, model=model) as parts:
+            if not self.has_ended(parts, run):
+                task.run()
+        return parts.policy
+
+    @contextmanager
+    def training(
+        self, compiled: Compiled, run: Run, *, model: nn.Module | None = None, loop: Task = task
+    ) -> Iterator[Parts]:
+        """Builds the parts for `loop`, a task that runs within the block; then evaluates and saves.
+
+        The other arguments are those of `run`.
+        """
         cfg = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
         chosen = self.chosen(cfg)
@@ -381,7 +395,7 @@ class TrainingPipeline:
             cfg = settled(cfg, run, chosen, model)
         parts = self.parts(cfg, run, model=model, collects=chosen.school != "offline")
         parts.opened, self._dataset = self._dataset, None
-        state = TaskState(task)
+        state = TaskState(loop)
         run.register("task", state)
         try:
             middleware = chosen.middleware(parts)
@@ -389,32 +403,34 @@ class TrainingPipeline:
             _log(run, f"started at {_progress(parts)}")
             if cfg.policy.model is not None and transposed(cfg.policy.model):
                 run.log.log_text("images have their channels last: the CNN moves them to the front")
-            with self._started(chosen.context(**state.values), run):
+            with self._started(chosen.context(**state.values), run, loop):
                 for each in middleware:
-                    task.use(each)
+                    loop.use(each)
                 run.deferring = True
                 run.first_step()
                 parts.learner.call_hook("before_run")
-                if not _is_spent(run) and not _has_stopped(parts):
-                    task.run()
+                yield parts
                 run.deferring = False
                 self._finish(parts, run)
                 parts.learner.call_hook("after_run")
         finally:
             run.cpu.stop()  # nobody sums up what the processes of Ray have used, once they ended
             parts.close()
-        return parts.policy
 
-    def _started(self, ctx: Context, run: Run) -> Task:
+    def has_ended(self, parts: Parts, run: Run) -> bool:
+        """Returns whether a resumed run has reached a budget or its stop value before."""
+        return _is_spent(run) or _has_stopped(parts)
+
+    def _started(self, ctx: Context, run: Run, loop: Task) -> Task:
         """Starts the task, in async mode if the config says so."""
         if not self._cfg.get("async_mode", False):
-            return task.start(ctx=ctx)
+            return loop.start(ctx=ctx)
         from dicore_plugins.executors.log import log_from_threads
 
-        task.start(True, self._cfg.n_async_workers, ctx)
-        task.executor.max_lag = self._cfg.async_lag
+        loop.start(True, self._cfg.n_async_workers, ctx)
+        loop.executor.max_lag = self._cfg.async_lag
         log_from_threads(run.log)
-        return task
+        return loop
 
     def middleware(self, parts: Parts) -> list[Middleware]:
         """Returns all middleware of a step."""
