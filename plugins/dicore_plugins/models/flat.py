@@ -97,17 +97,19 @@ class Flat:
             follow(mine, theirs, theta)
 
     @torch.no_grad()
-    def rebind(self) -> None:
+    def rebind(self, data: Tensor | None = None, grad: Tensor | None = None) -> None:
         """Makes the current parameters of the module views again, without changing their values.
 
-        `data` and `grad` are new tensors afterwards; detached gradients start at zero.
+        `data` and `grad` are new tensors afterwards, or the given ones [P], such as rows of those
+        of several networks; detached gradients start at zero.
 
         Raises:
             UsageError: see the constructor.
         """
         self._parameters = tuple(self._source())
         trainable = _check(self._parameters, type(self.module).__name__)
-        self.data = torch.cat([parameter.reshape(-1) for parameter in self._parameters])
+        now = torch.cat([parameter.reshape(-1) for parameter in self._parameters])
+        self.data = now if data is None else data.copy_(now)
         pieces = self.split(self.data)
         for parameter, piece in zip(self._parameters, pieces, strict=True):
             parameter.data = piece
@@ -119,10 +121,10 @@ class Flat:
             if isinstance(each, Tensor) and not isinstance(each, nn.Parameter)
         )
         if trainable:
-            self._rebind_grad()
+            self._rebind_grad(torch.zeros_like(self.data) if grad is None else grad.zero_())
 
-    def _rebind_grad(self) -> None:
-        self.grad = torch.zeros_like(self.data)
+    def _rebind_grad(self, grad: Tensor) -> None:
+        self.grad = grad
         pointers = []
         for parameter, piece in zip(self._parameters, self.split(self.grad), strict=True):
             if parameter.grad is not None:

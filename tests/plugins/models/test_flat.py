@@ -176,3 +176,23 @@ def test_a_target_follows_with_its_buffers(theta: float | None) -> None:
     torch.testing.assert_close(other.data, torch.lerp(before[0], flat.data, share))
     torch.testing.assert_close(target[1].running_mean, torch.lerp(before[1], mean, share))
     assert target[1].num_batches_tracked == 1
+
+
+def test_parameters_move_into_given_memory_with_their_values() -> None:
+    """Rows of the parameters of several networks, for joint updates."""
+    module = net()
+    flat = Flat(module)
+    before = flat.data.clone()
+    rows, grads = torch.zeros(2, len(before)), torch.ones(2, len(before))
+
+    flat.rebind(rows[1], grads[1])
+
+    assert flat.intact()
+    assert torch.equal(rows[1], before)
+    assert not rows[0].any()
+    assert not grads[1].any(), "a gradient begins at zero, or at that which was there"
+    learn(module)
+    assert grads[1].any()
+    assert (grads[0] == 1).all()
+    rows[1].fill_(0.5)
+    assert (module[0].weight == 0.5).all()

@@ -208,7 +208,7 @@ class MLP(nn.Module):
         self.activation = activation
         self._activate = function.by_torch
         self.layers = nn.ModuleList()
-        self._forms: list[tuple[bool, bool]] = []
+        self.forms: list[tuple[bool, bool]] = []  # of each layer: activated, normalised before
         hidden = len(sizes) - 1 if activate_output else len(sizes) - 2
         for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
             layer = nn.Linear(fan_in, fan_out)
@@ -219,7 +219,7 @@ class MLP(nn.Module):
                 if initial_bias == "uniform" and active:
                     nn.init.uniform_(layer.bias, -(fan_in**-0.5), fan_in**-0.5)
             self.layers.append(layer)
-            self._forms.append((active, norm))
+            self.forms.append((active, norm))
 
     def _rows(self) -> list[tuple[dict[str, Any] | None, nn.Module, bool, bool]]:
         """Returns the layers: parameters (None: call it), module, and what follows it.
@@ -230,7 +230,7 @@ class MLP(nn.Module):
         layers: Any = self._modules["layers"]
         return [
             (layer._parameters if _is_linear(layer) else None, layer, active, norm)  # noqa: SLF001
-            for layer, (active, norm) in zip(layers._modules.values(), self._forms, strict=True)  # noqa: SLF001
+            for layer, (active, norm) in zip(layers._modules.values(), self.forms, strict=True)  # noqa: SLF001
         ]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -250,7 +250,7 @@ class MLP(nn.Module):
             and self._plain
             and all(map(has_gradient, self.parameters()))
             and not any(
-                norm or (active and self.activation not in SLOPES) for active, norm in self._forms
+                norm or (active and self.activation not in SLOPES) for active, norm in self.forms
             )
         )
 

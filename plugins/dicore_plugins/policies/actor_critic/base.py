@@ -74,7 +74,7 @@ class ActorCriticPolicy(Policy):
 
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
     _cfg: ActorCriticPolicyConfig
-    attributes: ClassVar[tuple[str, ...]] = ("actor", "flat", "optimizer")
+    attributes: ClassVar[tuple[str, ...]] = ("actor", "flat", "optimizer", "order")
 
     def _create_model(self) -> nn.Module:
         with torch_stream("model"):

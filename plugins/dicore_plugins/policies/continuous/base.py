@@ -66,11 +66,14 @@ class ContinuousQPolicy(Policy):
     config_class: ClassVar[type[PolicyConfig]] = ContinuousQPolicyConfig
     _cfg: ActorQPolicyConfig
     attributes: ClassVar[tuple[str, ...]] = (
+        "actions",
         "actor",
         "flats",
+        "noise",
         "optimizers",
         "target_flats",
         "target_model",
+        "update_count",
     )
     squashed: ClassVar[bool] = True
     """Actions are tanh of the network's output."""

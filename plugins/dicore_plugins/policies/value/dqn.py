@@ -55,6 +55,7 @@ class DQNPolicy(Policy):
         "optimizer",
         "target_flat",
         "target_model",
+        "update_count",
     )
     _cfg: DQNConfig
     _sampler: ClassVar[str] = "eps_greedy_sample"
@@ -153,7 +154,7 @@ class DQNPolicy(Policy):
         weight = weight_of(batch, sampled=self._cfg.priority_IS_weight)
         loss, priority, target = self._loss(batch, weight)
         if learn.learning_rate_end < 1:
-            self._optimizer.learning_rate = self._decayed_rate()
+            self._optimizer.learning_rate = self._get_decayed_rate()
         self._step(loss)
         self._update_target()
         return {
@@ -218,7 +219,7 @@ class DQNPolicy(Policy):
             return index
         return index - torch.from_numpy(self._start).to(action.device)
 
-    def _decayed_rate(self) -> float:
+    def _get_decayed_rate(self) -> float:
         """Computes the learning rate of this update."""
         learn = self._cfg.learn
         progress = min(self._update_count / learn.learning_rate_decay, 1.0)
