@@ -26,6 +26,7 @@ SCRIPTS = (
     "ppo",
     "agents",
     "sac",
+    "together",
     "files_entered",
     "startup",
     "config",

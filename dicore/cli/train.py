@@ -32,6 +32,7 @@ Examples:
   dicore train config.py -s 1 --exp-name runs/x
   dicore train my_preset                 a preset by its own name
   dicore train -e cartpole -p dqn -s 0 -s 1 -s 2 --jobs 3
+  dicore train -e cartpole -p dqn -s 0 -s 1 -s 2 --together
   dicore train panel.py --cpanel '{"lr": 0.001}'
   dicore train --locked runs/x           again, with the same versions of all components
   dicore train --resume runs/x --max-env-step 100000
@@ -67,6 +68,7 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
      "Random seed. Repeat to train one run per seed and print a summary."),
     ("--jobs", {"type": click.IntRange(1), "default": 1},
      "Number of seeds to train in parallel, one process each.  [default: 1]"),
+    ("--together", _FLAG, "Train all seeds in this process, as one batched network."),
     ("--exp-name --exp_name", {"metavar": "DIR"},
      "Run folder; if it exists, a number is appended (runs/a-1)."
      "  [default: runs/<env>_<policy>_s<seed>]"),
@@ -118,6 +120,7 @@ def command(
     config: str | None,
     seeds: tuple[int, ...],
     jobs: int,
+    together: bool,
     dry_run: bool,
     requeue: bool,
     **given: Any,
@@ -153,9 +156,9 @@ def command(
         return
     if requeue:
         request = public_name("requeued", "--requeue")(request)
-    if len(seeds) > 1:
+    if len(seeds) > 1 or together:
         train_seeds = public_name("train_seeds", "--seed given twice")
-        ctx.exit(train_seeds(request, seeds, jobs))
+        ctx.exit(train_seeds(request, seeds, jobs, together=together))
     code = launch(request, observer=Announcer()).exit_code
     ctx.exit(public_name("requeue")(code) if requeue else code)
 

@@ -42,6 +42,8 @@ ALLOWED = {
 }
 BESIDE = {"atari_vector.py", "atari_vector_config.py", "atari_vector_options.py"}
 """Files of dicore-contrib-envs that extend dicore-plugins, which their extra asks for."""
+TOGETHER = "plugins/tools/dicore_tools/together"
+"""Folder of dicore-tools that updates networks of dicore-plugins, which its extra asks for."""
 WATCHED = {*PACKAGES, "torch", "tensorboardX"}
 IMPORTERS = {
     "registry/dicore_registry/importing.py": "after a check, and what packages declare",
@@ -86,6 +88,7 @@ def test_nothing_is_imported_the_other_way(package: str) -> None:
         for root, line in imported(tree)
         if root in WATCHED - ALLOWED[package] - {package}
         and not (root == "dicore_plugins" and Path(file).name in BESIDE)
+        and not (root in {"dicore_plugins", "torch"} and Path(file).parent == Path(TOGETHER))
     ]
     assert wrong == []
 

@@ -18,13 +18,16 @@ _HEADER = ("SEED", "BEST RETURN", "ENV STEPS", "UPDATES", "WALL", "STATUS", "FOL
 _NUMBERS = range(5)
 
 
-def train_seeds(request: TrainRequest, seeds: Sequence[int], jobs: int) -> int:
+def train_seeds(
+    request: TrainRequest, seeds: Sequence[int], jobs: int, *, together: bool = False
+) -> int:
     """Trains one run per seed, prints the results and returns the exit code.
 
     Args:
         request: What to train.
         seeds: The seeds.
         jobs: Number of seeds to train in parallel.
+        together: Train all at once in this process.
     """
     announced = jobs == 1 and not is_quiet()  # the runs print their own results
     if jobs > 1:
@@ -33,6 +36,7 @@ def train_seeds(request: TrainRequest, seeds: Sequence[int], jobs: int) -> int:
         replace(request, own_process=announced),
         seeds,
         jobs=jobs,
+        together=together,
         after=_say_error if announced else _say_result,
         observer=Announcer() if announced else None,
     )

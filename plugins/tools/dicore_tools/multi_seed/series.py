@@ -11,6 +11,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from itertools import chain, count
 from pathlib import Path
 
@@ -93,6 +94,7 @@ def run_series(
     seeds: Sequence[int],
     *,
     jobs: int = 1,
+    together: bool = False,
     after: Callable[[SeedRun, Outcome | None], None] = lambda run, outcome: None,
     observer: LaunchObserver | None = None,
 ) -> Series:
@@ -107,22 +109,26 @@ def run_series(
         request: What to train.
         seeds: The seeds, without duplicates.
         jobs: Number of seeds to train in parallel, one process each; 1: in this process.
+        together: Train all at once in this process, as one batched network.
         after: Called after each run; the outcome is None if the run had its own process.
         observer: Receives start and end of each run in this process.
 
     Raises:
         UsageError: a seed is given twice, or `request` resumes a run.
-        ConfigError: the config is invalid; no run was started.
+        ConfigError: the config is invalid, or cannot be trained together; no run was started.
     """
     seeds = tuple(seeds)
-    _check(request, seeds)
+    _check(request, seeds, apart=together and jobs > 1)
     base = compile_request(replace(request, seed=seeds[0])).exp_name
     requests = [
         replace(request, seed=seed, exp_name=None if base is None else f"{base}/seed_{seed}")
         for seed in seeds
     ]
     ended: list[SeedRun] = []
-    runs = _in_turn(requests, observer) if jobs == 1 else _in_parallel(requests, jobs)
+    if together:
+        runs = _together(requests, observer)
+    else:
+        runs = _in_turn(requests, observer) if jobs == 1 else _in_parallel(requests, jobs)
     for run, outcome in runs:
         ended.append(run)
         after(run, outcome)
@@ -134,10 +140,15 @@ def run_series(
     return series
 
 
-def _check(request: TrainRequest, seeds: tuple[int, ...]) -> None:
+def _check(request: TrainRequest, seeds: tuple[int, ...], *, apart: bool) -> None:
     repeated = sorted({seed for seed in seeds if seeds.count(seed) > 1})
     if repeated:
         raise UsageError(f"seed {repeated[0]} is given twice", hint="give each seed once")
+    if apart:
+        raise UsageError(
+            "seeds are trained together in one process, or in several",
+            hint="leave out --together or --jobs",
+        )
     if not seeds:
         raise UsageError("no seeds given", hint="give at least one seed")
     if request.resume is not None:
@@ -160,6 +171,17 @@ def _in_turn(
         yield SeedRun.of(request.seed, outcome), outcome
         if outcome.exit_code:
             return
+
+
+def _together(
+    requests: Sequence[TrainRequest], observer: LaunchObserver | None
+) -> Iterator[tuple[SeedRun, Outcome | None]]:
+    if find_spec("dicore_plugins") is None:
+        text = "--together updates the networks of dicore-plugins, which is not installed"
+        raise UsageError(text, hint="pip install dicore-plugins")
+    from dicore_tools.together.series import train_together
+
+    return train_together(requests, observer)
 
 
 def _in_parallel(

@@ -1,0 +1,1 @@
+"""Several seeds in one process, as one batched network; needs dicore-plugins."""
