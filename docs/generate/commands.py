@@ -20,7 +20,8 @@ def command_pages() -> dict[str, str]:
         facts["name"]: facts["summary"] for facts in components() if facts["kind"] == "command"
     }
     rows = "\n".join(
-        f"| [`dicore {name.replace('_', '-')}`]({name}.md) | {summaries[name]} |" for name in names
+        f"| [`dicore {name.replace('_', '-')}`]({page_of(name)}.md) | {summaries[name]} |"
+        for name in names
     )
     group = command_of_group()
     index = [
@@ -30,14 +31,19 @@ def command_pages() -> dict[str, str]:
         "If the first argument is an option, the command is `train`.",
         *_paragraphs(group.epilog or ""),
         _codes(),
-        "```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```",
+        "```{toctree}\n:hidden:\n\n" + "\n".join(map(page_of, names)) + "\n```",
     ]
     pages = {"cli/index.md": "\n\n".join(index) + "\n"}
     for name in names:
         spelling = f"dicore {name.replace('_', '-')}"
         parts = list(_command(command_of(name), spelling, depth=1))
-        pages[f"cli/{name}.md"] = "\n\n".join(parts) + "\n"
+        pages[f"cli/{page_of(name)}.md"] = "\n\n".join(parts) + "\n"
     return pages
+
+
+def page_of(name: str) -> str:
+    """Returns the name of the page of a command; `index` is that of the list of them."""
+    return "index_command" if name == "index" else name
 
 
 def command_of_group() -> click.Command:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore_registry import default
+from docs.generate.commands import page_of
 from docs.generate.papers import papers_of
 from docs.generate.query import components, kinds, promise
 
@@ -66,7 +67,7 @@ def _component(facts: Facts, common: Sequence[str]) -> list[str]:
     parts += promise(f"{facts['kind']}/{facts['name']}")
     if facts["kind"] == "command":
         spelling = facts["name"].replace("_", "-")
-        parts.append(f"Options: [dicore {spelling}](../cli/{facts['name']}.md).")
+        parts.append(f"Options: [dicore {spelling}](../cli/{page_of(facts['name'])}.md).")
     picture = f"images/{facts['kind']}s/{facts['name']}.svg"
     if (_DOCS / picture).is_file():
         parts.append(f"![The middleware of {facts['name']} and their fields](../../{picture})")

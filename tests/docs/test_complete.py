@@ -13,6 +13,7 @@ import pytest
 import dicore
 from dicore.hookspecs import specs
 from docs.generate import pages
+from docs.generate.commands import page_of
 from docs.generate.query import components, kinds
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +41,7 @@ def without_page(found: Iterable[Facts], written: Mapping[str, str]) -> list[str
         whole = f"## {facts['name']}\n" in page
         complete = all(f"`{option['path']}`" in page for option in facts["options"])
         if facts["kind"] == "command":
-            whole = whole and f"cli/{facts['name']}.md" in written
+            whole = whole and f"cli/{page_of(facts['name'])}.md" in written
         if not (whole and complete):
             bad.append(f"{facts['kind']}/{facts['name']}")
     return bad
