@@ -46,7 +46,7 @@ _MORE = {
         "diagnosis.table",
     ),
     "dicore.run": ("launch", "env_factory", "random"),
-    "dicore_tools.reports": ("curves", "picture", "text"),
+    "dicore_tools.reports": ("curves", "picture", "run_data", "text"),
     "dicore.hookspecs": ("specs",),
     "dicore_contrib_envs": ("presets",),
 }

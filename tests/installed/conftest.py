@@ -17,7 +17,7 @@ from tests.registry.world import World
 
 GENERATED = (
     *("buffer", "buffer_middleware", "collector", "comm_collector", "comm_learner", "command"),
-    *("commander", "dataset", "executor"),
+    *("commander", "dataset", "diagnosis_rule", "executor"),
     *("env", "env_manager", "env_transport", "env_wrapper", "evaluator", "league_player"),
     *("learner", "learner_hook"),
     *("logger", "message_queue", "middleware", "model", "model_wrapper", "optimizer", "pipeline"),

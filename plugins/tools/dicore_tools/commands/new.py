@@ -54,6 +54,7 @@ _BACKENDS: Final = {
     ),
 }
 _BY_HAND: Final = {
+    "diagnosis_rule": "Reports, `dicore watch` and `dicore diagnose RUN` apply it.",
     "executor": (
         "`task.start(async_mode=True)` uses the default executor. Make it one in this package's\n"
         '`pyproject.toml`:\n\n```toml\n[project.entry-points."dicore.default"]\n'
