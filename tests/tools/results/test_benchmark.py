@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from dicore_tools.multi_seed.process_pool import SeedRun
 from dicore_tools.results.page import collect_results, write_page
 from dicore_tools.results.plan import Plan, Row, read_plan
 from dicore_tools.results.records import Record, RecordFile
+from tests.tools.reports.test_curves import make_run
 
 TABLE = """
 title = "Small"
@@ -296,3 +299,37 @@ def test_an_unsolved_seed_counts_as_more_than_its_budget(here: Path) -> None:
     assert "(t_files/all_costs.svg)" in (here / "t.md").read_text()
     assert "| 250.0 [250.0, 250.0] |" in page
     assert "| `dqn` | cartpole, acrobot | 0.500 [0.500, 0.500] |" in page
+
+
+def test_a_report_of_the_runs_draws_the_same_pictures(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Score profile, cost against score, and curves with published returns as lines."""
+    (here / "t.toml").write_text(
+        "title='Small tasks'\n[scores]\ncartpole=[0, 500]\nacrobot=[-500, 0]\n"
+        "[anchors.cartpole]\n'PPO, a paper, 1M' = 300\n[[row]]\nenv='cartpole'\npolicy='dqn'\n"
+        "[[row]]\nenv='acrobot'\npolicy='dqn'\n"
+    )
+    make_run(here / "runs/cartpole_dqn_s0", [(0, 9.0), (1000, 480.0)])
+    asked = ["report", "runs", "-o", "report.html", "--benchmark", "t.toml"]
+    assert main([*asked, "--records", "none.jsonl"]) == 2
+    assert "--records none.jsonl: there is no such file" in capsys.readouterr().err
+    plan, file = read_plan("t.toml"), RecordFile(here / "t.jsonl")
+    file.add(record(plan, "acrobot_dqn", 0, settings="of before"))
+    assert main(asked) == 2
+    assert "no record is of a row of t.toml as it is now" in capsys.readouterr().err
+    curve = ((0, 9.0), (1000, 480.0))
+    file.add(record(plan, "cartpole_dqn", 0, curve=curve, cpu_s=7200.0, returns=(250.0,)))
+    file.add(record(plan, "acrobot_dqn", 0, returns=(-250.0,)))
+    assert main(asked) == 0
+    page = (here / "report.html").read_text(encoding="utf-8")
+    pictures = re.findall(r'<img alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]*)"', page)
+    drawn = {alt.split(":")[0]: base64.b64decode(data).decode() for alt, data in pictures}
+    assert list(drawn) == [
+        "Score profiles", "Core-hours of a training against the score of each row", "cartpole",
+    ]  # fmt: skip
+    assert "dqn (2 environments, 2 runs)" in drawn["Score profiles"]
+    assert "PPO, a paper, 1M" in drawn["cartpole"]
+    assert page.index("<h2>Small tasks</h2>") < page.index("<h2>Mean return of evaluations</h2>")
+    assert main(["report", "runs", "--records", "t.jsonl"]) == 2
+    assert "of which benchmark?" in capsys.readouterr().err

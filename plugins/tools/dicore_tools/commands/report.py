@@ -17,10 +17,12 @@ Examples:
   dicore report runs/cartpole_dqn_s0
   dicore report runs -o results.html --title "CartPole, three algorithms"
   dicore report runs/a runs/b --open                 and show it in the browser
+  dicore report runs/benchmark --benchmark benchmarks/results.toml --records docs/results.jsonl
 
 The page has learning curves, a table of results, the options that differ, and how each run was made
 (command, versions, commit). It is one file without links to the outside: it can be opened offline,
-sent and archived. Unfinished runs are included.
+sent and archived. Unfinished runs are included. With --benchmark, it begins with the pictures that
+the page of dicore benchmark has: curves with published returns as lines, score profiles, costs.
 """
 
 
@@ -35,17 +37,46 @@ sent and archived. Unfinished runs are included.
     help="Output file.",
 )
 @click.option("--title", help="Title of the page.  [default: algorithm and environment]")
+@click.option(
+    "--benchmark",
+    "rows",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File of the `dicore benchmark` that made the runs: draws its pictures, too.",
+)
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Records of the benchmark.  [default: the file of --benchmark with .jsonl]",
+)
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
 @verbosity
-def command(places: Sequence[str], *, out: Path, title: str | None, show: bool) -> None:
+def command(
+    places: Sequence[str],
+    *,
+    out: Path,
+    title: str | None,
+    rows: Path | None,
+    records: Path | None,
+    show: bool,
+) -> None:
     """Writes one HTML page about runs: curves, results, options, provenance."""
     from dicore.run.atomic import write_file
     from dicore_tools.reports.curves import find_runs
     from dicore_tools.reports.page import page
     from dicore_tools.reports.run_data import read_runs
 
+    if records is not None and rows is None:
+        raise UsageError("--records: of which benchmark?", hint="add --benchmark FILE")
     runs, problems = read_runs(find_runs(places))
-    content = page(runs, title=title, problems=problems).encode("utf-8", "replace")
+    benchmark: list[str] = []
+    if rows is not None:
+        from dicore_tools.results.in_report import benchmark_section
+
+        benchmark = benchmark_section(rows, records)
+    text = page(runs, title=title, problems=problems, benchmark=benchmark)
+    content = text.encode("utf-8", "replace")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_file(out, content)

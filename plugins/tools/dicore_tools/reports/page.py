@@ -44,6 +44,7 @@ def page(
     title: str | None = None,
     refresh_s: int | None = None,
     problems: Sequence[str] = (),
+    benchmark: Sequence[str] = (),
 ) -> str:
     """Returns the page.
 
@@ -52,6 +53,7 @@ def page(
         title: Its title; None: algorithm and environment, if all runs have the same.
         refresh_s: The browser loads the page again after so many seconds; None: never.
         problems: What could not be read.
+        benchmark: HTML of the section about a benchmark.
     """
     curves = [curve for run in runs if (curve := run.curve()) is not None]
     groups = group_runs(curves) if curves else []
@@ -63,6 +65,7 @@ def page(
         f"<h1>{escape(heading)}</h1>",
         f"<p>{plural(len(runs), 'run')}, {now}. {_told(runs)}</p>",
         *(f'<p class="note">{escape(problem)}</p>' for problem in problems),
+        *benchmark,
         *_curves(runs, groups),
         *section(runs),
         *_summary(groups, members),

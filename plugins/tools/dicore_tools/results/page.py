@@ -18,7 +18,7 @@ from dicore_tools.results.plan import Plan, Row
 from dicore_tools.results.records import Record
 from dicore_tools.results.statistics import Estimate, interquartile_mean, iqm_interval
 
-__all__ = ["RowResult", "collect_results", "write_page"]
+__all__ = ["SUMMARY", "RowResult", "collect_results", "draw_pictures", "write_page"]
 
 _ABOUT = (
     "`{command}` trains every row and writes this page. Each run is trained until the mean return"
@@ -35,7 +35,7 @@ _ABOUT = (
 )
 _WIDTH = 120
 _PROFILES, _COSTS = "all_profiles", "all_costs"
-_SUMMARY = {
+SUMMARY = {
     _PROFILES: "Score profiles: the share of runs with a score above τ, the mean over environments"
     " (Agarwal et al. 2021), with 95 % bands",
     _COSTS: "Core-hours of a training against the score of each row",
@@ -119,13 +119,7 @@ def write_page(plan: Plan, results: Sequence[RowResult], out: Path, command: str
     Raises:
         UsageError: a file cannot be written, or matplotlib is not installed.
     """
-    pictures: dict[str, Path] = {}
-    for task in dict.fromkeys(each.task for each in results):
-        file = out.with_name(f"{out.stem}_files") / f"{_file_name(task)}.svg"
-        own = [each for each in results if each.task == task]
-        if _draw(own, plan.anchors.get(task, {}), file):
-            pictures[task] = file
-    pictures.update(_draw_summary(plan, results, out.with_name(f"{out.stem}_files")))
+    pictures = draw_pictures(plan, results, out.with_name(f"{out.stem}_files"))
     text = "\n".join(_lines(plan, results, pictures, out, command))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -133,6 +127,24 @@ def write_page(plan: Plan, results: Sequence[RowResult], out: Path, command: str
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror or error}") from error
     return [out, *pictures.values()]
+
+
+def draw_pictures(plan: Plan, results: Sequence[RowResult], folder: Path) -> dict[str, Path]:
+    """Draws the curves of each environment, and the pictures of all (`SUMMARY`).
+
+    Returns:
+        The files by environment, or by name; without those for which there are no records.
+
+    Raises:
+        UsageError: a file cannot be written, or matplotlib is not installed.
+    """
+    pictures: dict[str, Path] = {}
+    for task in dict.fromkeys(each.task for each in results):
+        file = folder / f"{_file_name(task)}.svg"
+        own = [each for each in results if each.task == task]
+        if _draw(own, plan.anchors.get(task, {}), file):
+            pictures[task] = file
+    return {**pictures, **_draw_summary(plan, results, folder)}
 
 
 def _lines(
@@ -150,7 +162,7 @@ def _lines(
         yield fill(filled, _WIDTH, subsequent_indent=indent) + "\n" * (not indent)
     yield ""
     yield from _scores(plan, results)
-    for name, text in _SUMMARY.items():
+    for name, text in SUMMARY.items():
         if name in pictures:
             place = pictures[name].relative_to(out.parent).as_posix()
             yield f"![{text}]({place})\n"
