@@ -46,7 +46,7 @@ UPDATES: dict[str, tuple[str, list[str], int]] = {
 """Preset, overrides, and calls of the learn mode in one timing."""
 RUNS: dict[str, tuple[str, list[str], int]] = {
     "cartpole dqn": ("cartpole_dqn", [], 1_200),
-    "cartpole ppo": ("cartpole_ppo", [], 4_096),
+    "cartpole ppo": ("cartpole_ppo", [], 12_288),
     "pendulum sac 256x256": ("pendulum_sac", BIG, 160),
 }
 """Preset, overrides, and env steps."""
