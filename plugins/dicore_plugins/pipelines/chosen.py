@@ -32,19 +32,11 @@ _GAIN, _SECONDS, _STEPS = 1.2, 5.0, 10_000
 def settled(
     cfg: RunConfig, run: Run, pipeline: TrainingPipeline, model: Any | None = None
 ) -> RunConfig:
-    """Returns the config with recorded, else measured, values in place of `auto`.
-
-    Args:
-        cfg: A bound config.
-        run: Its record and log receive what is taken.
-        pipeline: Trains by this config.
-        model: Network to use instead of the configured one.
-    """
+    """Returns a bound config with recorded, else measured, values in place of `auto`."""
     manager: Any = cfg.env.manager
     if hasattr(manager, "chosen"):
-        took = _taken(
-            "env.manager.type", run, manager.names(), lambda: manager.chosen(cfg.env, cfg.seed)
-        )
+        choose = partial(manager.chosen, cfg.env, cfg.seed)
+        took = _taken("env.manager.type", run, manager.names(), choose)
         cfg = replace(cfg, ("env", "manager"), manager.named(took))
     if cfg.policy.learn.get("autocast") == "auto":
         plain = replace(cfg, _KEYS, None)
