@@ -11,6 +11,7 @@ import torch
 
 from dicore.config import NamedConfig
 from dicore.config.layers import Problems, is_place
+from dicore.config.paths import lookup
 from dicore.config.schema import ComponentConfig
 from dicore.config.sections import Compiled, PipelineConfig, PolicyConfig, RunConfig
 from dicore.errors import TaskError, UsageError
@@ -389,7 +390,7 @@ class TrainingPipeline:
         cfg = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
         chosen = self.chosen(cfg)
-        if "auto" in (cfg.policy.learn.get("autocast"), cfg.env.manager.type):
+        if "auto" in (lookup(cfg, "policy.learn.autocast"), cfg.env.manager.type):
             from dicore_plugins.pipelines.chosen import settled
 
             cfg = settled(cfg, run, chosen, model)
