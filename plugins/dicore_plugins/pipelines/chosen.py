@@ -35,8 +35,9 @@ def settled(
     """Returns a bound config with recorded, else measured, values in place of `auto`."""
     manager: Any = cfg.env.manager
     if hasattr(manager, "chosen"):
-        choose = partial(manager.chosen, cfg.env, cfg.seed)
-        took = _taken("env.manager.type", run, manager.names(), choose)
+        took = _taken(
+            "env.manager.type", run, manager.names(), lambda: manager.chosen(cfg.env, cfg.seed)
+        )
         cfg = replace(cfg, ("env", "manager"), manager.named(took))
     if cfg.policy.learn.get("autocast") == "auto":
         plain = replace(cfg, _KEYS, None)
