@@ -80,7 +80,7 @@ class Manifest:
     skeleton: Any
 
 
-Pieces: TypeAlias = "list[bytes | memoryview[Any]]"
+Pieces: TypeAlias = "list[bytes | memoryview]"
 """The bytes of a tensor file, in their order."""
 
 

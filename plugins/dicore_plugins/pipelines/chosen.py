@@ -17,10 +17,10 @@ import torch
 from dicore.config.paths import replace
 from dicore.config.sections import RunConfig
 from dicore.run.random import seeded
+from dicore.run.run import Run
 from dicore.task import StepInterrupted, Task
 
 if TYPE_CHECKING:
-    from dicore.run import Run
     from dicore_plugins.pipelines.training import TrainingPipeline
 
 AUTOCAST = "policy.learn.autocast"

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
+from torch import nn
 
 from dicore.config import NamedConfig
 from dicore.config.layers import Problems, is_place
@@ -17,6 +18,7 @@ from dicore.config.sections import Compiled, PipelineConfig, PolicyConfig, RunCo
 from dicore.errors import TaskError, UsageError
 from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, make_env_manager
+from dicore.run.run import Run, Stateful
 from dicore.task import Context, OnlineRLContext, Task, TaskState, task
 from dicore.task.middleware import Middleware
 from dicore_plugins.middleware.callbacks import (
@@ -28,8 +30,6 @@ from dicore_plugins.middleware.callbacks import (
 from dicore_plugins.models.shapes import transposed
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from dicore.interfaces.buffer import IBuffer, IDataset
     from dicore.interfaces.collector import ISerialCollector
     from dicore.interfaces.env_manager import IEnvManager
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from dicore.interfaces.policy import CollectMode, IPolicy
     from dicore.interfaces.reward_model import IRewardModel
     from dicore.interfaces.world_model import IWorldModel
-    from dicore.run import Run
-    from dicore.run.run import Stateful
 
 
 _STATE = ("state_dict", "load_state_dict")
