@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +108,11 @@ def test_the_update_that_spoiled_a_run_is_found(
     told = moment.not_finite()[0]
     assert told.split("/")[0] in ("result", "grad", "after")
     assert all(np.isfinite(each).all() for each in moment.before.values())
-    failing = replay(folder, 40)
+    with pytest.raises(UsageError, match=r"failed at update \d+: .*not finite") as caught:
+        replay(folder, 40)
+    failing = replay(folder, int(str(caught.value.hint).rpartition(" ")[2]))
     assert failing.error.startswith("NonFiniteError: ")
+    assert not equal(failing.before, replay(folder, 1).before)
     assert main(["replay", str(folder), "--at", str(first)]) == 0
     assert f"the first that is not finite: {told}" in capsys.readouterr().out
 
@@ -139,6 +148,49 @@ def test_mistakes_are_one_error(
 ) -> None:
     assert main(["replay", str(run), *words]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_run_whose_budget_was_raised_is_begun_again_with_that(tmp_path: Path) -> None:
+    folder = tmp_path / "raised"
+    words = [*DQN, *SMALL, "--exp-name", str(folder)]
+    assert main(["train", *words, "--max-env-step", "40"]) == 0
+    assert main(["train", "--resume", str(folder), "--max-env-step", "96", "-q"]) == 0
+    for each in (folder / "ckpt").iterdir():
+        shutil.rmtree(each)
+    assert replay(folder, 36).train_iter == 36
+
+
+def test_a_broken_checkpoint_is_passed_over(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(run, folder)
+    newest = replay(folder, 36).began
+    for file in (folder / "ckpt" / newest).glob("*.safetensors"):
+        file.write_bytes(file.read_bytes()[:-8])
+    moment = replay(folder, 36)
+    assert moment.began != newest
+    assert equal(moment.after, replay(run, 36).after)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    folder = tmp_path / "long"
+    words = [*DQN, *SMALL, "--max-train-iter", "8", "--exp-name", str(folder)]
+    assert main(["train", *words]) == 0
+    record = json.loads((folder / "run.json").read_text())
+    record["limits"]["max_env_step"] = 10**9
+    (folder / "run.json").write_text(json.dumps(record))
+    (tmp_path / "tmp").mkdir()
+    code = "import sys; from dicore.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "replay", str(folder), "--at", "100000000"]
+    process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
+    deadline = time.monotonic() + 60
+    while not [*(tmp_path / "tmp").rglob("metrics.jsonl")] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    assert [*(tmp_path / "tmp").glob("dicore-replay-*")] == []
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ __all__ = [
     "CLOCK", "changed_checkpoint", "changed_config_file", "changed_result", "chosen_of", "same",
 ]  # fmt: skip
 
-CLOCK: Final = re.compile(r"time|per_sec|_s$|_s_|seconds|^usage/|failed_saves")
+CLOCK: Final = re.compile(r"time|per_sec|waited|_s$|_s_|seconds|^usage/|failed_saves")
 """Names of what the clock measures, which no training repeats."""
 _EXACT: Final = ("learner.policy", "streams.numpy.", "streams.torch")
 """Parts of a checkpoint that must be equal: parameters, optimizers, random streams.

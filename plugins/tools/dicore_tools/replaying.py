@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -33,6 +34,8 @@ __all__ = ["Moment", "replay"]
 PARTS: Final = ("batch", "result", "before", "grad", "after")
 """Parts of a moment that have arrays."""
 _LEFT_OUT: Final = ("video",)
+_SIGNALS: Final = 128
+"""Exit codes above it are those of signals."""
 _QUIET: Final = ["pipeline.logger=[]"]
 
 
@@ -49,7 +52,9 @@ class Moment:
         batch: What it learned from, by path of the column.
         result: What it returned, such as losses.
         error: The error that ended the run here; "" without one.
-        differs: Which logged row, before the update, is not that of the run; "" if all are.
+        differs: Why this is not what happened, such as a logged row that is another; "" if nothing
+            says so.
+        compared: How many logged rows before the update are those of the run.
         learner: The learner, of which the rest can be asked.
     """
 
@@ -62,6 +67,7 @@ class Moment:
     result: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
     error: str = ""
     differs: str = ""
+    compared: int = 0
     learner: Any = None
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -111,6 +117,14 @@ class _Camera:
             self.reached = True
             raise _ReachedError
 
+    def within(self, learner: Any) -> bool:
+        """Returns whether the update belongs to the last call, which did not end."""
+        return self._begin < self.at <= self.last(learner)
+
+    def last(self, learner: Any) -> int:
+        """Returns the last update of the last call."""
+        return max(int(learner.last_iter), self._begin + max(self._step, 1))
+
     def look(self, learner: Any) -> None:
         """Takes what the learner made of its last batch."""
         moment = self.moment
@@ -155,8 +169,9 @@ def replay(run: str | Path, at: int, *, trust: bool = False) -> Moment:
         trust: Run code that the saved config names by path.
 
     Raises:
-        UsageError: the folder is no run, or it ended before this update.
-        DicoreError: the training failed before it.
+        UsageError: the folder is no run, or its training ended or failed before this update.
+        DicoreError: the copy could not be trained.
+        KeyboardInterrupt: a signal ended it.
     """
     if at < 1:
         raise UsageError(f"--at {at}: updates count from 1")
@@ -172,21 +187,23 @@ def replay(run: str | Path, at: int, *, trust: bool = False) -> Moment:
             request = TrainRequest(
                 config=str(folder), exp_name=str(place / "run"), exist="error", trust=trust,
                 overrides=[*_QUIET, *([taken] if taken else [])], max_train_iter=at,
+                max_env_step=_limit(folder),
             )  # fmt: skip
         failed = _train(request, camera)
-        again = RunFolder(place / "run")
-        camera.moment.differs = _difference(folder, again)
-        return _checked(camera, failed, folder)
+        moment = _checked(camera, failed, folder)
+        moment.differs, moment.compared = _difference(folder, RunFolder(place / "run"))
+        return moment
 
 
 def _train(request: TrainRequest, camera: _Camera) -> DicoreError | None:
     try:
-        launch(request, observer=_Observer(camera))
+        outcome = launch(request, observer=_Observer(camera))
     except _ReachedError:
-        pass
+        return None
     except DicoreError as error:
-        if not camera.reached:
-            return error
+        return None if camera.reached else error
+    if outcome.exit_code > _SIGNALS:  # a signal ended it
+        raise KeyboardInterrupt
     return None
 
 
@@ -195,11 +212,22 @@ def _checked(camera: _Camera, failed: DicoreError | None, folder: RunFolder) -> 
     if camera.reached:
         return moment
     learner = moment.learner
-    if failed is None or learner is None or not moment.before:
-        if failed is not None:
+    if failed is not None and (learner is None or not camera.within(learner)):
+        if learner is None:
             raise failed
+        raise UsageError(
+            f"{folder}: its training failed at update {camera.last(learner)}: {failed.message}",
+            hint=f"look at that one: --at {camera.last(learner)}",
+        )
+    if failed is None:
         made = (read_json(folder.metadata).get("result") or {}).get("train_iter")
         end = made if isinstance(made, int) else getattr(learner, "last_iter", 0)
+        if camera.at <= end:
+            raise UsageError(
+                f"{folder}: update {camera.at} was not reached again: there is no checkpoint before"
+                " it, and the run as its config says ends earlier",
+                hint="choose an update after the first checkpoint: ls RUN/ckpt",
+            )
         raise UsageError(f"{folder}: its training ends after {end} updates, not after {camera.at}")
     camera.look(learner)
     moment.error = f"{type(failed).__name__}: {failed.message}"
@@ -216,9 +244,18 @@ def _copy(folder: RunFolder, place: Path, at: int) -> str:
         if facts.get("complete") and isinstance(facts.get("train_iter"), int)
     ]
     earlier = [name for step, name in sorted(usable) if step < at]
+    while earlier:
+        copied = place / "ckpt"
+        shutil.copytree(store.folder / earlier[-1], copied / earlier[-1])
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # of a broken one, before which there may be others
+            if CheckpointStore(copied).latest() == earlier[-1]:
+                break
+        shutil.rmtree(copied)
+        earlier.pop()
     if not earlier:
         return ""
-    place.mkdir()
     for each in folder.path.iterdir():
         if each.name == "ckpt" or each.name in _LEFT_OUT or each.is_symlink():
             continue
@@ -226,8 +263,13 @@ def _copy(folder: RunFolder, place: Path, at: int) -> str:
             shutil.copytree(each, place / each.name)
         elif each.is_file():
             shutil.copy2(each, place / each.name)
-    shutil.copytree(store.folder / earlier[-1], place / "ckpt" / earlier[-1])
     return earlier[-1]
+
+
+def _limit(folder: RunFolder) -> int | None:
+    """Returns the budget in env steps that the run had at its end; it may have been raised."""
+    value = (read_json(folder.metadata).get("limits") or {}).get("max_env_step")
+    return value if isinstance(value, int) else None
 
 
 def _parameters(learner: Any) -> dict[str, np.ndarray[Any, Any]]:
@@ -272,16 +314,22 @@ def _array(value: Any) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-def _difference(folder: RunFolder, again: RunFolder) -> str:
-    """Returns which row the copy logged otherwise than the run; "" if none."""
+def _difference(folder: RunFolder, again: RunFolder) -> tuple[str, int]:
+    """Returns what says that the copy went another way, "" if nothing; and the rows compared."""
+    changed = sorted(each.name for each in folder.path.glob("config_*.json"))
+    if changed:
+        return (
+            f"the config was changed when the run was resumed; the earlier one is {changed[-1]}",
+            0,
+        )
     if not again.metrics.is_file() or not folder.metrics.is_file():
-        return ""
-    wanted = read_metrics(folder.metrics)
-    for number, (one, other) in enumerate(
-        zip(wanted, read_metrics(again.metrics), strict=False), 1
-    ):
+        return "", 0
+    wanted, count = read_metrics(folder.metrics), 0
+    pairs = zip(wanted, read_metrics(again.metrics), strict=False)  # the run goes on after it
+    for count, (one, other) in enumerate(pairs, 1):
         names = {name for name in {*one, *other} if not CLOCK.search(name)}
-        changed = sorted(name for name in names if str(one.get(name)) != str(other.get(name)))
-        if changed:
-            return f"row {number} of log/metrics.jsonl, env step {one.get('step')}: {changed[0]}"
-    return ""
+        unlike = sorted(name for name in names if str(one.get(name)) != str(other.get(name)))
+        if unlike:
+            step = one.get("step")
+            return f"row {count} of log/metrics.jsonl, env step {step}, differs: {unlike[0]}", count
+    return "", count

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import code
 import json
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +44,8 @@ def command(run: str, *, at: int, out: str | None, shell: bool, trust: bool, as_
         raise UsageError("--json and --shell do not go together")
     if out is not None and Path(out).suffix != ".npz":
         raise UsageError(f"--out: {out} does not end in .npz")
-    moment = replay(run, at, trust=trust)
+    with _ended_by_signals():
+        moment = replay(run, at, trust=trust)
     if as_json:
         sys.stdout.write(json.dumps(_facts(moment), indent=1) + "\n")
     else:
@@ -55,11 +59,29 @@ def command(run: str, *, at: int, out: str | None, shell: bool, trust: bool, as_
         code.interact(banner=banner, local=known, exitmsg="")
 
 
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Lets signals that end a process end the block, so that it cleans up."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _tell(moment: Moment) -> None:
     begin = f"checkpoint {moment.began}" if moment.began else "the beginning"
     say(f"update {moment.train_iter}, replayed from {begin}", result=True)
     if moment.differs:
-        say(f"warning: this is not what happened: {moment.differs} differs", result=True)
+        say(f"warning: this may not be what happened: {moment.differs}", result=True)
+    elif not moment.compared:
+        say("nothing was logged before it, so nothing says whether this is what happened")
     if moment.error:
         say(printable(f"it failed: {moment.error}"), result=True)
     rows = [[name, *map(str, facts.values())] for name, facts in _facts(moment)["arrays"].items()]
@@ -92,6 +114,7 @@ def _facts(moment: Moment) -> dict[str, Any]:
         "began": moment.began,
         "error": moment.error,
         "differs": moment.differs,
+        "compared": moment.compared,
         "not_finite": moment.not_finite(),
         "arrays": arrays,
     }
