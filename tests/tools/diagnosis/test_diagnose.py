@@ -11,8 +11,9 @@ import pytest
 from dicore.cli import main
 from dicore.run.folder import RunFolder
 from dicore_registry import Registry, using
+from dicore_tools.commands.diagnose import _plain
 from dicore_tools.diagnosis.evidence import Evidence, evidence_of
-from dicore_tools.diagnosis.finding import Finding, MissingEvidenceError
+from dicore_tools.diagnosis.finding import Change, Finding, MissingEvidenceError
 from dicore_tools.diagnosis.table import KIND, ORDER, diagnose, installed_rules
 from dicore_tools.reports.run_data import read_run
 from tests.registry.world import World
@@ -101,6 +102,13 @@ def test_the_command_changes_nothing_and_prints_json(
     assert first["change"][0]["option"] == "policy.collect.random_collect_size"
     assert first["change"][0]["value"] == first["numbers"]["random_collect_size"]
     assert "kl_spikes" in facts["not_checked"]
+
+
+def test_numbers_that_json_does_not_have_are_null() -> None:
+    change = Change("policy.learn.max_grad_norm", "lower it", float("inf"))
+    found = _plain(Finding("all", "of it", (change,), {"norm": float("nan"), "share": 0.5}))
+    assert found["change"][0]["value"] is None
+    assert found["numbers"] == {"norm": None, "share": 0.5}
 
 
 def test_findings_have_evidence_cause_and_option(

@@ -85,6 +85,8 @@ def test_the_scale_of_rewards_is_that_of_one_step(recorded: Recorded) -> None:
     found = reward_scale(recorded(options, curves))
     assert found is not None
     assert found.numbers["reward"] == 900
+    sparse = {"collector/reward_mean": [0.02] * 4, "collector/avg_envstep_per_episode": [60] * 4}
+    assert reward_scale(recorded(options, sparse)) is None  # 1 at the goal, seldom
 
 
 def test_normalised_observations_that_drift_are_found(recorded: Recorded) -> None:

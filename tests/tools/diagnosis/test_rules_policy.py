@@ -111,11 +111,12 @@ def test_updates_that_change_the_policy_too_much_are_found(
 
 
 def test_a_clip_that_leaves_no_gradient_is_found(recorded: Recorded) -> None:
-    def clipped(share: float, divergence: float) -> Any:
-        curves = {"learner/clipfrac": [share] * 8, "learner/approx_kl": [divergence] * 8}
+    def clipped(share: float, divergence: float, count: int = 8) -> Any:
+        curves = {"learner/clipfrac": [share] * count, "learner/approx_kl": [divergence] * count}
         return mostly_clipped(recorded({"policy.learn.clip_ratio": 1e-4}, curves))
 
     assert clipped(0.9, 0.001) is not None
+    assert clipped(0.9, 0.001, 3) is not None
     assert clipped(0.2, 0.001) is None
     assert clipped(0.9, 0.3) is None  # the policy changes: kl_spikes says so
 

@@ -34,8 +34,9 @@ def measured(folder: Path, *overrides: str, flag: StopFlag | None = None) -> Tri
 
 def test_rates_memory_and_samples_are_measured(tmp_path: Path) -> None:
     before = {each.pid for each in children()}
-    trial = measured(tmp_path)
+    trial = measured(tmp_path, f"exp_name={tmp_path / 'elsewhere'}")  # is not where it trains
     assert trial.problem == ""
+    assert not (tmp_path / "elsewhere").exists()
     assert trial.env_steps > 0
     assert trial.updates > 0
     assert sum(trial.parts.values()) == pytest.approx(trial.seconds)

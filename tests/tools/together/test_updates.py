@@ -217,17 +217,26 @@ def test_an_update_with_a_loss_that_is_not_finite_is_skipped_in_its_seed_alone()
     assert [each.learn_mode.get_attribute("skipped_updates") for each in every] == [0, 1, 0]
 
 
-def test_the_annealed_settings_of_a_collect_are_obeyed() -> None:
-    alone, joined = (policies("cartpole", "ppo", ["learn.epoch_per_collect=2"]) for _ in range(2))
+@pytest.mark.parametrize("env", ["cartpole", "pendulum"])
+@pytest.mark.parametrize("equal", [True, False])
+def test_the_annealed_settings_of_a_collect_are_obeyed(env: str, *, equal: bool) -> None:
+    """Seeds that were trained for unequal times have settings of their own."""
+    options = ["learn.epoch_per_collect=2", "model.value_norm=true"]
+    alone, joined = (policies(env, "ppo", options) for _ in range(2))
     joint = joint_learner([each.learn_mode for each in joined])
     rng = np.random.default_rng(0)
-    batches = [collected(rng, "cartpole") for _ in alone]
-    settings = {"learning_rate": 0.01, "entropy_weight": 0.05, "clip_ratio": 0.05}
-    expected = [
-        each.learn_mode.forward(batch, **settings)
-        for each, batch in zip(alone, batches, strict=True)
+    batches = [collected(rng, env) for _ in alone]
+    settings = [
+        {"learning_rate": 0.01 * by, "entropy_weight": 0.05 * by, "clip_ratio": 0.05 * by}
+        for by in ([1] * SEEDS if equal else range(1, SEEDS + 1))
     ]
-    assert_near(joint.update(batches, [settings] * SEEDS), expected)
+    expected = [
+        each.learn_mode.forward(batch, **own)
+        for each, batch, own in zip(alone, batches, settings, strict=True)
+    ]
+    assert_near(joint.update(batches, settings), expected)
+    for one, other in zip(joined, alone, strict=True):
+        assert_near(one.learn_mode.state_dict(), other.learn_mode.state_dict())
 
 
 def test_batches_of_other_sizes_do_not_fit() -> None:

@@ -104,8 +104,16 @@ def facts(evidence: Evidence, found: Diagnosis) -> dict[str, Any]:
 
 def _plain(each: Finding) -> dict[str, Any]:
     """Returns a finding without numbers that JSON does not have."""
-    numbers = {name: value if isfinite(value) else None for name, value in each.numbers.items()}
-    return {**asdict(each), "numbers": numbers}
+    plain: dict[str, Any] = _finite(asdict(each))
+    return plain
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def lines(evidence: Evidence, found: Diagnosis, *, everything: bool = False) -> Iterator[str]:

@@ -115,6 +115,8 @@ def reward_scale(run: Evidence) -> Finding | None:
     except MissingEvidenceError:  # of on-policy algorithms: returns by lengths
         length = run.values("collector/avg_envstep_per_episode")
         size = float(np.median(np.abs(run.values("collector/reward_mean")) / length))
+        if size < _LARGE_REWARD:  # of few rewards, such as one at the goal, this is no size
+            return None
     if size == 0.0 or _TINY < size < _LARGE_REWARD:
         return None
     word = "large" if size >= _LARGE_REWARD else "small"

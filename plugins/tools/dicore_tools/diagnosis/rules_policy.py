@@ -172,8 +172,8 @@ def kl_spikes(run: Evidence) -> Finding | None:
 
 def mostly_clipped(run: Evidence) -> Finding | None:
     """The ratio of most samples is clipped, although the policy hardly changes."""
-    share, ratio = run.recent("learner/clipfrac"), run.number("policy.learn.clip_ratio")
-    divergence = run.recent("learner/approx_kl")
+    share, ratio = run.recent("learner/clipfrac", 2), run.number("policy.learn.clip_ratio")
+    divergence = run.recent("learner/approx_kl", 2)
     if share < 0.5 or divergence > 0.02:
         return None
     return Finding(

@@ -111,11 +111,13 @@ def measure(
         folder: Folder of the run, which does not exist.
         flag: Ends the measurement when it is set.
     """
+    place = {"exp_name": str(folder)}  # after what the command line says of it
+    request = replace(
+        request, exp_name=str(folder), profile=True, overrides=[*request.overrides, place]
+    )
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe(duplex=False)
-    process = spawn.Process(
-        target=_train, args=(theirs, replace(request, exp_name=str(folder), profile=True), seconds)
-    )
+    process = spawn.Process(target=_train, args=(theirs, request, seconds))
     process.start()
     theirs.close()
     memory: dict[int, int] = {}

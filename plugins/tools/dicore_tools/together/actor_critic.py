@@ -44,7 +44,7 @@ class JointActorCritic:
 
     def update(self, batches: Sequence[Batch], settings: Sequence[Settings]) -> list[list[Results]]:
         """Runs the updates of one collect of each; see `JointLearner`."""
-        learn, annealed = self._cfg.learn, settings[0]
+        learn = self._cfg.learn
         rows = [to_batch(each) for each in batches]
         for optimizer, each in zip(self._optimizers, settings, strict=True):
             optimizer.learning_rate = each.get("learning_rate", learn.learning_rate)
@@ -54,7 +54,7 @@ class JointActorCritic:
         running = [True] * len(rows)
         for _ in range(learn.get("epoch_per_collect", 1)):
             for minibatch in self._minibatches(columns, learn.batch_size):
-                self._step(minibatch, annealed, results, running)
+                self._step(minibatch, settings, results, running)
                 if not any(running):
                     break
         for model, row in zip(self._models, rows, strict=True):
@@ -100,7 +100,7 @@ class JointActorCritic:
     def _step(
         self,
         batch: dict[str, Tensor],
-        settings: Settings,
+        settings: Sequence[Settings],
         results: list[list[Results]],
         running: list[bool],
     ) -> None:

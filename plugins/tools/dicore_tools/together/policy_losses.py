@@ -9,7 +9,7 @@ Shapes: S seeds, B samples, A actions or dimensions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -68,7 +68,7 @@ def losses_of(
     cfg: Any,
     batch: Mapping[str, Tensor],
     output: Outputs,
-    settings: Mapping[str, float],
+    settings: Sequence[Mapping[str, float]],
     scale: Tensor | None = None,
 ) -> Losses:
     """Computes the losses of S minibatches.
@@ -77,10 +77,53 @@ def losses_of(
         cfg: The policy's section.
         batch: Columns [S, B, ...] of the samples.
         output: What the networks return for them.
-        settings: Annealed settings.
+        settings: Annealed settings of each.
         scale: float32 [S, 1]; standard deviations of the returns, by which the outputs of the
             critics were multiplied; None: they were not.
     """
+    annealed = [{name: each.get(name) for name in _ANNEALED} for each in settings]
+    if any(each != annealed[0] for each in annealed):  # seeds that were trained for unequal times
+        return _joined(
+            losses_of(
+                cfg,
+                {name: column[row : row + 1] for name, column in batch.items()},
+                Outputs(*(_row(part, row) for part in output)),
+                [each],
+                _row(scale, row),
+            )
+            for row, each in enumerate(settings)
+        )
+    return _losses_of(cfg, batch, output, settings[0], scale)
+
+
+_ANNEALED = ("clip_ratio", "entropy_weight")
+
+
+def _row(part: Any, row: int) -> Any:
+    return None if part is None else part[row : row + 1]
+
+
+def _joined(found: Iterable[Losses]) -> Losses:
+    """Returns the losses of several seeds as those of one computation."""
+    rows = [*found]
+    info = {name: torch.cat([each.info[name] for each in rows]) for name in rows[0].info}
+    parts: dict[str, Any] = {
+        name: None
+        if getattr(rows[0], name) is None
+        else torch.cat([getattr(r, name) for r in rows])
+        for name in Losses._fields
+        if name != "info"
+    }
+    return Losses(**parts, info=info)
+
+
+def _losses_of(
+    cfg: Any,
+    batch: Mapping[str, Tensor],
+    output: Outputs,
+    settings: Mapping[str, float],
+    scale: Tensor | None,
+) -> Losses:
     learn, size = cfg.learn, batch["advantage"].shape[1]
     log_prob, entropy, pull = _distribution(batch, output)
     clips = "clip_ratio" in learn
