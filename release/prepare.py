@@ -127,7 +127,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="change nothing")
     parser.add_argument("--site", type=Path, default=ROOT / "site", help="folder of the site")
     arguments = parser.parse_args()
-    found = [*obstacles(arguments.version)]
+    from release.surface import broken, recorded, removals, surface
+
+    found = [*obstacles(arguments.version), *broken(recorded(), surface(), removals())]
     if found:
         raise SystemExit("\n".join(found))
     if arguments.check:

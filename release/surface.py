@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import inspect
 import json
 import sys
@@ -31,7 +32,7 @@ from dicore import __version__, errors
 from dicore.deprecation import DicoreDeprecationWarning
 from dicore.hookspecs import specs
 from dicore_registry import default
-from dicore_tools.levels import level
+from dicore_tools.levels import LEVELS, level
 from docs.generate.api import public_names
 from docs.generate.query import command_of, components
 
@@ -65,11 +66,23 @@ class Removal(NamedTuple):
 
     @property
     def warned(self) -> bool:
-        """Whether two minor versions lie between the warning and the removal."""
+        """Whether two minor versions, or the end of a major one, lie before the removal."""
         if not self.deprecated:
             return False
         first, last = Version(self.deprecated), Version(self.removed)
         return first.major < last.major or last.minor - first.minor >= _WARNED
+
+    def wrong(self, now: str) -> str:
+        """Returns what is wrong with its versions, in a checkout of version `now`; "" if nothing.
+
+        Both are versions of releases: 0.1 or later, and no later than the next one.
+        """
+        first, last, newest = map(Version, (self.deprecated or "0.1", self.removed, now))
+        if not Version("0.1") <= first <= last:
+            return f"deprecated in {self.deprecated}, removed in {self.removed}"
+        if (last.major, last.minor) > (newest.major, newest.minor + 1):
+            return f"removed in {self.removed}, which is later than the next release"
+        return ""
 
 
 def surface() -> dict[str, Facts]:
@@ -90,25 +103,25 @@ def removals(file: Path = REMOVED) -> dict[str, Removal]:
     return {name: Removal(**row) for name, row in rows.items()}
 
 
-def works(name: str) -> bool:
-    """Returns whether a name that is not public any more is still found, with a warning."""
+def works(name: str) -> Facts | None:
+    """Returns what a name that is not public any more still is, with a warning; None: nothing."""
     module, colon, attribute = name.partition(":")
     kind, slash, component = name.partition("/")
     with warnings.catch_warnings(action="ignore", category=DicoreDeprecationWarning):
         if colon:
-            with contextlib.suppress(ImportError):
-                return hasattr(import_module(module), attribute)
+            with contextlib.suppress(ImportError, AttributeError):
+                return _of_name(getattr(import_module(module), attribute))
         elif slash:
             found = {each.name: each.status for each in default().entries(kind)}
-            return found.get(component) == "deprecated"
-    return False
+            return _RENAMED if found.get(component) == "deprecated" else None
+    return None
 
 
 def broken(
     old: Surface,
     new: Surface,
     removed: Mapping[str, Removal],
-    found: Callable[[str], bool] = works,
+    found: Callable[[str], Facts | None] = works,
 ) -> list[str]:
     """Returns what worked with one surface and does not with another, less what was declared.
 
@@ -116,12 +129,13 @@ def broken(
         old: The surface that was recorded.
         new: The surface of now.
         removed: What was removed on purpose.
-        found: Whether a name of the old one still works, though it is not in the new one.
+        found: What a name of the old one still is, though it is not in the new one.
 
     Returns:
         A line for each: what is gone, and what is missing for it to go.
     """
-    lines = []
+    lines = [f"release/removed.toml: {name}: {row.wrong(__version__)}"
+             for name, row in removed.items() if row.wrong(__version__)]  # fmt: skip
     for name, what in _lost(old, new, found):
         promise, row = old[name]["level"], removed.get(what)
         if promise == "experimental":
@@ -136,22 +150,38 @@ def broken(
     return lines
 
 
-def _lost(old: Surface, new: Surface, found: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+def _lost(
+    old: Surface, new: Surface, found: Callable[[str], Facts | None]
+) -> Iterator[tuple[str, str]]:
     """Yields the recorded name, and that of the part of it that is lost."""
     for name, facts in old.items():
-        now = new.get(name)
+        now = new[name] if name in new else found(name)
         if now is None:
-            if not found(name):
-                yield name, name
-            continue
-        for part, value in facts.items():
-            after = now.get(part)
-            if isinstance(value, list):
-                yield from ((name, f"{name} {each}") for each in value if each not in (after or ()))
-            elif isinstance(value, dict):
-                yield from ((name, f"{name}{each}") for each in _changed(value, after or {}))
-            elif part != "level" and value != after:
-                yield name, f"{name} {part}={value}"
+            yield name, name
+        elif now is not _RENAMED:
+            yield from ((name, f"{name}{part}") for part in _lost_parts(facts, now))
+
+
+_RENAMED: Facts = {}
+"""What a component is under its former name: another has its options."""
+
+
+def _lost_parts(facts: Facts, now: Facts) -> Iterator[str]:
+    for part, value in facts.items():
+        after = now.get(part)
+        if part == "level":
+            if after is not None and LEVELS.index(after) > LEVELS.index(value):
+                yield f" level={value}"
+        elif part == "needs":
+            yield from (
+                f" {each}, which it did not need" for each in after or () if each not in value
+            )
+        elif isinstance(value, list):
+            yield from (f" {each}" for each in value if each not in (after or ()))
+        elif isinstance(value, dict):
+            yield from _changed(value, after or {})
+        elif value != after:
+            yield f" {part}={value}"
 
 
 def _changed(old: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> Iterator[str]:
@@ -160,21 +190,49 @@ def _changed(old: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> Iter
         if call not in new:
             yield call
             continue
-        now, forms = new[call], {each.rstrip("=") for each in new[call]}
-        anything = "**" in now
-        for each in parameters:
-            if each.rstrip("=") not in forms and not anything:
-                yield f"{call}({each.rstrip('=')})"
-        known = {each.rstrip("=") for each in parameters}
-        fresh = [each for each in now if each not in known and not each.endswith(("=", "*"))]
-        yield from (f"{call}({each}), which it did not need" for each in fresh)
+        now = new[call]
+        named = {each.rstrip("=") for each in now}
+        places, places_now = _positions(parameters), _positions(now)
+        for place, name in enumerate(places):
+            same = "*" in now or (place < len(places_now) and places_now[place] == name)
+            if not same or name not in named:
+                yield f"{call}({name})"
+        for name in (each.rstrip("=") for each in parameters[len(places) :]):
+            if name not in ("*", "**", ",") and name not in named and "**" not in now:
+                yield f"{call}({name})"
+        free = {each.rstrip("=") for each in parameters if each.endswith("=")}
+        known = {each.rstrip("=") for each in parameters} - free
+        needed = [each for each in now if each not in known and not each.endswith(("=", "*", ","))]
+        yield from (f"{call}({each}), which it did not need" for each in needed)
+
+
+def _positions(parameters: list[str]) -> list[str]:
+    """Returns the names that may be passed without their names, in order."""
+    stop = next(
+        (i for i, each in enumerate(parameters) if each in ("*", "**", ",")), len(parameters)
+    )
+    return [each.rstrip("=") for each in parameters[:stop]]
 
 
 def _names() -> Iterator[tuple[str, Facts]]:
     for module, names in public_names().items():
         at = import_module(module)
         for name in names:
-            yield f"{module}:{name}", {"calls": _calls(getattr(at, name))}
+            yield f"{module}:{name}", _of_name(getattr(at, name))
+
+
+def _of_name(value: Any) -> Facts:
+    """Returns what callers rely on of an object: how it is called, and its attributes."""
+    facts: dict[str, Any] = {"calls": _calls(value)}
+    if inspect.isclass(value):
+        kept = (property, functools.cached_property)
+        found = {
+            name for name in dir(value) if isinstance(inspect.getattr_static(value, name), kept)
+        }
+        found |= {*getattr(value, "__members__", ())}
+        if attributes := sorted(name for name in found if not name.startswith("_")):
+            facts["attributes"] = attributes
+    return facts
 
 
 def _calls(value: Any) -> dict[str, list[str]]:
@@ -193,23 +251,31 @@ def _calls(value: Any) -> dict[str, list[str]]:
 
 
 def _parameters(value: Any) -> Any:
-    """Returns the names of parameters: `name`, or `name=` if it may be left out, `*`, `**`."""
+    """Returns the names of parameters: `name`, or `name=` if it may be left out.
+
+    `,` stands before those that are passed by name only, `*` and `**` for any others.
+    """
     try:
         found = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):  # written in C
         return None
     signs = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    return [
-        signs.get(each.kind) or each.name + "=" * (each.default is not inspect.Parameter.empty)
-        for each in found
-        if each.name != "self"
-    ]
+    told: list[str] = []
+    for each in found:
+        if each.kind is inspect.Parameter.KEYWORD_ONLY and not {",", "*"} & {*told}:
+            told.append(",")
+        if each.name != "self":
+            optional = "=" * (each.default is not inspect.Parameter.empty)
+            told.append(signs.get(each.kind) or each.name + optional)
+    return told
 
 
 def _components() -> Iterator[tuple[str, Facts]]:
     for facts in components():
-        options = sorted(option["path"] for option in facts["options"])
-        yield f"{facts['kind']}/{facts['name']}", {"options": options} if options else {}
+        options = {option["path"] for option in facts["options"]}
+        for each in facts["options"]:
+            options |= {f"{each['path']}={choice}" for choice in each["choices"]}
+        yield f"{facts['kind']}/{facts['name']}", {"options": sorted(options)} if options else {}
 
 
 def _commands() -> Iterator[tuple[str, Facts]]:
@@ -221,7 +287,13 @@ def _commands() -> Iterator[tuple[str, Facts]]:
 
 def _flags(command: click.Command, spelling: str) -> Iterator[tuple[str, Facts]]:
     shown = [each for each in command.params if not getattr(each, "hidden", False)]
-    yield spelling, {"options": sorted({name for each in shown for name in each.opts})}
+    named = [each for each in shown if isinstance(each, click.Option)]
+    options = {name for each in named for name in each.opts}
+    for each in named:
+        choices = each.type.choices if isinstance(each.type, click.Choice) else ()
+        options |= {f"{each.opts[0]}={choice}" for choice in choices}
+    needs = [each.opts[0] for each in shown if each.required]
+    yield spelling, {"options": sorted(options), "needs": sorted(needs)}
     if isinstance(command, click.Group):
         for name, below in sorted(command.commands.items()):
             if not below.hidden:

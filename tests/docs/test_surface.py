@@ -12,7 +12,6 @@ from dicore_tools.levels import LEVELS, level, patterns, reason
 from release.surface import Removal, broken, recorded, removals, surface, works
 
 ROOT = Path(__file__).parents[2]
-LATE = {name: Removal("0.2", "0.4", "b") for name in ("m:f", "m:f(a)", "m:C.run", "dicore x --y")}
 
 
 def test_nothing_of_the_recorded_surface_is_broken() -> None:
@@ -23,27 +22,42 @@ def calls(**calls: list[str]) -> dict[str, Any]:
     return {"level": "stable", "calls": {name.replace("_", "."): of for name, of in calls.items()}}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "lost"),
-    [
-        ({"m:f": calls()}, {}, ["m:f"]),
-        ({"m:f": {"calls": {"": ["a", "b="]}}}, {"m:f": {"calls": {"": ["b="]}}}, ["m:f(a)"]),
-        ({"m:f": {"calls": {"": ["a"]}}}, {"m:f": {"calls": {"": ["**"]}}}, []),
-        ({"m:f": {"calls": {"": ["a"]}}}, {"m:f": {"calls": {"": ["a="]}}}, []),
-        (
-            {"m:f": {"calls": {"": ["a"]}}},
-            {"m:f": {"calls": {"": ["a", "b", "c="]}}},
-            ["m:f(b), which it did not need"],
-        ),
-        ({"m:C": calls(_run=["x"])}, {"m:C": calls()}, ["m:C.run"]),
-        ({"dicore x": {"options": ["--y"]}}, {"dicore x": {"options": []}}, ["dicore x --y"]),
-        ({"error E": {"exit_code": 2}}, {"error E": {"exit_code": 3}}, ["error E exit_code=2"]),
-        ({"p/a": {"options": ["p.x"]}}, {"p/a": {}}, ["p/a p.x"]),
-    ],
-)
+def f(*parameters: str) -> dict[str, Any]:
+    return {"m:f": {"calls": {"": [*parameters]}}}
+
+
+LOST = [
+    ({"m:f": calls()}, {}, ["m:f"]),
+    (f("a", "b="), f("b="), ["m:f(a)", "m:f(b)"]),
+    (f("a", "b="), f("a"), ["m:f(b)"]),
+    (f("a", "b"), f("b", "a"), ["m:f(a)", "m:f(b)"]),
+    (f("a", "b="), f("a", ",", "b="), ["m:f(b)"]),
+    (f("a", ",", "b="), f("a", "b="), []),
+    (f("a"), f("**"), ["m:f(a)"]),
+    (f(",", "a="), f("**"), []),
+    (f("a"), f("a="), []),
+    (f("a="), f("a"), ["m:f(a), which it did not need"]),
+    (f("a"), f("a", "b", "c="), ["m:f(b), which it did not need"]),
+    (f("a"), f("a", ",", "b", "c="), ["m:f(b), which it did not need"]),
+    ({"m:C": calls(_run=["x"])}, {"m:C": calls()}, ["m:C.run"]),
+    ({"m:C": {"attributes": ["a", "b"]}}, {"m:C": {"attributes": ["b"]}}, ["m:C a"]),
+    ({"dicore x": {"options": ["--y"]}}, {"dicore x": {"options": []}}, ["dicore x --y"]),
+    ({"dicore x": {"options": ["--y=a"]}}, {"dicore x": {"options": ["--y"]}}, ["dicore x --y=a"]),
+    (
+        {"dicore x": {"needs": []}},
+        {"dicore x": {"needs": ["--y"]}},
+        ["dicore x --y, which it did not need"],
+    ),
+    ({"error E": {"exit_code": 2}}, {"error E": {"exit_code": 3}}, ["error E exit_code=2"]),
+    ({"p/a": {"options": ["p.x"]}}, {"p/a": {}}, ["p/a p.x"]),
+    ({"m:f": {}}, {"m:f": {"level": "experimental"}}, ["m:f level=stable"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "lost"), LOST)
 def test_what_is_lost_is_named(old: Any, new: Any, lost: list[str]) -> None:
     old = {name: {"level": "stable", **facts} for name, facts in old.items()}
-    told = broken(old, new, {}, lambda _: False)
+    told = broken(old, new, {}, lambda _: None)
     assert [line.partition(": stable, gone without")[0] for line in told] == lost
 
 
@@ -51,17 +65,23 @@ def test_what_is_lost_is_named(old: Any, new: Any, lost: list[str]) -> None:
     ("promise", "row", "told"),
     [
         ("stable", Removal("0.2", "0.4", "g"), ""),
-        ("stable", Removal("0.9", "1.0", "g"), ""),
+        ("stable", Removal("0.3", "1.0", "g"), ""),
         ("stable", Removal("0.2", "0.3", "g"), "deprecated in 0.2, gone in 0.3; wait 2 minor"),
         ("stable", Removal("", "0.4", "g"), "never deprecated"),
+        ("stable", Removal("0.0", "0.4", "g"), "deprecated in 0.0, removed in 0.4"),
+        ("stable", Removal("0.5", "0.4", "g"), "deprecated in 0.5, removed in 0.4"),
+        ("stable", Removal("0.2", "99.0", "g"), "later than the next release"),
         ("provisional", Removal("", "0.2", "g"), ""),
         ("provisional", None, "without a row"),
         ("experimental", None, ""),
     ],
 )
-def test_what_may_go_depends_on_its_level(promise: str, row: Removal | None, told: str) -> None:
+def test_what_may_go_depends_on_its_level(
+    promise: str, row: Removal | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("release.surface.__version__", "1.0.0")
     rows = {} if row is None else {"m:f": row}
-    lines = broken({"m:f": {"level": promise}}, {}, rows, lambda _: False)
+    lines = broken({"m:f": {"level": promise}}, {}, rows, lambda _: None)
     assert (told in "".join(lines)) if told else lines == []
 
 
@@ -70,7 +90,10 @@ def test_what_is_found_with_a_warning_works() -> None:
     assert not works("dicore_plugins.functional:never_there")
     assert not works("dicore_never:there")
     assert not works("policy/never_there")
-    assert broken({"m:f": {"level": "stable"}}, {}, {}, lambda _: True) == []
+    before = {"m:f": {"level": "stable", "calls": {"": ["a"]}}}
+    assert broken(before, {}, {}, lambda _: {"calls": {"": ["a"]}}) == []
+    told = broken(before, {}, {}, lambda _: {"calls": {"": ["b"]}})
+    assert [line.partition(":f")[2][:3] for line in told] == ["(a)", "(b)"]
 
 
 def test_each_pattern_of_a_level_means_something() -> None:
