@@ -58,6 +58,13 @@ def test_exploration_that_is_longer_than_the_budget_is_found(
     assert (exploration_goes_on(recorded(epsilon(kind, decay))) is not None) is is_found
 
 
+def test_an_epsilon_that_never_falls_is_found(recorded: Recorded) -> None:
+    found = exploration_goes_on(recorded(epsilon("linear", 1, end=1.0)))
+    assert found is not None
+    assert found.change[0].option == "policy.other.eps.end"
+    assert exploration_goes_on(recorded(epsilon("linear", 1, end=0.05))) is None
+
+
 def test_noisy_layers_have_no_epsilon(recorded: Recorded) -> None:
     options = epsilon("linear", 1, **{"policy.model.noisy": True})
     with pytest.raises(MissingEvidenceError, match="noisy"):

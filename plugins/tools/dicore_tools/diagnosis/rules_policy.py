@@ -56,12 +56,17 @@ def exploration_goes_on(run: Evidence) -> Finding | None:
     start, end, _ = _schedule(run)
     now = _epsilon(run, run.env_steps)
     early = run.env_steps < max(0.5 * run.budget, _FEW_STEPS)
-    if now < 0.75 or early or start <= end:
+    if now < 0.75 or early:
         return None
+    cause = "the schedule of exploration is longer than the training"
+    change = run.change(f"{_EPS}.decay", f"{run.part_of_budget(0.2):.0f} or less")
+    if start <= end:
+        cause = "the last epsilon is as high as the first one"
+        change = run.change(f"{_EPS}.end", "0.01 to 0.1")
     return Finding(
         f"after {run.env_steps} env steps {now:.0%} of the actions are still random",
-        "the schedule of exploration is longer than the training",
-        (run.change(f"{_EPS}.decay", f"{run.part_of_budget(0.2):.0f} or less"),),
+        cause,
+        (change,),
         {"epsilon": now, "env_steps": float(run.env_steps)},
         _RETURNS,
     )
