@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ pytest.importorskip("fsspec")
 
 from dicore.cli import main
 from dicore.errors import UsageError
+from dicore_dist.links.token_file import kept_token
 from dicore_tools.hub.transfer import listed, pull, push
 from tests.tools.conftest import SMALL
 
@@ -143,14 +145,42 @@ def test_a_wrong_item_is_one_error_and_leaves_nothing(item: Path, change: Any, t
     assert sorted(each.name for each in Path().iterdir()) == ["data", "hub"]
 
 
-def test_links_and_secrets_of_a_folder_are_not_pushed(item: Path) -> None:
+def test_links_and_secrets_of_a_folder_are_not_pushed(
+    item: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("data/link").symlink_to("/etc/passwd")
     Path("data/.env").write_text("KEY=1")
-    with pytest.raises(UsageError, match="link"):
-        push("data", "hub", name="two")
-    Path("data/link").unlink()
-    push("data", "hub", name="two")
-    assert {*pull("hub", "two", "two")["files"]} == {"a.npz"}
+    Path("data/id_ed25519").write_text("KEY")
+    Path("data/tokens.npz").write_text("words")
+    assert main(["hub", "push", "data", "hub", "--name", "two"]) == 0
+    told = capsys.readouterr().out
+    assert "not pushed: link: a link" in told
+    assert "not pushed: id_ed25519: it may be a secret" in told
+    assert {*pull("hub", "two", "two")["files"]} == {"a.npz", "tokens.npz"}
+
+
+@pytest.mark.parametrize("certified", [False, True])
+def test_the_secrets_of_a_run_on_several_machines_are_not_pushed(
+    run: Path, monkeypatch: pytest.MonkeyPatch, *, certified: bool
+) -> None:
+    """Its token, by which anybody could join the training, and what only its owner may read."""
+    monkeypatch.setenv("DICORE_TOKEN", "swordfish-1")
+    mine = shutil.copytree(run, Path("dist"))
+    for folder in (mine / "policy", mine / "elsewhere"):
+        folder.mkdir(mode=0o700)
+        kept_token(folder)
+    (mine / "policy" / "journal.jsonl").write_text("{}")
+    (mine / "policy" / "journal.jsonl").chmod(0o600)
+    (mine / "notes.txt").write_text("for all")
+    (mine / "notes.txt").chmod(0o644)
+    if certified:
+        (mine / "certificate.json").write_text("{}")
+    push(mine, "hub", everything=not certified)
+    there = {str(each.relative_to("hub/dist")) for each in Path("hub/dist").rglob("*")}
+    assert {"notes.txt", "log/metrics.jsonl", "run.json"} <= there
+    assert not [each for each in there if each.startswith(("policy", "elsewhere"))]
+    for each in Path("hub").rglob("*"):
+        assert each.is_dir() or b"swordfish" not in each.read_bytes()
 
 
 @pytest.mark.parametrize(

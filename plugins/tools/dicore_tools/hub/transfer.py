@@ -12,16 +12,17 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from dicore import __version__
 from dicore.errors import DicoreError, UsageError
-from dicore.run.atomic import open_regular, read_json
+from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.certificates import NAME as CERTIFICATE
 from dicore_tools.hub.card import curve_of, readme
+from dicore_tools.hub.contents import content, files_of, path_problem
 from dicore_tools.hub.store import Store, open_store
 
 __all__ = ["Card", "listed", "pull", "push"]
@@ -30,9 +31,6 @@ FORMAT: Final = 1
 _CARD, _INDEX = "card.json", "hub.json"
 _CARD_BYTES: Final = 1 << 24
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
-_OF_RUN: Final = ("config.json", "run.json", "log/metrics.jsonl", "log/evaluator/evaluator.txt")
-_CHECKPOINTS: Final = ("ckpt/best/", "ckpt/final/")
-"""What is pushed of a run."""
 Card = Mapping[str, Any]
 
 
@@ -53,7 +51,7 @@ def push(
         name: Its name there; None: that of the folder or file.
         licence: Under which others may use it, an SPDX name.
         everything: All files of a run, not only config, metrics and the best and last checkpoint.
-            A run with a certificate is pushed whole.
+            A run with a certificate is pushed whole. Secrets and links never are.
         overwrite: Replace an item of this name.
 
     Raises:
@@ -69,7 +67,7 @@ def push(
             f"{place}: there is a '{name}'", hint="choose another --name, or --overwrite"
         )
     is_run = (path / "config.json").is_file()
-    files = dict(_files(path, is_run=is_run, everything=everything))
+    files = dict(files_of(path, is_run=is_run, everything=everything))
     card: dict[str, Any] = {"format": FORMAT, "name": name, "licence": licence,
                             "dicore": __version__, **_facts(path, is_run=is_run)}  # fmt: skip
     extra = {"README.md": readme(card, place).encode()}
@@ -77,7 +75,7 @@ def push(
         extra["curve.svg"] = picture.encode()
     hashes = {}
     for each, file in files.items():
-        data = _content(file)
+        data = content(file)
         hashes[each] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
         store.write(f"{name}/{each}", data)
     for each, data in extra.items():
@@ -139,37 +137,6 @@ def listed(place: str) -> list[Card]:
         raise UsageError(f"{place}/{_INDEX}: not written by dicore hub push") from error
 
 
-def _files(path: Path, *, is_run: bool, everything: bool) -> Iterator[tuple[str, Path]]:
-    if path.is_file():
-        yield path.name, path
-        return
-    if not path.is_dir():
-        raise UsageError(f"{path}: no such file or folder")
-    whole = everything or not is_run or (path / CERTIFICATE).is_file()
-    found = 0
-    for file in sorted(path.rglob("*")):
-        place = file.relative_to(path)
-        if any(part.startswith(".") for part in place.parts) or file.is_dir():
-            continue
-        kept = place.as_posix() in _OF_RUN or place.parts[:2] in (
-            ("ckpt", "best"),
-            ("ckpt", "final"),
-        )
-        if whole or kept:
-            found += 1
-            yield place.as_posix(), file
-    if not found:
-        raise UsageError(f"{path}: there is nothing to push")
-
-
-def _content(file: Path) -> bytes:
-    try:
-        with open_regular(file) as opened:
-            return opened.read()
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be pushed: {error.strerror or error}") from error
-
-
 def _facts(path: Path, *, is_run: bool) -> dict[str, Any]:
     if not is_run:
         return {"kind": "dataset"}
@@ -206,10 +173,8 @@ def _checked(card: Card, where: str) -> dict[str, Mapping[str, Any]]:
     if not isinstance(files, Mapping) or not files:
         raise UsageError(f"{where}: its card names no files")
     for path, facts in files.items():
-        parts = PurePosixPath(str(path)).parts
-        bad = not parts or path != "/".join(parts) or any(c in path for c in "\\:\0\n")
-        if bad or any(part in ("..", ".") or part.startswith((".", "/")) for part in parts):
-            raise UsageError(f"{where}: {str(path)!r} is no path in its folder")
+        if problem := path_problem(str(path)):
+            raise UsageError(f"{where}: {problem}")
         size = facts.get("size") if isinstance(facts, Mapping) else None
         if not isinstance(size, int) or size < 0 or not isinstance(facts.get("sha256"), str):
             raise UsageError(f"{where}: {path}: size or hash is missing")
