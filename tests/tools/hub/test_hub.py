@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import secrets
 import shutil
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ pytest.importorskip("fsspec")
 from dicore.cli import main
 from dicore.errors import UsageError
 from dicore_dist.links.token_file import kept_token
+from dicore_tools.hub import store, transfer
+from dicore_tools.hub.store import open_store
 from dicore_tools.hub.transfer import listed, pull, push
 from tests.tools.conftest import SMALL
 
@@ -37,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def served() -> Iterator[str]:
     """The address of a web server of the folder `hub`, on this machine."""
-    Path("hub").mkdir()
+    Path("hub").mkdir(exist_ok=True)
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
@@ -164,7 +167,8 @@ def test_the_secrets_of_a_run_on_several_machines_are_not_pushed(
     run: Path, monkeypatch: pytest.MonkeyPatch, *, certified: bool
 ) -> None:
     """Its token, by which anybody could join the training, and what only its owner may read."""
-    monkeypatch.setenv("DICORE_TOKEN", "swordfish-1")
+    token = secrets.token_hex(8)  # not in the text of this test: code.diff may have that
+    monkeypatch.setenv("DICORE_TOKEN", token)
     mine = shutil.copytree(run, Path("dist"))
     for folder in (mine / "policy", mine / "elsewhere"):
         folder.mkdir(mode=0o700)
@@ -180,7 +184,7 @@ def test_the_secrets_of_a_run_on_several_machines_are_not_pushed(
     assert {"notes.txt", "log/metrics.jsonl", "run.json"} <= there
     assert not [each for each in there if each.startswith(("policy", "elsewhere"))]
     for each in Path("hub").rglob("*"):
-        assert each.is_dir() or b"swordfish" not in each.read_bytes()
+        assert each.is_dir() or token.encode() not in each.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -201,3 +205,163 @@ def test_mistakes_end_with_2(
 ) -> None:
     assert main(["hub", *words]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_password_of_a_place_is_written_and_printed_nowhere(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = "memory://bob:PASSW0RD@team/safe"
+    assert main(["hub", "push", str(run), place, "--name", "a"]) == 0
+    assert main(["hub", "push", str(run), place, "--name", "a"]) == 2
+    assert main(["hub", "pull", place, "never", "-o", "x"]) == 2
+    assert main(["hub", "list", "http://bob:PASSW0RD@127.0.0.1:1/x?key=PASSW0RD"]) == 2
+    told = capsys.readouterr()
+    assert "memory://team/safe/a" in told.out
+    assert "PASSW0RD" not in told.out + told.err
+    card = pull(place, "a", "a")
+    page = open_store(place).read("a/README.md", 1 << 20).decode()
+    assert "dicore hub pull memory://team/safe a" in page
+    assert "PASSW0RD" not in page + json.dumps(card)
+
+
+def test_a_data_set_keeps_its_own_page() -> None:
+    Path("data").mkdir()
+    Path("data/README.md").write_text("mine")
+    Path("data/curve.svg").write_text("<svg/>")
+    push("data", "hub")
+    pull("hub", "data", "again")
+    assert Path("again/README.md").read_text() == "mine"
+    assert Path("again/curve.svg").read_text() == "<svg/>"
+
+
+@pytest.mark.parametrize("name", ["card.json", "a:b", "a\\b", "a\nb", "a\udcffb"])
+def test_what_could_not_be_pulled_is_not_pushed(name: str) -> None:
+    Path("data").mkdir()
+    (Path("data") / name).write_text("x")
+    with pytest.raises(UsageError, match=r"card of the item|no path in its folder"):
+        push("data", "hub")
+    assert not Path("hub").exists()
+
+
+def test_a_card_that_is_too_large_is_not_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dicore_tools.hub.transfer._CARD_BYTES", 100)
+    Path("a.npz").write_bytes(b"numbers")
+    with pytest.raises(UsageError, match="too many files"):
+        push("a.npz", "hub")
+    assert not Path("hub").exists()
+
+
+def test_an_item_that_is_replaced_is_incomplete_meanwhile(
+    item: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the files that it had before are gone afterwards."""
+    Path("data/a.npz").rename("data/b.npz")
+    with monkeypatch.context() as broken:
+        broken.setattr(transfer, "_forget", lambda *_: None)
+        write = store._Files.write
+
+        def failing(self: Any, path: str, data: bytes) -> None:
+            if path.endswith("b.npz"):
+                raise UsageError("the disk is full")
+            write(self, path, data)
+
+        broken.setattr(store._Files, "write", failing)
+        with pytest.raises(UsageError, match="full"):
+            push("data", "hub", overwrite=True)
+    with pytest.raises(UsageError, match="there is no 'data'"):
+        pull("hub", "data", "mine")
+    Path("data/a.npz").write_bytes(b"numbers")
+    push("data", "hub", overwrite=True)
+    Path("data/a.npz").unlink()
+    push("data", "hub", overwrite=True)
+    assert sorted(each.name for each in item.parent.iterdir()) == [
+        "README.md", "b.npz", "card.json",
+    ]  # fmt: skip
+
+
+def test_the_list_is_made_of_the_cards_that_are_there(
+    item: Path, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged one is mended by the next push, and so is one of a push at the same time."""
+    Path("hub/hub.json").write_text("{")
+    push("data", "hub", name="two")
+    assert [card["name"] for card in listed(served)] == ["data", "two"]
+    write, others = store._Files.write, ["four"]
+
+    def late(self: Any, path: str, data: bytes) -> None:
+        if path == "hub.json" and others:
+            push("data", "hub", name=others.pop())
+        write(self, path, data)
+
+    monkeypatch.setattr(store._Files, "write", late)
+    push("data", "hub", name="three")
+    assert [card["name"] for card in listed(served)] == ["data", "four", "three", "two"]
+
+
+def test_a_card_cannot_forge_rows_of_a_table(
+    item: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = json.loads(item.read_text())
+    card |= {"policy": "x\nforged  run\u2028\x1b[2J", "licence": "a\ud800\rb"}
+    item.write_text(json.dumps(card | {"result": {"best_return": 10**400}}))
+    assert main(["hub", "list", "hub"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert (head.split()[0], len(rows)) == ("name", 1)
+    assert "x forged run [2J" in rows[0]
+    assert rows[0].endswith("a b")
+
+
+@pytest.mark.parametrize(
+    ("licence", "good"),
+    [
+        ("MIT", True),
+        ("(MIT OR Apache-2.0) AND GPL-2.0+ WITH Classpath-exception-2.0", True),
+        ("MIT\nlicense: other", False),
+        ("MIT and more", False),
+        ("(MIT", False),
+        ("MIT" * 100, False),
+    ],
+)
+def test_a_licence_is_an_spdx_expression(licence: str, *, good: bool) -> None:
+    Path("a.npz").write_bytes(b"numbers")
+    assert main(["hub", "push", "a.npz", "hub", "--licence", licence]) == (0 if good else 2)
+    assert Path("hub").exists() == good
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["push", "data", "hub", "--name", "hub.json"], "one of the hub"),
+        (["push", "data", "hub", "--name", "Card.json"], "one of the hub"),
+        (["push", "data", ""], "no place is named"),
+        (["list", ""], "no place is named"),
+        (["list", "http://[bad"], "no address"),
+        (["list", "http://127.0.0.1:x/"], "no address"),
+        (["list", "http://exa mple/"], "cannot be read"),
+        (["pull", "hub", "data", "-o", "data/a.npz/below"], "cannot be written"),
+        (["pull", "hub", "data", "-o", "a" * 300], "cannot be written"),
+    ],
+)
+def test_wrong_words_are_one_error(
+    item: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["hub", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("record", ["[]", "{", '{"result": 1e400, "seed": 1}'])
+def test_a_damaged_run_is_one_error(record: str) -> None:
+    Path("run").mkdir()
+    Path("run/config.json").write_text("{}")
+    Path("run/run.json").write_text(record)
+    with pytest.raises(UsageError, match="damaged"):
+        push("run", "hub")
+
+
+def test_a_return_that_is_too_large_is_left_out_of_the_page(run: Path) -> None:
+    mine = shutil.copytree(run, Path("large"))
+    record = json.loads((mine / "run.json").read_text())
+    record["result"]["best_return"] = 10**400
+    (mine / "run.json").write_text(json.dumps(record))
+    push(mine, "hub")
+    assert "| best return |  |" in Path("hub/large/README.md").read_text()

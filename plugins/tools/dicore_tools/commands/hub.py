@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -63,21 +64,21 @@ def pull(place: str, name: str, *, out: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 def list_(place: str, *, as_json: bool) -> None:
     """Lists what is in a place."""
+    from dicore_tools.foreign import one_line
     from dicore_tools.hub import transfer
 
     cards = transfer.listed(place)
     if as_json:
         sys.stdout.write(json.dumps(cards, indent=1) + "\n")
         return
-    rows = [[str(card.get(key, "")) for key in ("name", "kind", "env", "policy", "seed")]
-            + [_return(card), str(card.get("licence", ""))] for card in cards]  # fmt: skip
+    rows = [[one_line(card.get(key, "")) for key in ("name", "kind", "env", "policy", "seed")]
+            + [_return(card), one_line(card.get("licence", ""))] for card in cards]  # fmt: skip
     head = ("name", "kind", "env", "policy", "seed", "best return", "licence")
     write_table(head, rows, {4, 5})
 
 
-def _return(card: object) -> str:
-    from dicore.console import number
+def _return(card: Mapping[str, object]) -> str:
+    from dicore_tools.hub.card import shown_number
 
-    result = card.get("result") if isinstance(card, dict) else None
-    value = result.get("best_return") if isinstance(result, dict) else None
-    return number(value) if isinstance(value, int | float) else ""
+    result = card.get("result")
+    return shown_number(result.get("best_return")) if isinstance(result, dict) else ""

@@ -8,8 +8,9 @@ from typing import Any
 from dicore.console import number
 from dicore.errors import DicoreError
 from dicore.run.folder import RunFolder
+from dicore_tools.foreign import one_line
 
-__all__ = ["curve_of", "readme"]
+__all__ = ["curve_of", "readme", "shown_number"]
 
 _STYLE = (
     "<style>svg{background:#fff;font-family:sans-serif}text{fill:#667;font-size:12px}"
@@ -29,7 +30,7 @@ def readme(card: Mapping[str, Any], place: str) -> str:
                           " `pipeline.dataset` in the documentation")]) + "\n"  # fmt: skip
     rows = [("environment", card["env"]), ("algorithm", card["policy"]), ("seed", card["seed"])]
     result = card["result"]
-    rows += [(key.replace("_", " "), number(value)) for key, value in result.items()
+    rows += [(key.replace("_", " "), shown_number(value)) for key, value in result.items()
              if isinstance(value, int | float) and not isinstance(value, bool)]  # fmt: skip
     table = ["| | |", "|---|---|", *(f"| {key} | {_plain(value)} |" for key, value in rows)]
     use = _use(place, name, f"dicore eval {name} -n 20")
@@ -53,8 +54,18 @@ def curve_of(run: RunFolder) -> str:
     return whole.replace(">", f">{_STYLE}", 1) + "\n"
 
 
+def shown_number(value: object) -> str:
+    """Returns a number of a card; "" for anything else, and for what is too large."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    try:
+        return number(float(value))
+    except OverflowError:
+        return ""
+
+
 def _use(place: str, name: str, then: str) -> list[str]:
-    return ["```", f"dicore hub pull {place} {name}", then, "```"]
+    return ["```", one_line(f"dicore hub pull {place} {name}"), then, "```"]
 
 
 def _plain(text: object) -> str:

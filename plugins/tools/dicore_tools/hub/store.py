@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, Protocol
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
-from urllib.request import Request, urlopen
+from contextlib import suppress
+from typing import Any, Protocol
+from urllib.parse import quote
 
 from dicore.errors import MissingDependencyError, UsageError
+from dicore_tools.foreign import Take, fetch, is_web, one_line, taken, without_user
 
 __all__ = ["Store", "open_store"]
-
-_PATIENCE_S: Final = 30.0
-_CHUNK: Final = 1 << 20
-Take = Callable[[bytes], object]
 
 
 class Store(Protocol):
@@ -25,6 +20,9 @@ class Store(Protocol):
 
     def write(self, path: str, data: bytes) -> None:
         """Writes a file."""
+
+    def remove(self, path: str) -> None:
+        """Removes a file, if it is there and the place allows it."""
 
     def names(self) -> list[str] | None:
         """Returns the names of the folders; None: the place cannot be listed."""
@@ -37,8 +35,11 @@ def open_store(place: str) -> Store:
         UsageError: there is no such kind of place.
         MissingDependencyError: fsspec, or the package for this kind, is not installed.
     """
-    if urlsplit(place).scheme in ("http", "https"):
+    if not place.strip():
+        raise UsageError("no place is named", hint="a folder, s3://…, hf://…, https://…")
+    if is_web(place):
         return _Web(place.rstrip("/"))
+    shown = without_user(place)
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
@@ -49,11 +50,13 @@ def open_store(place: str) -> Store:
         system, root = url_to_fs(place)
     except ImportError as error:
         raise MissingDependencyError(
-            f"{place}: {error}", hint="pip install what it names"
+            f"{shown}: {one_line(error)}", hint="pip install what it names"
         ) from error
-    except ValueError as error:
-        raise UsageError(f"{place}: {error}", hint="a folder, s3://…, hf://…, https://…") from error
-    return _Files(place, system, str(root).rstrip("/"))
+    except (ValueError, OSError) as error:
+        raise UsageError(
+            f"{shown}: {one_line(error)}", hint="a folder, s3://…, hf://…, https://…"
+        ) from error
+    return _Files(shown, system, str(root).rstrip("/"))
 
 
 class _Files:
@@ -65,7 +68,7 @@ class _Files:
     def read(self, path: str, at_most: int, take: Take | None = None) -> bytes:
         try:
             with self._system.open(f"{self._root}/{path}", "rb") as file:
-                return _taken(file.read, at_most, take, f"{self._place}/{path}")
+                return taken(file.read, at_most, take, f"{self._place}/{path}")
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -80,8 +83,13 @@ class _Files:
         except (OSError, NotImplementedError) as error:
             raise UsageError(f"{self._place}/{path}: cannot be written: {error}") from error
 
+    def remove(self, path: str) -> None:
+        with suppress(OSError, NotImplementedError):
+            self._system.rm_file(f"{self._root}/{path}")
+
     def names(self) -> list[str]:
         try:
+            self._system.invalidate_cache()
             found = self._system.ls(self._root, detail=True)
         except FileNotFoundError as error:
             raise UsageError(f"{self._place}: no such place") from error
@@ -98,37 +106,16 @@ class _Web:
         self._place = place
 
     def read(self, path: str, at_most: int, take: Take | None = None) -> bytes:
-        address = f"{self._place}/{quote(path)}"
-        try:
-            with urlopen(Request(address), timeout=_PATIENCE_S) as answer:  # noqa: S310 - http(s)
-                return _taken(answer.read, at_most, take, address)
-        except HTTPError as error:
-            error.close()
-            if error.code == 404:
-                raise FileNotFoundError(address) from error
-            raise UsageError(f"{address}: {error}") from error
-        except (URLError, OSError) as error:
-            raise UsageError(f"{address}: cannot be read: {error}") from error
+        return fetch(f"{self._place}/{quote(path)}", at_most, take)
 
     def write(self, path: str, data: bytes) -> None:
         raise UsageError(
-            f"{self._place}: a web server is only read",
+            f"{without_user(self._place)}: a web server is only read",
             hint=f"push {path} to the folder or store that it serves",
         )
 
+    def remove(self, path: str) -> None:
+        self.write(path, b"")
+
     def names(self) -> None:
         return None
-
-
-def _taken(read: Callable[[int], bytes], at_most: int, take: Take | None, where: str) -> bytes:
-    whole = bytearray()
-    count = 0
-    while part := read(_CHUNK):
-        count += len(part)
-        if count > at_most:
-            raise UsageError(f"{where}: larger than the {at_most} bytes that are expected")
-        if take is None:
-            whole += part
-        else:
-            take(part)
-    return bytes(whole)

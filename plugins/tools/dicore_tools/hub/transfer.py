@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from dicore import __version__
-from dicore.errors import DicoreError, UsageError
+from dicore.errors import UsageError
 from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.certificates import NAME as CERTIFICATE
+from dicore_tools.foreign import one_line, without_user
 from dicore_tools.hub.card import curve_of, readme
 from dicore_tools.hub.contents import content, files_of, path_problem
 from dicore_tools.hub.store import Store, open_store
@@ -30,6 +32,10 @@ __all__ = ["Card", "listed", "pull", "push"]
 FORMAT: Final = 1
 _CARD, _INDEX = "card.json", "hub.json"
 _CARD_BYTES: Final = 1 << 24
+_LONG: Final = 200
+_TRIES: Final = 5
+_ID: Final = r"\(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*"
+_LICENCE: Final = re.compile(f"{_ID}( (AND|OR|WITH) {_ID})*")
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 Card = Mapping[str, Any]
 
@@ -59,31 +65,36 @@ def push(
     """
     path = Path(source)
     name = name or path.name
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r}: not a name of letters, digits and . _ -", hint="set --name")
-    store = open_store(place)
-    if not overwrite and _card(store, name) is not None:
+    _check_words(name, licence)
+    store, shown = open_store(place), without_user(place)
+    old = _card(store, name)
+    if not overwrite and old is not None:
         raise UsageError(
-            f"{place}: there is a '{name}'", hint="choose another --name, or --overwrite"
+            f"{shown}: there is a '{name}'", hint="choose another --name, or --overwrite"
         )
     is_run = (path / "config.json").is_file()
     files = dict(files_of(path, is_run=is_run, everything=everything))
     card: dict[str, Any] = {"format": FORMAT, "name": name, "licence": licence,
                             "dicore": __version__, **_facts(path, is_run=is_run)}  # fmt: skip
-    extra = {"README.md": readme(card, place).encode()}
+    card["files"] = {each: _stamp(content(file)) for each, file in files.items()}
+    _check_files(path, card)
+    extra = {"README.md": readme(card, shown).encode("utf-8", "replace")}
     if is_run and (picture := curve_of(RunFolder(path))):
         extra["curve.svg"] = picture.encode()
-    hashes = {}
+    extra = {each: data for each, data in extra.items() if each not in files}
+    if old is not None:
+        store.write(f"{name}/{_CARD}", _json({"format": FORMAT, "incomplete": True}))
     for each, file in files.items():
         data = content(file)
-        hashes[each] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+        if _stamp(data) != card["files"][each]:
+            raise UsageError(f"{file}: it changed while it was pushed", hint="push it again")
         store.write(f"{name}/{each}", data)
     for each, data in extra.items():
         store.write(f"{name}/{each}", data)
-    card["files"] = hashes
     store.write(f"{name}/{_CARD}", _json(card))
-    _enter(store, card)
-    return f"{place.rstrip('/')}/{name}"
+    _forget(store, old, {*files, *extra})
+    _enter(store)
+    return f"{shown.rstrip('/')}/{name}"
 
 
 def pull(place: str, name: str, out: str | Path) -> Card:
@@ -92,29 +103,31 @@ def pull(place: str, name: str, out: str | Path) -> Card:
     Raises:
         UsageError: there is no such item, its card or a file of it is wrong, or the folder exists.
     """
-    target = Path(out)
-    if target.exists() or target.is_symlink():
+    target, shown = Path(out), without_user(place)
+    if os.path.lexists(target):
         raise UsageError(f"{target} exists", hint="choose another folder: -o FOLDER")
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r}: not the name of an item", hint="dicore hub list PLACE")
     store = open_store(place)
     card = _card(store, name)
     if card is None:
-        raise UsageError(f"{place}: there is no '{name}'", hint=f"dicore hub list {place}")
-    wanted = _checked(card, f"{place}/{name}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        raise UsageError(f"{shown}: there is no '{name}'", hint=f"dicore hub list {shown}")
+    wanted = _checked(card, f"{shown}/{name}")
+    beside = None
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=".hub-", dir=target.parent))
         for path, facts in wanted.items():
             _fetch(store, f"{name}/{path}", beside / path, facts)
         beside.chmod(0o755)
         beside.rename(target)
     except FileNotFoundError as error:
-        raise UsageError(f"{place}/{name}: incomplete: {error} is missing") from error
+        raise UsageError(f"{shown}/{name}: incomplete: {error} is missing") from error
     except OSError as error:
         raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        if beside is not None:
+            shutil.rmtree(beside, ignore_errors=True)
     return card
 
 
@@ -124,7 +137,7 @@ def listed(place: str) -> list[Card]:
     Raises:
         UsageError: the place cannot be read.
     """
-    store = open_store(place)
+    store, place = open_store(place), without_user(place)
     names = store.names()
     if names is not None:
         return [card for name in names if (card := _card(store, name)) is not None]
@@ -137,22 +150,63 @@ def listed(place: str) -> list[Card]:
         raise UsageError(f"{place}/{_INDEX}: not written by dicore hub push") from error
 
 
+def _check_words(name: str, licence: str) -> None:
+    if not _NAME.fullmatch(name) or name.casefold() in (_CARD, _INDEX):
+        raise UsageError(
+            f"{name!r}: not a name of letters, digits and . _ -, or one of the hub",
+            hint="set --name",
+        )
+    even = licence.count("(") == licence.count(")")
+    if licence and not (even and len(licence) < _LONG and _LICENCE.fullmatch(licence)):
+        raise UsageError(
+            f"--licence: {licence!r} is no SPDX expression", hint="Apache-2.0, MIT OR BSD-3-Clause"
+        )
+
+
+def _check_files(source: Path, card: Card) -> None:
+    """Refuses what could not be pulled."""
+    for each in card["files"]:
+        if problem := path_problem(each):
+            raise UsageError(f"{source}: {problem}", hint="give the file another name")
+        if each.casefold() == _CARD:
+            raise UsageError(
+                f"{source / each}: the card of the item has this name", hint="rename the file"
+            )
+    if len(_json(card)) > _CARD_BYTES:
+        raise UsageError(f"{source}: too many files for one card", hint="pack them into archives")
+
+
+def _stamp(data: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+
+
+def _forget(store: Store, old: Card | None, kept: set[str]) -> None:
+    """Removes the files of an item that was replaced."""
+    files = (old or {}).get("files")
+    for each in [*files, "README.md", "curve.svg"] if isinstance(files, Mapping) else []:
+        if each not in kept and not path_problem(each):
+            store.remove(f"{old['name']}/{each}" if old else "")
+
+
 def _facts(path: Path, *, is_run: bool) -> dict[str, Any]:
     if not is_run:
         return {"kind": "dataset"}
-    record = read_json(path / "run.json")
-    config = read_json(path / "config.json").get("config", {})
-    result = record.get("result") or {}
-    kept = ("best_return", "env_step", "train_iter", "stop", "wall_s")
-    return {
-        "kind": "run",
-        "env": str(config.get("env", {}).get("type", "")),
-        "policy": str(config.get("policy", {}).get("type", "")),
-        "seed": record.get("seed"),
-        "status": record.get("status"),
-        "result": {key: result[key] for key in kept if key in result},
-        "certificate": (path / CERTIFICATE).is_file(),
-    }
+    try:
+        record = read_json(path / "run.json")
+        config = read_json(path / "config.json").get("config", {})
+        result = record.get("result") or {}
+        kept = ("best_return", "env_step", "train_iter", "stop", "wall_s")
+        return {
+            "kind": "run",
+            "env": one_line(config.get("env", {}).get("type", "")),
+            "policy": one_line(config.get("policy", {}).get("type", "")),
+            "seed": record.get("seed"),
+            "status": record.get("status"),
+            "result": {key: result[key] for key in kept if key in result},
+            "certificate": (path / CERTIFICATE).is_file(),
+        }
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise UsageError(f"{path}: its run.json or config.json is damaged: {error}") from error
 
 
 def _card(store: Store, name: str) -> Card | None:
@@ -196,16 +250,17 @@ def _fetch(store: Store, path: str, target: Path, facts: Mapping[str, Any]) -> N
         raise UsageError(f"{path}: not the file of its card: it was changed or cut off")
 
 
-def _enter(store: Store, card: Card) -> None:
-    """Enters a card into the list that web servers have; the files of the items are what counts."""
-    try:
-        found: Sequence[Card] = json.loads(store.read(_INDEX, _CARD_BYTES))["items"]
-        rest = [each for each in found if each["name"] != card["name"]]
-    except (FileNotFoundError, ValueError, KeyError, TypeError, DicoreError):
-        rest = []
-    small = {key: value for key, value in card.items() if key != "files"}
-    items = sorted([*rest, small], key=lambda each: str(each["name"]))
-    store.write(_INDEX, _json({"format": FORMAT, "items": items}))
+def _enter(store: Store) -> None:
+    """Writes the list that web servers have, by the cards that are there."""
+    written = None
+    for _ in range(_TRIES):  # another push may have written an older list meanwhile
+        cards = [_card(store, name) for name in store.names() or ()]
+        items = [{key: value for key, value in card.items() if key != "files"}
+                 for card in cards if card is not None]  # fmt: skip
+        if items == written:
+            return
+        store.write(_INDEX, _json({"format": FORMAT, "items": items}))
+        written = items
 
 
 def _json(value: object) -> bytes:
