@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import threading
 import zipfile
 from collections.abc import Iterator
+from importlib.metadata import Distribution
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +46,18 @@ POINTS = "[dicore.env]\nmaze = acme_rl.maze:Maze\n[console_scripts]\nacme = acme
 CODE = {"acme_rl/__init__.py": "raise SystemExit('imported')\n", "acme_rl/maze.py": "Maze = 1\n"}
 
 
-def wheel(place: Path = Path("acme_rl-0.3-py3-none-any.whl"), **changes: str) -> Path:
-    """Writes a wheel; `metadata`, `points` and `badge` replace what it holds."""
+class Declared(Distribution):
+    """What declares the entry points of the wheel."""
+
+    def read_text(self, filename: str) -> str | None:
+        return POINTS if filename == "entry_points.txt" else None
+
+    def locate_file(self, path: str | os.PathLike[str]) -> Path:
+        raise NotImplementedError
+
+
+def wheel(place: Path = Path("acme_rl-0.3-py3-none-any.whl"), *more: str, **changes: str) -> Path:
+    """Writes a wheel; `metadata`, `points` and `badge` replace what it holds, `more` are files."""
     files = {
         **CODE,
         "acme_rl-0.3.dist-info/METADATA": changes.get("metadata", METADATA),
@@ -54,13 +67,13 @@ def wheel(place: Path = Path("acme_rl-0.3-py3-none-any.whl"), **changes: str) ->
     if "badge" in changes:
         files[f"acme_rl/{BADGE}"] = changes["badge"]
     with zipfile.ZipFile(place, "w") as archive:
-        for name, text in files.items():
+        for name, text in (files | dict.fromkeys(more, "evil")).items():
             archive.writestr(name, text)
     return place
 
 
 def badge(**changes: Any) -> dict[str, Any]:
-    digest = digest_of([*CODE], lambda path: CODE[path].encode())
+    digest = digest_of([*CODE], lambda path: BytesIO(CODE[path].encode()), Declared())
     facts = {"format": 1, "name": "acme-rl", "version": "0.3", "dicore": "0.1.0", "passed": 9}
     return {**facts, "failed": 0, "skipped": 1, "verified": None, "digest": digest, **changes}
 
@@ -71,7 +84,7 @@ def test_the_facts_of_a_wheel_are_read_and_nothing_is_imported() -> None:
         "name": "acme-rl", "version": "0.3", "summary": "Mazes", "licence": "MIT",
         "url": "https://example.org/acme", "dicore": "<0.2,>=0.1", "python": ">=3.11",
         "components": {"env/maze": "acme_rl.maze:Maze"}, "problems": (), "badge": {}, "rows": (),
-        "tier": 1,
+        "notes": (), "tier": 1,
     }  # fmt: skip
 
 
@@ -127,14 +140,52 @@ def test_a_badge_of_these_files_gives_a_tier(changes: dict[str, Any], tier: int)
         "[]",
         "{",
         "[" * 100_000,
+        json.dumps(badge(passed="9")),
+        json.dumps(badge(verified="yes")),
+        json.dumps(badge()) + " " * (1 << 22),
     ],
-    ids=["files", "version", "name", "format", "list", "broken", "deep"],
+    ids=["files", "version", "name", "format", "list", "broken", "deep", "text", "word", "large"],
 )
 def test_a_badge_of_something_else_is_none(text: str) -> None:
     found = read_wheel(wheel(badge=text))
-    assert found.tier == 0
-    assert BADGE in found.problems[0]
+    assert (found.tier, found.problems) == (1, ())
+    assert BADGE in found.notes[0]
     assert found.badge == {}
+    assert BADGE in as_page([found])
+    assert read_index(as_json([found]), "x") == [found]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "acme_rl/maze.pyc",
+        "acme_rl/__init__.pyc",
+        "acme_rl/__pycache__/maze.cpython-311.pyc",
+        "acme_rl/data/" + BADGE,
+        "acme_rl-0.3.data/purelib/acme_rl/maze.py",
+        "evil.pth",
+        "acme_rl.py",
+        "sitecustomize/__init__.py",
+    ],
+)
+def test_a_badge_does_not_count_beside_a_file_that_it_does_not_cover(file: str) -> None:
+    found = read_wheel(wheel(Path("a.whl"), file, badge=json.dumps(badge())))
+    assert (found.badge, found.tier) == ({}, 1)
+    assert "of other files" in found.notes[0] or file in found.notes[0]
+
+
+def test_a_badge_is_of_the_entry_points_too() -> None:
+    """They say what runs: a command of the same name may be made another."""
+    points = POINTS.replace("acme_rl:main", "acme_rl.maze:Maze")
+    found = read_wheel(wheel(points=points, badge=json.dumps(badge())))
+    assert "of other files" in found.notes[0]
+
+
+def test_no_badge_says_itself_who_signed_it(tmp_path: Path) -> None:
+    forged = json.dumps(badge(signed_by="SHA256:of-somebody-known"))
+    assert main(["index", str(wheel(badge=forged)), "-o", "site"]) == 0
+    assert "somebody" not in Path("site/index.html").read_text()
+    assert "somebody" not in Path("site/index.json").read_text()
 
 
 @pytest.mark.parametrize("content", [b"", b"PK nothing", None], ids=["empty", "text", "missing"])
@@ -145,6 +196,67 @@ def test_what_is_no_wheel_is_one_error(content: bytes | None) -> None:
         read_wheel(Path("a.whl"))
     assert main(["index", "a.whl", "-o", "site"]) == 2
     assert not Path("site").exists()
+
+
+@pytest.mark.parametrize("left_out", ["Name: acme-rl\n", "Version: 0.3\n"])
+def test_a_wheel_without_name_or_version_is_one_error(left_out: str) -> None:
+    with pytest.raises(UsageError, match="no wheel: METADATA without"):
+        read_wheel(wheel(metadata=METADATA.replace(left_out, "")))
+
+
+@pytest.mark.parametrize(
+    "change", ["no metadata", "twice", "garbage", "encrypted", "compression", "points"]
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_damaged_wheel_is_one_error(change: str) -> None:
+    file = wheel(badge=json.dumps(badge()))
+    if change == "points":
+        file = wheel(points="[dicore.env]\nmaze\n")
+    elif change in ("no metadata", "twice"):
+        with zipfile.ZipFile(file, "w") as archive:
+            for _ in range(2):
+                archive.writestr("acme_rl-0.3.dist-info/RECORD", "")
+                if change == "twice":
+                    archive.writestr("acme_rl-0.3.dist-info/METADATA", METADATA)
+    else:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("acme_rl-0.3.dist-info/METADATA", METADATA * 9)
+        data = bytearray(file.read_bytes())
+        central = data.index(b"PK\x01\x02")
+        if change == "garbage":
+            data[80:central] = b"\xff" * (central - 80)
+        elif change == "encrypted":
+            data[central + 8] |= 1
+            data[6] |= 1
+        else:
+            data[central + 10] = data[8] = 77
+        file.write_bytes(data)
+    with pytest.raises(UsageError, match=r"no wheel: "):
+        read_wheel(file)
+
+
+def test_an_address_of_a_package_that_is_none_is_no_link() -> None:
+    found = read_wheel(wheel(metadata=METADATA.replace("https://example.org/acme", "http:[bad")))
+    assert "href" not in as_page([found])
+    found = read_wheel(wheel(metadata=METADATA.replace("//example.org/acme", "//[bad")))
+    assert "acme-rl" in as_page([found])
+
+
+def test_a_summary_cannot_forge_rows_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    forged = attrs.evolve(read_wheel(wheel()), summary="Mazes\nforged  1.0\x1b[2J\ud800")
+    Path("i.json").write_text(as_json([forged]))
+    assert main(["search", "maze", "--index", "i.json"]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 1
+    assert rows[0].endswith("Mazes forged 1.0 [2J")
+
+
+@pytest.mark.parametrize("place", ["http://[bad", "http://exa mple/", "http://127.0.0.1:1/i.json"])
+def test_an_address_that_is_none_is_one_error(
+    place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", "maze", "--index", place]) == 2
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_metadata_of_any_size_are_not_read() -> None:
@@ -263,22 +375,54 @@ def test_a_badge_is_signed_and_counts_for_these_files(
     assert found.badge["signed_by"] == made["key"]
 
 
-def test_a_verified_run_is_resumed_and_of_the_package(
-    here: Path, keys: tuple[Ed25519PrivateKey, str, str]
-) -> None:
-    run = here / "run"
-    run.mkdir()
+@pytest.fixture
+def verified(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package acme-rl 0.3 is installed."""
+    world.add("acme-rl", {"dicore.env": {"maze": "acme_rl.maze:Maze"}}, version="0.3")
+    monkeypatch.syspath_prepend(str(world.folder))
+
+
+def trained(key: Ed25519PrivateKey, version: str = "0.3", **statement: Any) -> Path:
+    """Writes a run of acme-rl, with its certificate."""
+    run = Path("run")
+    run.mkdir(exist_ok=True)
+    facts = {"type": "maze", "dist": "acme-rl", "version": version, "target": "acme_rl.maze:Maze"}
+    other = {"type": "naive", "dist": "acme-rl", "version": version, "target": "acme_rl:Naive"}
     record = {"seed": 3, "result": {"env_step": 5, "best_return": 1.5},
-              "components": {"env": {"name": "maze", "dist": "acme-rl"}}}  # fmt: skip
+              "components": {"env": facts, "policy.other.replay_buffer": other}}  # fmt: skip
     (run / "run.json").write_text(json.dumps(record))
-    sign(run, {"files": hashes(run), "resumed": [2]}, keys[0])
-    found = verified_run(run, keys[0].public_key(), "acme-rl")
-    assert (found["components"], found["seed"], found["resumed"]) == (["env/maze"], 3, [2])
-    with pytest.raises(UsageError, match="no component of other-rl"):
-        verified_run(run, keys[0].public_key(), "other-rl")
-    sign(run, {"files": {k: v for k, v in hashes(run).items() if k == "run.json"}}, keys[0])
+    sign(run, {"files": hashes(run), "resumed": [2], **statement}, key)
+    return run
+
+
+@pytest.mark.usefixtures("verified")
+def test_a_verified_run_is_resumed_and_of_the_package(
+    keys: tuple[Ed25519PrivateKey, str, str],
+) -> None:
+    public = keys[0].public_key()
+    found = verified_run(trained(keys[0]), public, "acme-rl")
+    assert (found["components"], found["seed"]) == (["env/maze", "replay_buffer/naive"], 3)
+    assert found["resumed"] == [2]
+    with pytest.raises(UsageError, match="no component of dicore-agents"):
+        verified_run(trained(keys[0]), public, "dicore-agents")
     with pytest.raises(UsageError, match="never resumed"):
-        verified_run(run, keys[0].public_key(), "acme-rl")
+        verified_run(trained(keys[0], resumed=[]), public, "acme-rl")
+
+
+@pytest.mark.usefixtures("verified")
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"version": "0.2"}, "is of acme-rl 0.2, and 0.3 is installed"),
+        ({"until": 1}, "compared up to env step 1, not to its end"),
+        ({"files": {}, "left_out": ["run.json"]}, "not to its end"),
+    ],
+)
+def test_a_run_of_another_version_or_of_a_part_is_not_verified(
+    keys: tuple[Ed25519PrivateKey, str, str], changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UsageError, match=told):
+        verified_run(trained(keys[0], **changes), keys[0].public_key(), "acme-rl")
 
 
 def test_check_writes_the_badge_into_the_package(world: World) -> None:
@@ -296,6 +440,12 @@ def test_check_writes_the_badge_into_the_package(world: World) -> None:
     assert (told["name"], told["version"], told["failed"]) == ("fresh-rl", "1.0", 0)
     assert told["passed"] > 0
     assert "suites pass" in (package / "dicore-badge.svg").read_text()
+    built = Path("fresh.whl")
+    with zipfile.ZipFile(built, "w") as archive:
+        for file in world.folder.rglob("*"):
+            if file.is_file() and not {"__pycache__", "plugins"} & {*file.parts}:
+                archive.write(file, file.relative_to(world.folder))
+    assert read_wheel(built).badge == told
     assert world.dicore("index", "fresh-rl", "-o", "one").returncode == 0
     (package / "hello.py").write_text(code + "# changed\n")
     assert "of other files" in world.dicore("index", "fresh-rl", "-o", "two").stdout

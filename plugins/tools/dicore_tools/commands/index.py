@@ -7,9 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.error import URLError
-from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 import attrs
 import click
@@ -17,6 +14,7 @@ import click
 from dicore.console import plural, printable, say, write_table
 from dicore.errors import UsageError
 from dicore_registry import default
+from dicore_tools.foreign import fetch, is_web, one_line
 
 if TYPE_CHECKING:
     from dicore_tools.plugin_index.package import Package
@@ -38,7 +36,6 @@ Examples:
 Without --index nothing is read from elsewhere. An index is data: nothing is installed or run.
 """
 _MOST_BYTES: Final = 1 << 26
-_PATIENCE_S: Final = 20.0
 
 
 @click.command(name="index", epilog=_INDEX_EPILOG)
@@ -64,8 +61,8 @@ def command(wheels: Sequence[str], out: str, results: str | None, keys: Sequence
     except OSError as error:
         raise UsageError(f"--out: cannot write {folder}: {error.strerror or error}") from error
     for each in packages:
-        for problem in each.problems:
-            say(f"{printable(each.name)}: {printable(problem)}")
+        for told in (*each.problems, *each.notes):
+            say(one_line(f"{each.name}: {told}"))
     say(f"{folder / 'index.html'}: {plural(len(packages), 'package')}", result=True)
 
 
@@ -85,9 +82,10 @@ def search(ctx: click.Context, words: Sequence[str], place: str | None, *, as_js
         sys.stdout.write(json.dumps([each.facts() for each in found], indent=1) + "\n")
     elif found:
         rows = [
-            (each.name, each.version, TIERS[each.tier], _fitting(each, words), each.summary)
+            [*map(one_line, (each.name, each.version, TIERS[each.tier], _fitting(each, words),
+                             each.summary))]
             for each in found
-        ]
+        ]  # fmt: skip
         head = ("package", "version", "tier", "components", "summary")
         write_table(head, rows)
     else:
@@ -151,17 +149,12 @@ def _fitting(package: Package, words: Sequence[str]) -> str:
 
 
 def _text_of(place: str) -> str:
-    if urlsplit(place).scheme not in ("http", "https"):
+    if is_web(place):
         try:
-            return Path(place).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--index: cannot read {place}: {error}") from error
-    request = Request(place, headers={"Accept": "application/json"})  # noqa: S310 - http(s)
+            return fetch(place, _MOST_BYTES).decode("utf-8", "replace")
+        except FileNotFoundError as error:
+            raise UsageError(f"--index: cannot fetch {error}: there is no such file") from error
     try:
-        with urlopen(request, timeout=_PATIENCE_S) as answer:  # noqa: S310 - as above
-            data: bytes = answer.read(_MOST_BYTES + 1)
-    except (URLError, OSError, ValueError) as error:
-        raise UsageError(f"--index: cannot fetch {place}: {error}") from error
-    if len(data) > _MOST_BYTES:
-        raise UsageError(f"--index: {place} is larger than {_MOST_BYTES} bytes")
-    return data.decode("utf-8", "replace")
+        return Path(place).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--index: cannot read {place}: {error}") from error

@@ -11,6 +11,7 @@ import binascii
 import json
 from collections.abc import Mapping
 from html import escape
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,9 @@ from dicore_tools.certificates import check_certificate, fingerprint
 from dicore_tools.plugin_index.package import (
     BADGE,
     FORMAT,
+    PICTURE,
     TIERS,
+    Package,
     digest_of,
     folder_of,
     installed,
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["badge_svg", "signer_of", "verified_run", "write_badge"]
 
-PICTURE: Final = "dicore-badge.svg"
 _PURPOSE: Final = b"dicore badge 1\n"
 """Begins what is signed, so that the signature of something else is none of a badge."""
 _COLOURS: Final = ("#999", "#6b7f99", "#4c8bf5", "#2e9d5b", "#b8860b")
@@ -70,7 +72,9 @@ def write_badge(
         "format": FORMAT,
         "name": package.name,
         "version": package.version,
-        "digest": digest_of(files, lambda path: (folder.parent / path).read_bytes()),
+        "digest": digest_of(
+            files, lambda path: (folder.parent / path).open("rb"), distribution(name)
+        ),
         "dicore": __version__,
         **{outcome: counts.get(outcome, 0) for outcome in ("passed", "failed", "skipped")},
         "verified": dict(verified) if verified else None,
@@ -97,32 +101,58 @@ def verified_run(folder: Path, key: Ed25519PublicKey, dist: str) -> dict[str, An
 
     Raises:
         CertificateError: there is no certificate of this key, or a file of the run was changed.
-        UsageError: the run has no component of the package, or was never resumed.
+        UsageError: the run has no component of this version of the package, was never resumed, or
+            its end was not compared.
     """
+    package = installed(dist)
     statement = check_certificate(folder, key)
     record = read_json(folder / "run.json")
-    components = record.get("components", {})
-    parts = {
-        f"{kind}/{facts.get('name')}"
-        for kind, facts in components.items()
-        if isinstance(facts, Mapping) and facts.get("dist") == dist
-    }
-    if not parts:
-        raise UsageError(f"--verified: {folder} has no component of {dist}")
+    parts = _parts(record.get("components"), package, folder)
     if not statement.get("resumed"):
         raise UsageError(
             f"--verified: {folder} was never resumed, so its end says nothing about that",
             hint="stop the training once, go on with dicore train --resume, then verify --sign",
         )
+    if statement.get("until") is not None or "run.json" not in statement["files"]:
+        raise UsageError(
+            f"--verified: {folder} was compared up to env step {statement.get('until')}, not to its"
+            " end",
+            hint="dicore verify RUN --sign KEY, without --until",
+        )
     result = record.get("result") or {}
     return {
-        "components": sorted(parts),
+        "components": parts,
         "seed": record.get("seed"),
         "env_step": result.get("env_step"),
         "best_return": result.get("best_return"),
         "resumed": statement["resumed"],
         "key": fingerprint(key),
     }
+
+
+def _parts(components: object, package: Package, run: Path) -> list[str]:
+    """Returns which components of this version of a package a run has.
+
+    Raises:
+        UsageError: it has none, or those of another version.
+    """
+    known = {target: name for name, target in package.components.items()}
+    parts = set()
+    for path, facts in components.items() if isinstance(components, Mapping) else ():
+        if not isinstance(facts, Mapping) or facts.get("dist") != package.name:
+            continue
+        if facts.get("version") != package.version:
+            raise UsageError(
+                f"--verified: {run} is of {package.name} {facts.get('version')}, and"
+                f" {package.version} is installed",
+                hint="train it again with this version",
+            )
+        kind = path.rpartition(".")[2]
+        name = str(facts.get("type")).rpartition("/")[2]
+        parts.add(known.get(str(facts.get("target")), f"{kind}/{name}"))
+    if not parts:
+        raise UsageError(f"--verified: {run} has no component of {package.name}")
+    return sorted(parts)
 
 
 def signer_of(badge: Mapping[str, Any], keys: Mapping[str, Ed25519PublicKey]) -> str:
@@ -162,7 +192,7 @@ def badge_svg(tier: int, version: str) -> str:
 def _place(name: str, components: Mapping[str, str]) -> Path:
     tops = {target.partition(":")[0].partition(".")[0] for target in components.values()}
     folders = [folder for top in sorted(tops) if (folder := folder_of(top)) is not None]
-    if len(folders) != 1:
+    if len(folders) != 1 or len(tops) != 1:
         found = ", ".join(sorted(tops)) or "none"
         raise UsageError(
             f"--badge: {name}: expected components of one import package, found {found}",

@@ -7,22 +7,27 @@ files were changed is none, and one that is signed can be checked.
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from hashlib import sha256
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import file_digest, sha256
 from importlib.metadata import Distribution, PackageNotFoundError, PathDistribution, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import attrs
 
 from dicore.errors import UsageError
 from dicore_registry import default
 from dicore_registry.entry_status import RESERVED
+from dicore_tools.foreign import one_line
 
-__all__ = ["BADGE", "FORMAT", "Package", "digest_of", "folder_of", "installed", "read_wheel"]
+__all__ = [
+    "BADGE", "FORMAT", "PICTURE", "Package", "digest_of", "folder_of", "installed", "read_wheel",
+]  # fmt: skip
 
 FORMAT: Final = 1
 """Version of badges and of the index."""
@@ -34,7 +39,17 @@ TIERS: Final = (
 """What each tier says, from 0 on."""
 _MOST_BYTES: Final = 1 << 22
 _GROUP: Final = "dicore."
-_LEFT_OUT: Final = ("__pycache__", BADGE, "dicore-badge.svg")
+_CACHE: Final = "__pycache__"
+PICTURE: Final = "dicore-badge.svg"
+_COUNTS: Final = ("passed", "failed", "skipped")
+Open = Callable[[str], IO[bytes]]
+
+
+_BROKEN: Final = (
+    OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, LookupError,
+    ValueError, TypeError,
+)  # fmt: skip
+"""What reading a damaged or encrypted wheel raises."""
 
 
 @attrs.frozen(kw_only=True)
@@ -53,6 +68,7 @@ class Package:
         problems: What is wrong with its metadata.
         badge: What `dicore check --badge` found of these very files; empty without one.
         rows: Rows of a benchmark whose components come from it.
+        notes: Why a badge that it holds does not count.
     """
 
     name: str
@@ -66,6 +82,7 @@ class Package:
     problems: tuple[str, ...] = ()
     badge: Mapping[str, Any] = attrs.field(factory=dict)
     rows: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def tier(self) -> int:
@@ -92,16 +109,16 @@ def read_wheel(file: Path) -> Package:
     try:
         with zipfile.ZipFile(file) as archive:
             inside = _Zipped(file, archive)
-            return _package(inside.distribution, inside.files, inside.read)
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise UsageError(f"{file}: no wheel: {error}") from error
+            return _package(inside.distribution, inside.files, inside.open, inside.extra())
+    except _BROKEN as error:
+        raise UsageError(f"{file}: no wheel: {one_line(error)}") from error
 
 
 def installed(name: str) -> Package:
     """Returns the facts about an installed package.
 
     Raises:
-        UsageError: there is no such package.
+        UsageError: there is no such package, or its metadata are damaged.
     """
     try:
         found = distribution(name)
@@ -116,13 +133,16 @@ def installed(name: str) -> Package:
         if path.is_file()
     ]
 
-    def read(path: str) -> bytes:
+    def opened(path: str) -> IO[bytes]:
         top, _, rest = path.partition("/")
         folder = folders[top]
         assert folder is not None
-        return (folder / rest).read_bytes()
+        return (folder / rest).open("rb")
 
-    return _package(found, files, read)
+    try:
+        return _package(found, files, opened)
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{name}: its metadata are damaged: {one_line(error)}") from error
 
 
 def folder_of(module: str) -> Path | None:
@@ -135,17 +155,23 @@ def folder_of(module: str) -> Path | None:
     return Path(places[0]) if places else None
 
 
-def digest_of(files: Iterator[str] | list[str], read: Callable[[str], bytes]) -> str:
-    """Returns a hash of the files of import packages, without badges and bytecode.
+def digest_of(files: Iterable[str], opened: Open, of: Distribution) -> str:
+    """Returns a hash of what of a package runs, without badges and caches of bytecode.
 
     Args:
         files: Paths that begin with the import package.
-        read: Returns the content of one.
+        opened: Opens one to read.
+        of: Its entry points are part of it: they name what runs.
     """
     whole = sha256()
     for path in sorted(files):
-        if not {*path.split("/")} & {*_LEFT_OUT} and not path.endswith(".pyc"):
-            whole.update(f"{path}\0{sha256(read(path)).hexdigest()}\n".encode())
+        parts = path.split("/")
+        if _CACHE in parts or (len(parts) == 2 and parts[1] in (BADGE, PICTURE)):
+            continue
+        with opened(path) as file:
+            whole.update(f"{path}\0{file_digest(file, 'sha256').hexdigest()}\n".encode())
+    for point in sorted((each.group, each.name, each.value) for each in of.entry_points):
+        whole.update("\0".join(["", *point, "\n"]).encode())
     return whole.hexdigest()
 
 
@@ -157,16 +183,29 @@ class _Zipped:
         found = sorted(name for name in folders if name.endswith(".dist-info"))
         if len(found) != 1:
             raise ValueError(f"{len(found)} folders .dist-info")
-        self._archive = archive
-        for name in ("METADATA", "entry_points.txt", "RECORD"):
+        if len({*archive.namelist()}) != len(archive.namelist()):
+            raise ValueError("two files of one name")
+        self._archive, self._about = archive, found[0]
+        for name in ("METADATA", "PKG-INFO", "entry_points.txt", "requires.txt", "RECORD"):
             with_name = f"{found[0]}/{name}"
             if with_name in archive.namelist():
                 self._check(with_name)
+        if f"{found[0]}/METADATA" not in archive.namelist():
+            raise ValueError("there is no METADATA")
         self.distribution = PathDistribution(zipfile.Path(file, f"{found[0]}/"))
         self.files = [name for name in archive.namelist() if not name.endswith("/")]
 
-    def read(self, path: str) -> bytes:
-        return self._archive.read(path)
+    def open(self, path: str) -> IO[bytes]:
+        return self._archive.open(path)
+
+    def extra(self) -> list[str]:
+        """Returns the files that are installed beside the import packages, or run unseen."""
+        own = {*_tops(self.distribution), self._about}
+        return [
+            name
+            for name in self.files
+            if "/" not in name or name.split("/")[0] not in own or _CACHE in name.split("/")
+        ]
 
     def _check(self, path: str) -> None:
         size = self._archive.getinfo(path).file_size
@@ -184,13 +223,17 @@ def _components(of: Distribution) -> dict[str, str]:
     return dict(sorted((f"{e.group.removeprefix(_GROUP)}/{e.name}", e.value) for e in lines))
 
 
-def _package(of: Distribution, files: list[str], read: Callable[[str], bytes]) -> Package:
+def _package(
+    of: Distribution, files: list[str], opened: Open, extra: Iterable[str] = ()
+) -> Package:
     told: Any = of.metadata
+    if not told["Name"] or not told["Version"]:
+        raise ValueError("METADATA without Name or Version")
     components = _components(of)
     needs = [line for line in of.requires or () if "extra ==" not in line]
     bounds = [re.match(r"dicore\b(?!-)\s*(\[[^]]*\])?\s*\(?([^;)]*)", line) for line in needs]
     dicore = next((each[2].strip() for each in bounds if each), None)
-    badge, why = _badge(told["Name"], told["Version"], _tops(of), files, read)
+    badge, notes = _badge(of, files, opened, [*extra])
     urls = told.get_all("Project-URL") or []
     return Package(
         name=told["Name"],
@@ -201,8 +244,9 @@ def _package(of: Distribution, files: list[str], read: Callable[[str], bytes]) -
         dicore=dicore or "",
         python=told["Requires-Python"] or "",
         components=components,
-        problems=(*_problems(components, dicore, told), *why),
+        problems=(*_problems(components, dicore, told),),
         badge=badge,
+        notes=notes,
     )
 
 
@@ -228,18 +272,42 @@ def _problems(components: Mapping[str, str], dicore: str | None, told: Any) -> I
 
 
 def _badge(
-    name: str, version: str, tops: list[str], files: list[str], read: Callable[[str], bytes]
+    of: Distribution, files: list[str], opened: Open, extra: list[str]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Returns the badge of a package if it is of these files, and what is wrong with it."""
+    """Returns the badge of a package if it is of these files, and why one does not count."""
+    told: Any = of.metadata
+    tops = _tops(of)
     own = [path for path in files if path.split("/")[0] in tops]
     found = [path for path in own if path in {f"{top}/{BADGE}" for top in tops}]
     if not found:
         return {}, ()
     try:
-        badge = json.loads(read(found[0])[:_MOST_BYTES])
-        stated = badge["format"], badge["name"], badge["version"], badge["digest"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        badge = _stated(found[0], opened)
+    except (ValueError, LookupError, TypeError, RecursionError):
         return {}, (f"{found[0]}: not what dicore check --badge writes",)
-    if stated != (FORMAT, name, version, digest_of(own, read)):
+    if extra:
+        more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
+        return {}, (f"{found[0]}: says nothing of {extra[0]}{more}, beside the import package",)
+    stated = badge["format"], badge["name"], badge["version"], badge["digest"]
+    if stated != (FORMAT, told["Name"], told["Version"], digest_of(own, opened, of)):
         return {}, (f"{found[0]}: of other files or another version; run dicore check --badge",)
+    badge.pop("signed_by", None)  # who signed it is found out, not told
     return badge, ()
+
+
+def _stated(path: str, opened: Open) -> dict[str, Any]:
+    """Returns what a badge says.
+
+    Raises:
+        ValueError: it is too large, or not JSON of a badge; also `LookupError`, `TypeError`.
+    """
+    with opened(path) as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(path)
+    badge = dict(json.loads(text))
+    _ = [badge[name] for name in ("format", "name", "version", "digest")]
+    counted = all(type(badge[outcome]) is int for outcome in _COUNTS)
+    if not counted or not isinstance(badge["verified"], dict | None):
+        raise ValueError(path)
+    return badge

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
-from urllib.parse import urlsplit
 
 from dicore import __version__
 from dicore.errors import UsageError
@@ -82,15 +82,19 @@ def _read(facts: Mapping[str, Any]) -> Package:
     texts = ("name", "version", "summary", "licence", "url", "dicore", "python")
     told: dict[str, Any] = {name: str(facts[name]) for name in texts}
     told |= {name: tuple(map(str, facts[name])) for name in ("problems", "rows")}
+    told["notes"] = tuple(map(str, facts.get("notes", ())))
     parts = {str(name): str(target) for name, target in facts["components"].items()}
     return Package(**told, components=parts, badge=dict(facts["badge"]))
 
 
 def _row(package: Package) -> str:
     name = escape(package.name)
-    if urlsplit(package.url).scheme in ("https", "http"):
+    if re.match("https?://", package.url):
         name = f'<a href="{escape(package.url, quote=True)}" rel="nofollow">{name}</a>'
-    bad = "".join(f'<br><span class="bad">{escape(each)}</span>' for each in package.problems)
+    bad = "".join(
+        f'<br><span class="bad">{escape(each)}</span>'
+        for each in (*package.problems, *package.notes)
+    )
     parts = "<br>".join(f"<code>{escape(each)}</code>" for each in package.components)
     needs = [f"{what} {each}" for what, each in (("dicore", package.dicore),
              ("Python", package.python)) if each]  # fmt: skip
