@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from dicore.cli import main
 from dicore.errors import UsageError
 from dicore_registry import Registry, default, using
 from dicore_tools.commands.new import kinds, write_plugin
+from dicore_tools.plugin_index.package import BADGE, PICTURE, read_wheel
 from tests.soak import SOAK
 
 SELECTED = [name for name, kind in default().kinds().items() if kind.use.startswith("dicore ")]
@@ -51,6 +53,7 @@ def test_a_package(here: Path) -> None:
     project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
     assert project["name"] == "acme-mazes"
     assert project["dependencies"][0] == "dicore>=0.1,<0.2"
+    assert project["license"] == "Apache-2.0"
     assert project["entry-points"] == {"dicore.env": {"grid_maze": "acme_mazes.env:GridMaze"}}
     assert "class GridMaze(" in (place / "acme_mazes" / "env.py").read_text()
 
@@ -98,12 +101,31 @@ def test_what_cannot_be_is_refused(here: Path, words: tuple[str, str], said: str
     [
         ({"folder": "file/mine"}, r"cannot write file/mine/pyproject.toml: Not a dir"),
         ({"name": "2fast"}, "invalid component name '2fast'"),
+        ({"licence": 'MIT"\nversion = "9'}, "is no SPDX expression"),
     ],
 )
 def test_options_that_cannot_be(here: Path, options: dict[str, str], said: str) -> None:
     (here / "file").touch()
     with pytest.raises(UsageError, match=said):
         write_plugin("mine", "env", **options)  # type: ignore[arg-type] # each is a str
+
+
+def test_its_wheel_states_the_licence_and_holds_a_badge(here: Path) -> None:
+    """Without a licence, `dicore index` would give it no tier."""
+    words = ["new", "plugin", "mine-rl", "--kind", "env", "--licence", "MIT"]
+    assert main([*words, "--backend", "setuptools"]) == 0
+    place = here / "mine-rl"
+    for name in (BADGE, PICTURE):
+        (place / "mine_rl" / name).write_text("{}")
+    build = "from setuptools.build_meta import build_wheel as b; b('.')"
+    done = subprocess.run(
+        [sys.executable, "-c", build], cwd=place, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = place.glob("*.whl")
+    assert read_wheel(wheel).licence == "MIT"
+    assert read_wheel(wheel).problems == ()
+    assert {f"mine_rl/{BADGE}", f"mine_rl/{PICTURE}"} <= {*zipfile.ZipFile(wheel).namelist()}
 
 
 @pytest.mark.parametrize(

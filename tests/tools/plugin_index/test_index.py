@@ -27,7 +27,14 @@ from dicore.cli import main
 from dicore.errors import UsageError
 from dicore_tools.certificates import fingerprint, hashes, sign
 from dicore_tools.plugin_index.badge import badge_svg, signer_of, verified_run
-from dicore_tools.plugin_index.package import BADGE, Package, digest_of, installed, read_wheel
+from dicore_tools.plugin_index.package import (
+    BADGE,
+    Package,
+    digest_of,
+    installed,
+    read_wheel,
+    tops_of,
+)
 from dicore_tools.plugin_index.pages import as_json, as_page, matching, read_index
 from tests.registry.world import World
 
@@ -474,3 +481,9 @@ def test_an_installed_package_is_as_its_wheel_says() -> None:
     assert found.components["policy/qmix"].startswith("dicore_agents.")
     with pytest.raises(UsageError, match="no such package"):
         installed("never-installed")
+
+
+def test_a_default_names_a_component_and_no_import_package() -> None:
+    points = POINTS + "[dicore.default]\ncollector = json\n"
+    found = read_wheel(wheel(points=points, badge=json.dumps(badge())))
+    assert tops_of(found.components) == ["acme_rl"]

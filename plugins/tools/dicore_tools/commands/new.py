@@ -17,6 +17,7 @@ import click
 import dicore_registry
 from dicore.errors import UsageError
 from dicore_registry import nearest
+from dicore_tools.licences import is_licence
 
 __all__ = ["command", "write_plugin"]
 
@@ -27,23 +28,24 @@ Examples:
   dicore new plugin teams --kind env --agents 2
   dicore new plugin acme-teams --kind policy --multi-agent
 """
+_LICENCE: Final = "Apache-2.0"
 _DICORE: Final = "dicore>=0.1,<0.2"
 _BACKENDS: Final = {
     "hatchling": (
-        "hatchling",
+        "hatchling>=1.27",
         "hatchling.build",
         'tool.hatch.build.targets.wheel]\npackages = ["$package"]',
     ),
     "setuptools": (
-        "setuptools>=69",
+        "setuptools>=77",
         "setuptools.build_meta",
         'tool.setuptools]\npackages = ["$package"]\n\n'
-        '[tool.setuptools.package-data]\n$package = ["py.typed"]',
+        '[tool.setuptools.package-data]\n$package = ["py.typed", "dicore-badge.*"]',
     ),
-    "flit": ("flit_core>=3.9", "flit_core.buildapi", 'tool.flit.module]\nname = "$package"'),
-    "pdm": ("pdm-backend", "pdm.backend", 'tool.pdm.build]\nincludes = ["$package"]'),
+    "flit": ("flit_core>=3.11", "flit_core.buildapi", 'tool.flit.module]\nname = "$package"'),
+    "pdm": ("pdm-backend>=2.4.4", "pdm.backend", 'tool.pdm.build]\nincludes = ["$package"]'),
     "poetry": (
-        "poetry-core>=2",
+        "poetry-core>=2.2",
         "poetry.core.masonry.api",
         'tool.poetry]\npackages = [{ include = "$package" }]',
     ),
@@ -106,6 +108,10 @@ def command() -> None:
     "--backend", type=click.Choice(list(_BACKENDS)), default="hatchling", show_default=True,
     help="Build backend.",
 )  # fmt: skip
+@click.option(
+    "--licence", metavar="SPDX", default=_LICENCE, show_default=True,
+    help="Under which others may use it.",
+)  # fmt: skip
 @click.option("--folder", metavar="DIR", help="Output folder.  [default: ./NAME]")
 @click.option(
     "--agents",
@@ -121,6 +127,7 @@ def plugin(
     kind: str | None,
     name: str | None,
     backend: str,
+    licence: str,
     folder: str | None,
     agents: int,
     multi_agent: bool,
@@ -130,7 +137,9 @@ def plugin(
     The component works as it is: its tests pass.
     """
     kind, agents = kind or _asked_kind(), max(agents, 2 if multi_agent else 1)
-    place = write_plugin(dist, kind, name=name, backend=backend, folder=folder, agents=agents)
+    place = write_plugin(
+        dist, kind, name=name, backend=backend, licence=licence, folder=folder, agents=agents
+    )
     sys.stdout.write(
         f"created {place}; next:\n  cd {place}\n  pip install -e '.[test]'\n  pytest\n"
     )
@@ -143,6 +152,7 @@ def write_plugin(
     *,
     name: str | None = None,
     backend: str = "hatchling",
+    licence: str = _LICENCE,
     folder: str | Path | None = None,
     agents: int = 1,
 ) -> Path:
@@ -153,18 +163,21 @@ def write_plugin(
         kind: Component kind.
         name: Name of the component; None takes the name of the package.
         backend: Build backend, one of `hatchling setuptools flit pdm poetry uv`.
+        licence: Its licence, an SPDX expression.
         folder: Output folder; None: `dist` in the working directory.
         agents: Agents of an environment; for a policy, more than one: it is for any number of them.
 
     Raises:
-        UsageError: a name is invalid or taken, the kind has no template, or none for several
-            agents, or the folder exists or cannot be written.
+        UsageError: a name or the licence is invalid, a name is taken, the kind has no template, or
+            none for several agents, or the folder exists or cannot be written.
     """
     kind = _canonical_kind(kind)
     dist = dist.strip()
     package = re.sub(r"[-.]+", "_", dist).lower()
     component = dicore_registry.canonical(package if name is None else name)
     _check_names(dist, package, kind, component)
+    if not is_licence(licence):
+        raise UsageError(f"--licence: {licence!r} is no SPDX expression", hint=_LICENCE)
     place = Path(dist if folder is None else folder)
     if place.exists() and any(place.iterdir() if place.is_dir() else [place]):
         raise UsageError(f"{place} already exists", hint="use another name, or --folder DIR")
@@ -177,6 +190,7 @@ def write_plugin(
         f'[build-system]\nrequires = ["{requires}"]\nbuild-backend = "{builder}"'
     )
     words["build_options"] = "\n[" + Template(options).substitute(words)
+    words["licence"] = licence
     words["agents"] = str(agents)
     words["target"] = Template(own.target).substitute(words)
     words["usage"] = _usage(kind, words)

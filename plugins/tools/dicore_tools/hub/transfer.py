@@ -26,16 +26,14 @@ from dicore_tools.foreign import one_line, without_user
 from dicore_tools.hub.card import curve_of, readme
 from dicore_tools.hub.contents import content, files_of, path_problem
 from dicore_tools.hub.store import Store, open_store
+from dicore_tools.licences import is_licence
 
 __all__ = ["Card", "listed", "pull", "push"]
 
 FORMAT: Final = 1
 _CARD, _INDEX = "card.json", "hub.json"
 _CARD_BYTES: Final = 1 << 24
-_LONG: Final = 200
 _TRIES: Final = 5
-_ID: Final = r"\(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*"
-_LICENCE: Final = re.compile(f"{_ID}( (AND|OR|WITH) {_ID})*")
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 Card = Mapping[str, Any]
 
@@ -156,8 +154,7 @@ def _check_words(name: str, licence: str) -> None:
             f"{name!r}: not a name of letters, digits and . _ -, or one of the hub",
             hint="set --name",
         )
-    even = licence.count("(") == licence.count(")")
-    if licence and not (even and len(licence) < _LONG and _LICENCE.fullmatch(licence)):
+    if licence and not is_licence(licence):
         raise UsageError(
             f"--licence: {licence!r} is no SPDX expression", hint="Apache-2.0, MIT OR BSD-3-Clause"
         )

@@ -28,6 +28,7 @@ from dicore_tools.plugin_index.package import (
     digest_of,
     folder_of,
     installed,
+    tops_of,
 )
 
 if TYPE_CHECKING:
@@ -190,10 +191,10 @@ def badge_svg(tier: int, version: str) -> str:
 
 
 def _place(name: str, components: Mapping[str, str]) -> Path:
-    tops = {target.partition(":")[0].partition(".")[0] for target in components.values()}
-    folders = [folder for top in sorted(tops) if (folder := folder_of(top)) is not None]
-    if len(folders) != 1 or len(tops) != 1:
-        found = ", ".join(sorted(tops)) or "none"
+    tops = tops_of(components)
+    folders = [folder for top in tops if (folder := folder_of(top)) is not None]
+    if len(folders) != 1:
+        found = ", ".join(tops) or "none"
         raise UsageError(
             f"--badge: {name}: expected components of one import package, found {found}",
             hint="a badge is a file in the package: make a folder of a single module",

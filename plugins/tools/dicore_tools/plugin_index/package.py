@@ -12,7 +12,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from importlib.metadata import Distribution, PackageNotFoundError, PathDistribution, distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +27,7 @@ from dicore_tools.foreign import one_line
 
 __all__ = [
     "BADGE", "FORMAT", "PICTURE", "Package", "digest_of", "folder_of", "installed", "read_wheel",
+    "tops_of",
 ]  # fmt: skip
 
 FORMAT: Final = 1
@@ -38,6 +39,7 @@ TIERS: Final = (
 )  # fmt: skip
 """What each tier says, from 0 on."""
 _MOST_BYTES: Final = 1 << 22
+_CHUNK_BYTES: Final = 1 << 20
 _GROUP: Final = "dicore."
 _CACHE: Final = "__pycache__"
 PICTURE: Final = "dicore-badge.svg"
@@ -168,9 +170,12 @@ def digest_of(files: Iterable[str], opened: Open, of: Distribution) -> str:
         parts = path.split("/")
         if _CACHE in parts or (len(parts) == 2 and parts[1] in (BADGE, PICTURE)):
             continue
+        each = sha256()
         with opened(path) as file:
-            whole.update(f"{path}\0{file_digest(file, 'sha256').hexdigest()}\n".encode())
-    for point in sorted((each.group, each.name, each.value) for each in of.entry_points):
+            while chunk := file.read(_CHUNK_BYTES):
+                each.update(chunk)
+        whole.update(f"{path}\0{each.hexdigest()}\n".encode())
+    for point in sorted((e.group, e.name, e.value) for e in of.entry_points):
         whole.update("\0".join(["", *point, "\n"]).encode())
     return whole.hexdigest()
 
@@ -213,9 +218,14 @@ class _Zipped:
             raise ValueError(f"{path} has {size} bytes, expected at most {_MOST_BYTES}")
 
 
-def _tops(of: Distribution) -> list[str]:
-    targets = _components(of).values()
+def tops_of(components: Mapping[str, str]) -> list[str]:
+    """Returns the import packages of components; a default names a component, not a module."""
+    targets = (each for name, each in components.items() if not name.startswith("default/"))
     return sorted({re.split(r"[.:\s\[]", target.strip())[0] for target in targets} - {""})
+
+
+def _tops(of: Distribution) -> list[str]:
+    return tops_of(_components(of))
 
 
 def _components(of: Distribution) -> dict[str, str]:
