@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import threading
 import time
@@ -74,6 +75,21 @@ def test_the_parts_of_a_slow_server_are_seen_as_they_come(
     with pytest.raises(UsageError, match="timed out"):
         foreign.fetch(answers[0].decode(), 9, came.append)
     assert came == [b"x"]
+
+
+def test_a_head_that_comes_too_slowly_is_left(
+    answers: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "_PATIENCE_S", 0.6)
+    answers += [b"HTTP/1.0 200 OK\r\n", *([b"", b"A: b\r\n"] * 4)]
+    with pytest.raises(UsageError, match="timed out"):
+        foreign.fetch(answers[0].decode(), 9)
+
+
+def test_an_answer_leads_to_web_servers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "urlopen", lambda *_, **__: io.BytesIO(b"a file of ftp"))
+    with pytest.raises(UsageError, match="not a web server"):
+        foreign.fetch("http://127.0.0.1:1/x", 99)
 
 
 def test_a_text_of_others_is_one_line() -> None:

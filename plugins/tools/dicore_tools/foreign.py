@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from http.client import HTTPException, IncompleteRead
+from http.client import HTTPException, HTTPResponse, IncompleteRead
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Final
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -64,7 +66,7 @@ def fetch(address: str, at_most: int, take: Take | None = None) -> bytes:
     """
     shown = without_user(address)
     try:
-        with urlopen(Request(address), timeout=_PATIENCE_S) as answer:  # noqa: S310 - see is_web
+        with _answer(address) as answer:
             found = taken(answer.read1, at_most, take, shown)
             if answer.length:
                 raise IncompleteRead(b"", answer.length)
@@ -76,6 +78,32 @@ def fetch(address: str, at_most: int, take: Take | None = None) -> bytes:
         raise UsageError(f"{shown}: cannot be read: {error}") from error
     except (OSError, HTTPException, ValueError) as error:
         raise UsageError(f"{shown}: cannot be read: {one_line(error)}") from error
+
+
+def _answer(address: str) -> HTTPResponse:
+    """Returns the answer of a server, whose head comes in time.
+
+    Raises:
+        OSError: it does not, or it leads to something else than a web server; also `HTTPException`.
+    """
+    came: SimpleQueue[object] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            came.put(urlopen(Request(address), timeout=_PATIENCE_S))  # noqa: S310 - see is_web
+        except (OSError, HTTPException, ValueError) as error:
+            came.put(error)
+
+    Thread(target=ask, daemon=True).start()  # one byte of a head a second is no timeout of a socket
+    try:
+        found = came.get(timeout=2 * _PATIENCE_S)
+    except Empty:
+        raise TimeoutError("timed out") from None
+    if isinstance(found, Exception):
+        raise found
+    if not isinstance(found, HTTPResponse):
+        raise OSError("not a web server")
+    return found
 
 
 def taken(read: Callable[[int], bytes], at_most: int, take: Take | None, where: str) -> bytes:

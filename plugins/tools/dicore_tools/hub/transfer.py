@@ -76,20 +76,10 @@ def push(
                             "dicore": __version__, **_facts(path, is_run=is_run)}  # fmt: skip
     card["files"] = {each: _stamp(content(file)) for each, file in files.items()}
     _check_files(path, card)
-    extra = {"README.md": readme(card, shown).encode("utf-8", "replace")}
-    if is_run and (picture := curve_of(RunFolder(path))):
-        extra["curve.svg"] = picture.encode()
-    extra = {each: data for each, data in extra.items() if each not in files}
+    extra = _pages(path, card, shown)
     if old is not None:
         store.write(f"{name}/{_CARD}", _json({"format": FORMAT, "incomplete": True}))
-    for each, file in files.items():
-        data = content(file)
-        if _stamp(data) != card["files"][each]:
-            raise UsageError(f"{file}: it changed while it was pushed", hint="push it again")
-        store.write(f"{name}/{each}", data)
-    for each, data in extra.items():
-        store.write(f"{name}/{each}", data)
-    store.write(f"{name}/{_CARD}", _json(card))
+    _send(store, card, files, extra)
     _forget(store, old, {*files, *extra})
     _enter(store)
     return f"{shown.rstrip('/')}/{name}"
@@ -173,16 +163,39 @@ def _check_files(source: Path, card: Card) -> None:
         raise UsageError(f"{source}: too many files for one card", hint="pack them into archives")
 
 
+def _pages(path: Path, card: Card, place: str) -> dict[str, bytes]:
+    """Returns the files for people, but for those that the item has itself."""
+    pages = {"README.md": readme(card, place).encode("utf-8", "replace")}
+    if card["kind"] == "run" and (picture := curve_of(RunFolder(path))):
+        pages["curve.svg"] = picture.encode()
+    own = {each.casefold() for each in card["files"]}
+    return {each: data for each, data in pages.items() if each.casefold() not in own}
+
+
+def _send(store: Store, card: Card, files: Mapping[str, Path], pages: Mapping[str, bytes]) -> None:
+    """Writes an item, its card last."""
+    for each, file in files.items():
+        data = content(file)
+        if _stamp(data) != card["files"][each]:
+            raise UsageError(f"{file}: it changed while it was pushed", hint="push it again")
+        store.write(f"{card['name']}/{each}", data)
+    for each, data in pages.items():
+        store.write(f"{card['name']}/{each}", data)
+    store.write(f"{card['name']}/{_CARD}", _json(card))
+
+
 def _stamp(data: bytes) -> dict[str, Any]:
     return {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
 
 
 def _forget(store: Store, old: Card | None, kept: set[str]) -> None:
     """Removes the files of an item that was replaced."""
-    files = (old or {}).get("files")
-    for each in [*files, "README.md", "curve.svg"] if isinstance(files, Mapping) else []:
-        if each not in kept and not path_problem(each):
-            store.remove(f"{old['name']}/{each}" if old else "")
+    files = old.get("files") if old else None
+    if old is None or not isinstance(files, Mapping):
+        return
+    for each in {*files, "README.md", "curve.svg"} - kept:
+        if not path_problem(each):
+            store.remove(f"{old['name']}/{each}")
 
 
 def _facts(path: Path, *, is_run: bool) -> dict[str, Any]:
