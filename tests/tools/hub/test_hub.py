@@ -251,6 +251,22 @@ def test_a_card_that_is_too_large_is_not_pushed(monkeypatch: pytest.MonkeyPatch)
     assert not Path("hub").exists()
 
 
+def test_a_card_that_is_too_large_stops_nobody_else(
+    item: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    Path("hub/large").mkdir()
+    Path("hub/large/card.json").write_text(" " * 5000)
+    monkeypatch.setattr(transfer, "_CARD_BYTES", 4000)
+    push("data", "hub", name="two")
+    capsys.readouterr()
+    assert main(["hub", "list", "hub", "--json"]) == 0
+    assert [card["name"] for card in json.loads(capsys.readouterr().out)] == ["data", "two"]
+    assert "left out: hub/large/card.json" in caplog.text
+
+
 def test_an_item_that_is_replaced_is_incomplete_meanwhile(
     item: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from dicore_tools.licences import is_licence
 
 __all__ = ["Card", "listed", "pull", "push"]
 
+_LOG = logging.getLogger("dicore.hub")
 FORMAT: Final = 1
 _CARD, _INDEX = "card.json", "hub.json"
 _CARD_BYTES: Final = 1 << 24
@@ -128,7 +130,7 @@ def listed(place: str) -> list[Card]:
     store, place = open_store(place), without_user(place)
     names = store.names()
     if names is not None:
-        return [card for name in names if (card := _card(store, name)) is not None]
+        return _cards(store, names)
     try:
         found = json.loads(store.read(_INDEX, _CARD_BYTES))
         return [dict(each) for each in found["items"]]
@@ -229,6 +231,20 @@ def _card(store: Store, name: str) -> Card | None:
     return card if isinstance(card, dict) and card.get("name") == name else None
 
 
+def _cards(store: Store, names: Iterable[str]) -> list[Card]:
+    """Returns the cards that can be read, and warns of the others: others wrote them."""
+    cards = []
+    for name in names:
+        try:
+            card = _card(store, name)
+        except UsageError as error:
+            _LOG.warning("left out: %s", one_line(error.message))
+            continue
+        if card is not None:
+            cards.append(card)
+    return cards
+
+
 def _checked(card: Card, where: str) -> dict[str, Mapping[str, Any]]:
     """Returns the files of a card if all of their paths lead into the folder."""
     if card.get("format") != FORMAT:
@@ -264,9 +280,8 @@ def _enter(store: Store) -> None:
     """Writes the list that web servers have, by the cards that are there."""
     written = None
     for _ in range(_TRIES):  # another push may have written an older list meanwhile
-        cards = [_card(store, name) for name in store.names() or ()]
-        items = [{key: value for key, value in card.items() if key != "files"}
-                 for card in cards if card is not None]  # fmt: skip
+        cards = _cards(store, store.names() or [])
+        items = [{key: value for key, value in card.items() if key != "files"} for card in cards]
         if items == written:
             return
         store.write(_INDEX, _json({"format": FORMAT, "items": items}))
