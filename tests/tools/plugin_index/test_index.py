@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from dicore.cli import main
 from dicore.errors import UsageError
+from dicore_registry import default
 from dicore_tools.certificates import fingerprint, hashes, sign
 from dicore_tools.plugin_index.badge import badge_svg, signer_of, verified_run
 from dicore_tools.plugin_index.package import (
@@ -389,14 +390,20 @@ def verified(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(world.folder))
 
 
-def trained(key: Ed25519PrivateKey, version: str = "0.3", **statement: Any) -> Path:
-    """Writes a run of acme-rl, with its certificate."""
+def trained(
+    key: Ed25519PrivateKey,
+    version: str = "0.3",
+    components: dict[str, Any] | None = None,
+    **statement: Any,
+) -> Path:
+    """Writes a run of acme-rl, or of other components, with its certificate."""
     run = Path("run")
     run.mkdir(exist_ok=True)
     facts = {"type": "maze", "dist": "acme-rl", "version": version, "target": "acme_rl.maze:Maze"}
     other = {"type": "naive", "dist": "acme-rl", "version": version, "target": "acme_rl:Naive"}
     record = {"seed": 3, "result": {"env_step": 5, "best_return": 1.5},
-              "components": {"env": facts, "policy.other.replay_buffer": other}}  # fmt: skip
+              "components": components or {"env": facts, "policy.other.replay_buffer": other},
+              }  # fmt: skip
     (run / "run.json").write_text(json.dumps(record))
     sign(run, {"files": hashes(run), "resumed": [2], **statement}, key)
     return run
@@ -430,6 +437,19 @@ def test_a_run_of_another_version_or_of_a_part_is_not_verified(
 ) -> None:
     with pytest.raises(UsageError, match=told):
         verified_run(trained(keys[0], **changes), keys[0].public_key(), "acme-rl")
+
+
+def test_a_run_of_code_that_was_changed_is_not_verified(
+    keys: tuple[Ed25519PrivateKey, str, str],
+) -> None:
+    """The version of a package stays the same while its author changes it."""
+    facts = default().provenance(default().find("policy", "qmix"))
+    public = keys[0].public_key()
+    found = verified_run(trained(keys[0], components={"policy": facts}), public, "dicore-agents")
+    assert found["components"] == ["policy/qmix"]
+    changed = {"policy": {**facts, "source": "sha256:0"}}
+    with pytest.raises(UsageError, match=r"policy: the code of .* was changed"):
+        verified_run(trained(keys[0], components=changed), public, "dicore-agents")
 
 
 def test_check_writes_the_badge_into_the_package(world: World) -> None:

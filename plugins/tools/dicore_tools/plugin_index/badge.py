@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dicore import __version__
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json, write_file
+from dicore_registry import default
 from dicore_tools.certificates import check_certificate, fingerprint
 from dicore_tools.plugin_index.package import (
     BADGE,
@@ -135,9 +136,13 @@ def _parts(components: object, package: Package, run: Path) -> list[str]:
     """Returns which components of this version of a package a run has.
 
     Raises:
-        UsageError: it has none, or those of another version.
+        UsageError: it has none, or those of another version or other code.
     """
     known = {target: name for name, target in package.components.items()}
+    registry = default()
+    own = (each for kind in registry.kinds() for each in registry.entries(kind)
+           if each.dist == package.name)  # fmt: skip
+    sources = {each.target: str(registry.provenance(each)["source"]) for each in own}
     parts = set()
     for path, facts in components.items() if isinstance(components, Mapping) else ():
         if not isinstance(facts, Mapping) or facts.get("dist") != package.name:
@@ -147,6 +152,12 @@ def _parts(components: object, package: Package, run: Path) -> list[str]:
                 f"--verified: {run} is of {package.name} {facts.get('version')}, and"
                 f" {package.version} is installed",
                 hint="train it again with this version",
+            )
+        source = sources.get(str(facts.get("target")))
+        if source and facts.get("source") != source:
+            raise UsageError(
+                f"--verified: {path}: the code of {facts.get('target')} was changed after {run}",
+                hint="train it again with this code",
             )
         kind = path.rpartition(".")[2]
         name = str(facts.get("type")).rpartition("/")[2]
