@@ -44,7 +44,7 @@ def _suites() -> list[type[Suite]]:
 def _planted() -> dict[type[Suite], list[str]]:
     planted: dict[type[Suite], list[str]] = {}
     root = Path(__file__).parents[3]
-    suites = root.glob("tests/compat/*/test_suite.py")  # the kinds of another package
+    suites = root.glob("tests/*/*/test_suite.py")  # the kinds of other packages
     for file in sorted([*Path(__file__).parent.glob("test_*.py"), *suites]):
         name = ".".join(file.relative_to(root).with_suffix("").parts)
         module = importlib.import_module(name)

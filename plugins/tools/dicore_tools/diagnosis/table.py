@@ -22,6 +22,7 @@ __all__ = ["KIND", "ORDER", "Diagnosis", "Rule", "diagnose", "installed_rules"]
 KIND = Kind(
     name="diagnosis_rule",
     summary="finds a fault of learning in the evidence of a run",
+    suite="dicore_tools.diagnosis.contract:DiagnosisRuleContract",
     use="diagnose(read_evidence(RunFolder(RUN)))  # dicore diagnose RUN",
 )
 
