@@ -4,8 +4,8 @@ CPU time of one thread, which other processes do not stop. `updates`: the gradie
 `training`: whole runs without evaluations; `run`: whole runs as the preset has them. A ratio of 5
 says that nothing is gained over one seed after the other.
 
-python -m benchmarks.together           # both parts
-python -m benchmarks.together updates
+python -m benchmarks.together                 # updates: a minute
+python -m benchmarks.together updates runs    # whole runs too: ten minutes more
 """
 
 from __future__ import annotations
@@ -144,5 +144,8 @@ def runs() -> None:
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
-    for part in sys.argv[1:] or ["updates", "runs"]:
-        {"updates": updates, "runs": runs}[part]()
+    parts = {"updates": updates, "runs": runs}
+    for part in sys.argv[1:] or ["updates"]:
+        if part not in parts:
+            raise SystemExit(f"{part}: expected {' or '.join(parts)}\n\n{__doc__}")
+        parts[part]()
