@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -172,25 +171,37 @@ def test_a_broken_checkpoint_is_passed_over(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("dicore_tools.replaying._copy", id="copying"),
+        pytest.param("dicore.run.launch.build_pipeline", id="launching"),
+        pytest.param("dicore_tools.replaying._Camera._before", id="training"),
+    ],
+)
 def test_a_signal_ends_it_and_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    run: Path, tmp_path: Path, number: int, place: str
 ) -> None:
-    folder = tmp_path / "long"
-    words = [*DQN, *SMALL, "--max-train-iter", "8", "--exp-name", str(folder)]
-    assert main(["train", *words]) == 0
-    record = json.loads((folder / "run.json").read_text())
-    record["limits"]["max_env_step"] = 10**9
-    (folder / "run.json").write_text(json.dumps(record))
-    (tmp_path / "tmp").mkdir()
-    code = "import sys; from dicore.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "replay", str(folder), "--at", "100000000"]
-    process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
-    deadline = time.monotonic() + 60
-    while not [*(tmp_path / "tmp").rglob("metrics.jsonl")] and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(number)
-    assert process.wait(60) == 128 + number
-    assert [*(tmp_path / "tmp").glob("dicore-replay-*")] == []
+    owner, _, name = place.rpartition(".")
+    code = f"""import os, sys
+from pkgutil import resolve_name
+from dicore.cli import main
+import dicore.run.launch, dicore_tools.replaying
+owner = resolve_name({owner!r})
+before = owner.{name}
+def interrupted(*args, **options):
+    os.kill(os.getpid(), {number:d})
+    return before(*args, **options)
+owner.{name} = interrupted
+sys.exit(main())"""
+    command = [sys.executable, "-c", code, "replay", str(run), "--at", "36"]
+    done = subprocess.run(
+        command, env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=60, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 128 + number, done.stderr
+    assert "error" not in done.stderr
+    assert [*tmp_path.glob("dicore-replay-*")] == []
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:

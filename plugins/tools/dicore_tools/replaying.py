@@ -24,6 +24,7 @@ from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest, launch
 from dicore.run.log import read_metrics
+from dicore.run.signals import StopNow
 from dicore_tools.repetition import CLOCK, chosen_of
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def replay(run: str | Path, at: int, *, trust: bool = False) -> Moment:
     Raises:
         UsageError: the folder is no run, or its training ended or failed before this update.
         DicoreError: the copy could not be trained.
-        KeyboardInterrupt: a signal ended it.
+        StopNow: a signal ended it.
     """
     if at < 1:
         raise UsageError(f"--at {at}: updates count from 1")
@@ -203,7 +204,7 @@ def _train(request: TrainRequest, camera: _Camera) -> DicoreError | None:
     except DicoreError as error:
         return None if camera.reached else error
     if outcome.exit_code > _SIGNALS:  # a signal ended it
-        raise KeyboardInterrupt
+        raise StopNow(outcome.exit_code - _SIGNALS)
     return None
 
 

@@ -62,14 +62,17 @@ def command(run: str, *, at: int, out: str | None, shell: bool, trust: bool, as_
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Lets signals that end a process end the block, so that it cleans up."""
+    from dicore.run.signals import StopNow
 
     def end(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
+        raise StopNow(number)
 
     numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
     before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield
+    except StopNow as stop:
+        raise SystemExit(128 + stop.number) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
