@@ -21,6 +21,7 @@ from dicore.errors import ConfigError, UsageError
 from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.run.random import seeded
+from dicore_agents.league.opponents import LAST
 from dicore_agents.league.sides import Sides
 
 if TYPE_CHECKING:
@@ -151,8 +152,7 @@ class Contestant:
         built = policy.build(BuildContext(spec, seed=self.compiled.seed))
         self._mode = built.collect_mode if sample else built.eval_mode
         if sample:
-            last = {"envstep": 10**9, "learner_step": 10**9}
-            self._settings = built.command_mode.get_setting_collect(last)
+            self._settings = built.command_mode.get_setting_collect(LAST)
         self._mode.load_state_dict(self.state)
 
     def begin(self, numbers: list[int]) -> None:

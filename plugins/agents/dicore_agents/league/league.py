@@ -13,7 +13,7 @@ from dicore.run.atomic import write_file
 from dicore_agents.league.interface import Participant, Standing
 from dicore_agents.league.manager import outcome
 from dicore_agents.league.names import COPIES, FILE
-from dicore_agents.league.opponents import PolicyOpponent, RandomOpponent, SharedOut
+from dicore_agents.league.opponents import LAST, PolicyOpponent, RandomOpponent, SharedOut
 from dicore_agents.league.payoff import Payoff, as_table
 from dicore_agents.league.ratings import Ratings
 
@@ -123,8 +123,7 @@ class League:
         settings: Mapping[str, object] = {}
         if section.on_policy if sample is None else sample:
             mode = mirror.collect_mode
-            counts = {"envstep": self.env_step, "learner_step": self.train_iter}
-            settings = mirror.command_mode.get_setting_collect(counts)
+            settings = mirror.command_mode.get_setting_collect(LAST)
         mode.load_state_dict(self._state(name) if state is None else state)
         return PolicyOpponent(mode, settings)
 

@@ -6,7 +6,7 @@ Shapes: K environments, k agents of a side, n actions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,10 @@ from dicore.data import EnvBatch, Tree, tree_map
 if TYPE_CHECKING:
     from dicore.interfaces.env import EnvSpec
 
-__all__ = ["IOpponent", "PolicyOpponent", "RandomOpponent", "SharedOut"]
+__all__ = ["LAST", "IOpponent", "PolicyOpponent", "RandomOpponent", "SharedOut"]
+
+LAST: Final = {"envstep": 10**9, "learner_step": 10**9}
+"""Counts at which a policy that only plays explores: least, as at the end of all schedules."""
 
 
 class IOpponent(Protocol):
