@@ -11,7 +11,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "profiled suggested_table"
         ),
         "buffer": "advanced elastic episode file naive sequence",
-        "collector": "episode episode_1v1 sample sample_1v1",
+        "collector": "episode sample",
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
@@ -26,7 +26,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "reward_norm save_state scaled_float_frame static_obs_norm sticky_action time_limit "
             "versus warp_frame"
         ),
-        "evaluator": "battle fqe interaction metric",
+        "evaluator": "fqe interaction metric",
         "executor": "threads",
         "learner": "base",
         "learner_hook": "load_ckpt log_reduce log_show monitor save_ckpt",
@@ -106,7 +106,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "clone_object group_sample padding priority sample_range_view staleness_check "
             "use_time_check"
         ),
+        "collector": "episode_1v1 sample_1v1",
         "command": "ditask migrate",
+        "evaluator": "battle",
         "message_queue": "tcp",
         "middleware": (
             "barrier buffer_saver context_exchanger epoch_timer final_ctx_saver gae_estimator "

@@ -37,6 +37,7 @@ def test_an_old_place_leads_to_the_new_one(old: str, name: str, home: str) -> No
 PATHS = [
     *(f"functional.{name}" for name in ("collate", "conversions", "preprocess")),
     *("agents.config", "samplers.units", "middleware.estimators", "buffers.deque.buffer"),
+    *("collectors.battle.config", "evaluators.battle.evaluator"),
 ]
 
 

@@ -1,18 +1,18 @@
-from dicore_plugins.collectors.base import EpisodeStatistics as EpisodeStatistics
-from dicore_plugins.collectors.base import SerialCollector as SerialCollector
-from dicore_plugins.collectors.battle.collector import (
+from dicore_compat.collectors.battle.collector import (
     BattleEpisodeCollector as BattleEpisodeCollector,
 )
-from dicore_plugins.collectors.battle.collector import (
+from dicore_compat.collectors.battle.collector import (
     BattleSampleCollector as BattleSampleCollector,
 )
-from dicore_plugins.collectors.battle.config import (
+from dicore_compat.collectors.battle.config import (
     BattleEpisodeCollectorConfig as BattleEpisodeCollectorConfig,
 )
-from dicore_plugins.collectors.battle.config import (
+from dicore_compat.collectors.battle.config import (
     BattleSampleCollectorConfig as BattleSampleCollectorConfig,
 )
-from dicore_plugins.collectors.battle.sides import sides_of as sides_of
+from dicore_compat.collectors.battle.sides import sides_of as sides_of
+from dicore_plugins.collectors.base import EpisodeStatistics as EpisodeStatistics
+from dicore_plugins.collectors.base import SerialCollector as SerialCollector
 from dicore_plugins.collectors.block import Block as Block
 from dicore_plugins.collectors.episode.collector import EpisodeCollector as EpisodeCollector
 from dicore_plugins.collectors.episode.config import (

@@ -1,5 +1,5 @@
-from dicore_plugins.evaluators.battle.config import BattleEvaluatorConfig as BattleEvaluatorConfig
-from dicore_plugins.evaluators.battle.evaluator import BattleEvaluator as BattleEvaluator
+from dicore_compat.evaluators.battle.config import BattleEvaluatorConfig as BattleEvaluatorConfig
+from dicore_compat.evaluators.battle.evaluator import BattleEvaluator as BattleEvaluator
 from dicore_plugins.evaluators.fqe.config import FQEConfig as FQEConfig
 from dicore_plugins.evaluators.fqe.evaluator import FQEvaluator as FQEvaluator
 from dicore_plugins.evaluators.fqe.evaluator import StateActionValue as StateActionValue

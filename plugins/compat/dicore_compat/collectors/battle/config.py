@@ -19,7 +19,7 @@ class BattleSampleCollectorConfig(SampleCollectorConfig):
 
     def build(self, ctx: BuildContext | None, **parts: Any) -> ISerialCollector:
         """Returns the collector; `policy` is a list of two collect modes, or one mode."""
-        from dicore_plugins.collectors.battle.collector import BattleSampleCollector
+        from dicore_compat.collectors.battle.collector import BattleSampleCollector
 
         return BattleSampleCollector(self, **parts)
 
@@ -30,6 +30,6 @@ class BattleEpisodeCollectorConfig(EpisodeCollectorConfig):
 
     def build(self, ctx: BuildContext | None, **parts: Any) -> ISerialCollector:
         """Returns the collector; `policy` is a list of two collect modes, or one mode."""
-        from dicore_plugins.collectors.battle.collector import BattleEpisodeCollector
+        from dicore_compat.collectors.battle.collector import BattleEpisodeCollector
 
         return BattleEpisodeCollector(self, **parts)

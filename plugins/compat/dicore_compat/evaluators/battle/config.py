@@ -22,6 +22,6 @@ class BattleEvaluatorConfig(InteractionEvaluatorConfig):
 
     def build(self, ctx: BuildContext | None, **parts: Any) -> ISerialEvaluator:
         """Returns the evaluator; `policy` is a list of two eval modes, or one mode."""
-        from dicore_plugins.evaluators.battle.evaluator import BattleEvaluator
+        from dicore_compat.evaluators.battle.evaluator import BattleEvaluator
 
         return BattleEvaluator(self, **parts)

@@ -13,11 +13,11 @@ from dicore.data import Batch, Columns, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.policy import CollectMode
-from dicore_plugins.collectors.battle.config import (
+from dicore_compat.collectors.battle.config import (
     BattleEpisodeCollectorConfig,
     BattleSampleCollectorConfig,
 )
-from dicore_plugins.collectors.battle.sides import are_two, joint_collect_mode, sides_of
+from dicore_compat.collectors.battle.sides import are_two, joint_collect_mode, sides_of
 from dicore_plugins.collectors.episode.collector import EpisodeCollector
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions

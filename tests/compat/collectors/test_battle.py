@@ -13,13 +13,9 @@ from gymnasium import spaces
 from dicore.data import Batch, EnvBatch
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import EvalMode
-from dicore_plugins.collectors import (
-    BattleEpisodeCollector,
-    BattleSampleCollector,
-    sides_of,
-)
+from dicore_compat.collectors import BattleEpisodeCollector, BattleSampleCollector, sides_of
+from dicore_compat.evaluators import BattleEvaluator
 from dicore_plugins.env_managers import BaseEnvManager
-from dicore_plugins.evaluators import BattleEvaluator
 from dicore_plugins.policies import DQNPolicy
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from dicore.data import Tree
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.evaluator import EvalResult
-from dicore_plugins.collectors.battle.sides import are_two, joint_eval_mode
-from dicore_plugins.evaluators.battle.config import BattleEvaluatorConfig
+from dicore_compat.collectors.battle.sides import are_two, joint_eval_mode
+from dicore_compat.evaluators.battle.config import BattleEvaluatorConfig
 from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
 
 if TYPE_CHECKING:

@@ -1,0 +1,5 @@
+"""Evaluator of two policies in one environment, as DI-engine has it."""
+
+from dicore_plugins.lazy import lazy
+
+__getattr__, __dir__ = lazy(__name__)

@@ -1,0 +1,2 @@
+from dicore_compat.evaluators.battle.config import BattleEvaluatorConfig as BattleEvaluatorConfig
+from dicore_compat.evaluators.battle.evaluator import BattleEvaluator as BattleEvaluator
