@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from dicore_plugins.datasets.files import (
 )
 from dicore_plugins.datasets.recording import Recording, Stored, recording_of
 from dicore_plugins.datasets.spaces import space_from, space_text
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["HDF5Dataset", "check_contained", "write_hdf5"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from dicore_plugins.datasets.dataset import TransitionDataset
 from dicore_plugins.datasets.files import check_fits, fingerprint_of, reading
 from dicore_plugins.datasets.hdf5 import check_contained
 from dicore_plugins.datasets.recording import Recording, fail
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["MinariDataset"]
 

@@ -6,16 +6,13 @@ Shapes: B samples, one for each step.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore_plugins.datasets.config import AutoConfig, CollectedConfig, reader_of
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["episode_to_transitions", "episode_to_transitions_filter"]
 

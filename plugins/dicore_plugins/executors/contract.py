@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware
 from dicore.testing.suite import Suite, expect, expect_members
 from dicore_plugins.executors.interface import IExecutor
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["ExecutorContract"]
 

@@ -103,14 +103,8 @@ def pair_space(observation_space: Space, action_space: Space) -> Dict:
     return Dict({"obs": observation_space, "action": action_space})
 
 
-class GAIL(ExpertRewardModel):
-    """Generative adversarial imitation: a discriminator D tells the expert's steps from others.
-
-    The agent's reward is -log(1 - D) (`reward` = gail), log D (log_d) or their sum (airl, the form
-    of Fu et al. 2018).
-    """
-
-    config_class: ClassVar[type[ComponentConfig]] = GAILConfig
+class _PairRewardModel(ExpertRewardModel):
+    """An MLP of observation and action with one output."""
 
     def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
         cfg = self._cfg
@@ -119,6 +113,16 @@ class GAIL(ExpertRewardModel):
 
     def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
         return {"obs": batch["obs"], "action": batch["action"]}
+
+
+class GAIL(_PairRewardModel):
+    """Generative adversarial imitation: a discriminator D tells the expert's steps from others.
+
+    The agent's reward is -log(1 - D) (`reward` = gail), log D (log_d) or their sum (airl, the form
+    of Fu et al. 2018).
+    """
+
+    config_class: ClassVar[type[ComponentConfig]] = GAILConfig
 
     def _rewards(self, batch: Mapping[str, Tree]) -> Tensor:
         return gail_reward(self._net.forward(self._inputs(batch)).squeeze(1), self._cfg.reward)
@@ -145,7 +149,7 @@ class GAIL(ExpertRewardModel):
         return penalty
 
 
-class GuidedCost(ExpertRewardModel):
+class GuidedCost(_PairRewardModel):
     """Guided cost learning: a reward under which the expert's steps are the most likely ones.
 
     Finn et al. 2016, arXiv:1603.00448, on single steps. The agent's probabilities, with which its
@@ -155,14 +159,6 @@ class GuidedCost(ExpertRewardModel):
 
     config_class: ClassVar[type[ComponentConfig]] = GuidedCostConfig
     stored: ClassVar[tuple[str, ...]] = ("log_prob",)
-
-    def _make(self, observation_space: Space, action_space: Space) -> nn.Module:
-        cfg = self._cfg
-        encoder = encoder_of(pair_space(observation_space, action_space))
-        return EncodedMLP(encoder, (*cfg.hidden_size_list, 1), cfg.activation)
-
-    def _inputs(self, batch: Mapping[str, Tree]) -> Tree:
-        return {"obs": batch["obs"], "action": batch["action"]}
 
     def _rewards(self, batch: Mapping[str, Tree]) -> Tensor:
         reward: Tensor = self._net.forward(self._inputs(batch)).squeeze(1)
