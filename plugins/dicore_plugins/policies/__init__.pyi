@@ -164,6 +164,7 @@ from dicore_plugins.policies.random import FixedPolicy as FixedPolicy
 from dicore_plugins.policies.random import RandomCollectConfig as RandomCollectConfig
 from dicore_plugins.policies.random import RandomConfig as RandomConfig
 from dicore_plugins.policies.random import RandomPolicy as RandomPolicy
+from dicore_plugins.policies.recurrent import RecurrentPolicy as RecurrentPolicy
 from dicore_plugins.policies.rewards import with_reward_model as with_reward_model
 from dicore_plugins.policies.unit_actions import UnitActions as UnitActions
 from dicore_plugins.policies.value.bdq import BDQPolicy as BDQPolicy

@@ -187,8 +187,8 @@ class LeagueConfig(PipelineConfig):
         gt=0, le=1,
     )  # fmt: skip
     sample: bool | None = option(
-        None, "opponents draw their actions, with the least exploration of the schedule; None: those"
-        " of on-policy algorithms, which learn probabilities",
+        None, "opponents draw their actions, with the least exploration of the schedule; None:"
+        " those of on-policy algorithms, which learn probabilities",
     )  # fmt: skip
     final_eval: bool = option(True, "evaluate once more when a budget ends the training")
 

@@ -11,60 +11,22 @@ what an agent remembers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dicore.data import Batch, Columns, State, StateDict, Tree, tree_map
-from dicore_plugins.functional import next_obs_of, nstep_columns, sequences
-from dicore_plugins.model_wrappers import model_wrap
-from dicore_plugins.policies import Policy
+from dicore.data import Batch, Columns, Tree, tree_map
+from dicore_plugins.functional import BRIDGED, STATE, nstep_sequences, with_bridges
+from dicore_plugins.policies import RecurrentPolicy
 
 __all__ = ["RememberingPolicy", "acting_steps", "as_sequences", "as_steps"]
 
-STATE = "prev_state"
-"""Column with the recurrent states before each step."""
-_BRIDGED = ("reward", "done", "value_gamma", "bridge")
-"""Columns of n-step returns, of the steps of a sequence that are learned from."""
 
-
-class RememberingPolicy(Policy):
+class RememberingPolicy(RecurrentPolicy):
     """Part of policies of teams that learn from a replay buffer; agents may remember."""
-
-    _collect_model: Any
-    _eval_model: Any
-
-    @cached_property
-    def _recurrent(self) -> bool:
-        """Whether agents remember."""
-        return self._model.rnn is not None
-
-    def _acting(self, actor: Any) -> Tree:
-        """Returns the actor, with the states of the environments if agents remember."""
-        if not self._recurrent:
-            return actor
-        return model_wrap(actor, "hidden_state", save_prev_state=True)
-
-    def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
-        if self._recurrent:
-            self._collect_model.reset(data_id)
-
-    def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
-        if self._recurrent:
-            self._eval_model.reset(data_id)
-
-    def _get_collect_state(self) -> StateDict:
-        """Returns the recurrent states of the running episodes, which checkpoints keep."""
-        state = self._collect_model.env_states() if self._recurrent else None
-        return {} if state is None else {"hidden": state}
-
-    def _set_collect_state(self, state: State) -> None:
-        if self._recurrent:
-            self._collect_model.load_env_states(state.get("hidden"))
 
     def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
         columns = super()._process_transition(obs, output, timestep)
@@ -91,38 +53,10 @@ def as_sequences(block: Batch, cfg: Any, shape: tuple[int, ...], tail: Any) -> B
         shape: Shape of the states of a team, [A, S], which are zeros where the block has none.
         tail: What follows the block.
     """
-    nstep, unroll_len = cfg.nstep, cfg.collect.unroll_len
-    length = cfg.collect.burn_in + unroll_len + nstep
-    columns = {**block.columns, **_bridges(block, cfg), "next_obs": next_obs_of(block, tail)}
-    if STATE not in columns:  # recorded steps have none
-        columns[STATE] = np.zeros((*block["end"].shape, *shape), np.float32)
-    samples = sequences(Batch(columns, len(block)), length, unroll_len, tail)
-    cut = {key: samples[key][:, : length - nstep].copy() for key in _BRIDGED}
-    state = samples[STATE][:, 0].copy()
-    return Batch({**samples.columns, **cut, STATE: state}, len(samples))
-
-
-def _bridges(block: Batch, cfg: Any) -> dict[str, Any]:
-    """Computes the n-step columns [T, N, ...]; zeros at the last steps, whose bridges are unknown.
-
-    `bridge` is the number of steps from a step to the last one of its bridge.
-    """
-    end = block["end"]
-    rows = np.broadcast_to(np.arange(len(block))[:, None], end.shape)
-    starts = len(block) if end[-1].all() else None  # whole episodes
-    found: dict[str, Any] = dict(
-        nstep_columns(
-            block["reward"], block["done"], end, rows, cfg.nstep, cfg.discount_factor, starts
-        )
-    )
-    found["bridge"] = found.pop("next_obs") - rows[: len(found["reward"])]
-    return {key: _padded(found[key], len(block)) for key in _BRIDGED}
-
-
-def _padded(leaf: Tree, rows: int) -> Tree:
-    out = np.zeros((rows, *leaf.shape[1:]), leaf.dtype)
-    out[: len(leaf)] = leaf
-    return out
+    nstep, stride = cfg.nstep, cfg.collect.unroll_len
+    length = cfg.collect.burn_in + stride + nstep
+    whole = with_bridges(block, nstep, cfg.discount_factor, shape, tail)
+    return nstep_sequences(whole, length, stride, nstep, tail)
 
 
 def as_steps(batch: Batch, model: Any, target: Any, cfg: Any) -> Batch:
@@ -142,7 +76,7 @@ def as_steps(batch: Batch, model: Any, target: Any, cfg: Any) -> Batch:
     time = _in_time(batch, "obs", "next_obs", "end", "action")
     steps = len(time["end"]) - first - cfg.nstep
     until = first + steps
-    bridged = {key: batch[key].reshape(rows, until, -1).transpose(0, 1)[first:] for key in _BRIDGED}
+    bridged = {key: batch[key].reshape(rows, until, -1).transpose(0, 1)[first:] for key in BRIDGED}
     last = bridged.pop("bridge")[..., 0] + torch.arange(steps, device=batch["end"].device)[:, None]
     memory, after = _memories(model, time, batch[STATE], first)
     with torch.no_grad():

@@ -8,7 +8,7 @@ Shapes: K ready environments, T steps, N environments, B samples, A dimensions, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from types import ModuleType
 from typing import Any, ClassVar
@@ -46,13 +46,13 @@ from dicore_plugins.policies.actor_critic.minibatches import (
 )
 from dicore_plugins.policies.base import (
     Actor,
-    Policy,
     Results,
     Samples,
     evaluating,
     switched_modules,
 )
 from dicore_plugins.policies.compiled import differentiates, for_updates
+from dicore_plugins.policies.recurrent import RecurrentPolicy
 from dicore_plugins.policies.unit_actions import UnitActions
 
 DISTRIBUTION = ("logit", "mean", "log_std")
@@ -65,7 +65,7 @@ CHUNK = 4096
 """Most observations whose values are computed at once."""
 
 
-class ActorCriticPolicy(Policy):
+class ActorCriticPolicy(RecurrentPolicy):
     """Base class of policies that learn an actor and a critic from samples of the current policy.
 
     A subclass implements `_loss`. The network returns `logit`, or `mean` and `log_std`, and
@@ -272,11 +272,6 @@ class ActorCriticPolicy(Policy):
     # ---- collect and eval
 
     @cached_property
-    def _recurrent(self) -> bool:
-        """Whether the network has a recurrent layer."""
-        return getattr(self._model, "rnn", None) is not None
-
-    @cached_property
     def _memory(self) -> ModuleType:
         """What is different with a recurrent network."""
         from dicore_plugins.policies.actor_critic import recurrent
@@ -303,20 +298,16 @@ class ActorCriticPolicy(Policy):
         name = "reparam_sample" if self._continuous else "multinomial_sample"
         if self._cfg.hybrid:
             name = "hybrid_reparam_multinomial_sample"
-        self._collect_model = model_wrap(self._acting(), name, rng=stream("policy/collect"))
+        self._collect_model = model_wrap(
+            self._remembering(self._actor), name, rng=stream("policy/collect")
+        )
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
         name = "deterministic_sample" if self._continuous else "argmax_sample"
         if self._cfg.hybrid:
             name = "hybrid_deterministic_argmax_sample"
-        self._eval_model = model_wrap(self._acting(), name)
-
-    def _acting(self) -> Tree:
-        """Returns the actor, with the states of the environments if it is recurrent."""
-        if not self._recurrent:
-            return self._actor
-        return model_wrap(self._actor, "hidden_state", save_prev_state=True)
+        self._eval_model = model_wrap(self._remembering(self._actor), name)
 
     def _make_actor(self) -> Actor:
         if "learn" not in self._enabled:
@@ -343,23 +334,6 @@ class ActorCriticPolicy(Policy):
         batch = EnvBatch.of(obs)
         ids = {"env_id": batch.env_id} if self._recurrent else {}
         return batch.with_value(self._env_actions(self._eval_model.forward(batch.value, **ids)))
-
-    def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
-        if self._recurrent:
-            self._collect_model.reset(data_id)
-
-    def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
-        if self._recurrent:
-            self._eval_model.reset(data_id)
-
-    def _get_collect_state(self) -> StateDict:
-        """Returns the recurrent states of the running episodes, which checkpoints keep."""
-        state = self._collect_model.env_states() if self._recurrent else None
-        return {} if state is None else {"hidden": state}
-
-    def _set_collect_state(self, state: State) -> None:
-        if self._recurrent:
-            self._collect_model.load_env_states(state.get("hidden"))
 
     def _env_actions(self, output: Columns) -> Columns:
         """Converts the chosen actions to those of the environment."""

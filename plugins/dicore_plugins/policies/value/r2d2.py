@@ -12,7 +12,7 @@ Shapes: T steps, N environments, B sequences, U = unroll_len, A actions, S eleme
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,22 +21,25 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map
+from dicore.data import Batch, Columns, EnvBatch, Tree, tree_map
 from dicore.interfaces.policy import Tail
+from dicore_plugins.functional.bridges import (
+    BRIDGED,
+    STATE,
+    nstep_sequences,
+    with_bridges,
+)
 from dicore_plugins.functional.rescale import value_inv_transform, value_transform
-from dicore_plugins.functional.samples import flatten_time, next_obs_of, nstep_columns, sequences
+from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.functional.td import legal, sequence_priority, td_loss
-from dicore_plugins.model_wrappers.base import model_wrap
+from dicore_plugins.policies.recurrent import RecurrentPolicy
 from dicore_plugins.policies.value.dqn import DQNPolicy
 from dicore_plugins.policies.value.r2d2_config import R2D2Config
 
 __all__ = ["R2D2Policy"]
 
-_BRIDGED = ("reward", "done", "value_gamma", "bridge")
-"""Columns of n-step returns, of the steps of a sequence that a target is known for."""
 
-
-class R2D2Policy(DQNPolicy):
+class R2D2Policy(RecurrentPolicy, DQNPolicy):
     """DQN over a recurrent network, from sequences."""
 
     config_class: ClassVar[type[PolicyConfig]] = R2D2Config
@@ -46,27 +49,17 @@ class R2D2Policy(DQNPolicy):
 
     # ---- acting
 
+    @cached_property
+    def _recurrent(self) -> bool:
+        return True  # networks of other packages need not name their layer `rnn`
+
     def _acting(self, actor: Any) -> Tree:
-        return model_wrap(actor, "hidden_state", save_prev_state=True)
+        return self._remembering(actor)
 
     def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         output = self._eval_model.forward(batch.value, env_id=batch.env_id)
         return batch.with_value(self._env_actions(output))
-
-    def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
-        self._collect_model.reset(data_id)
-
-    def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
-        self._eval_model.reset(data_id)
-
-    def _get_collect_state(self) -> StateDict:
-        """Returns the recurrent states of the running episodes, which checkpoints keep."""
-        state = self._collect_model.env_states()
-        return {} if state is None else {"hidden": state}
-
-    def _set_collect_state(self, state: State) -> None:
-        self._collect_model.load_env_states(state.get("hidden"))
 
     # ---- samples
 
@@ -77,10 +70,10 @@ class R2D2Policy(DQNPolicy):
 
     def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
         columns = super()._process_transition(obs, output, timestep)
-        state = output.get("prev_state")
+        state = output.get(STATE)
         if state is None:  # a warm-up policy has none
             state = np.zeros((len(timestep.done), self._model.state_size), np.float32)
-        return {**columns, "prev_state": state}
+        return {**columns, STATE: state}
 
     def _get_sample_len(self) -> int:
         collect, nstep = self._cfg.collect, self._cfg.nstep
@@ -95,34 +88,14 @@ class R2D2Policy(DQNPolicy):
         With a buffer that makes the sequences, samples are steps with n-step columns.
         """
         self._need_one_reward(block)
-        nstep, length = self._cfg.nstep, self._get_sample_len()
-        after = next_obs_of(block, tail)
-        columns = {**block.columns, **self._bridges(block), "next_obs": after}
-        if "prev_state" not in columns:  # recorded steps have none
-            columns["prev_state"] = np.zeros(
-                (*block["end"].shape, self._model.state_size), np.float32
-            )
+        nstep, shape = self._cfg.nstep, (self._model.state_size,)
+        whole = with_bridges(block, nstep, self._cfg.discount_factor, shape, tail)
         if self._by_steps:
             starts = len(block) - (nstep - 1) if tail is None else tail.starts
-            return flatten_time(Batch(tree_map(lambda leaf: leaf[:starts], columns), starts))
-        whole = Batch(columns, len(block))
-        samples = sequences(whole, length, self._cfg.collect.unroll_len, tail)
-        cut = {key: samples[key][:, : length - nstep].copy() for key in _BRIDGED}
-        state = samples["prev_state"][:, 0].copy()
-        return Batch({**samples.columns, **cut, "prev_state": state}, len(samples))
-
-    def _bridges(self, block: Batch) -> dict[str, Any]:
-        """Computes the n-step columns [T, N]; zeros at the last steps, whose bridges are unknown.
-
-        `bridge` is the number of steps from a step to the last one of its bridge.
-        """
-        rows = np.broadcast_to(np.arange(len(block))[:, None], block["end"].shape)
-        gamma = self._cfg.discount_factor
-        columns = (block["reward"], block["done"], block["end"], rows)
-        starts = len(block) if block["end"][-1].all() else None  # whole episodes
-        found: dict[str, Any] = dict(nstep_columns(*columns, self._cfg.nstep, gamma, starts))
-        found["bridge"] = found.pop("next_obs") - rows[: len(found["reward"])]
-        return {key: _padded(found[key], len(block)) for key in _BRIDGED}
+            kept = tree_map(lambda leaf: leaf[:starts], whole.columns)
+            return flatten_time(Batch(kept, starts))
+        stride = self._cfg.collect.unroll_len
+        return nstep_sequences(whole, self._get_sample_len(), stride, nstep, tail)
 
     # ---- learning
 
@@ -130,14 +103,14 @@ class R2D2Policy(DQNPolicy):
         learn, rows, mask = self._cfg.learn, len(batch), batch.get("loss_mask")
         first = 0 if "loss_mask" in batch else self._cfg.collect.burn_in
         time = {key: tree_map(_time_first, batch[key]) for key in ("obs", "next_obs", "end")}
-        bridged = {key: _time_first(batch[key].reshape(rows, -1))[first:] for key in _BRIDGED}
+        bridged = {key: _time_first(batch[key].reshape(rows, -1))[first:] for key in BRIDGED}
         if mask is not None:
             time["end"] = time["end"] & _time_first(batch["valid"])
             mask = _time_first(mask) * _known(bridged["bridge"], time["end"])
         fresh = None if mask is None else mask[: self._cfg.collect.burn_in].any(0)
-        values, after = self._unrolled(self._model, time, batch["prev_state"], fresh)
+        values, after = self._unrolled(self._model, time, batch[STATE], fresh)
         with torch.no_grad():
-            _, later = self._unrolled(self._target_model, time, batch["prev_state"], fresh)
+            _, later = self._unrolled(self._target_model, time, batch[STATE], fresh)
         next_obs = tree_map(lambda leaf: leaf[first:], time["next_obs"])
         chooser = legal(after if learn.double else later, next_obs)
         steps = len(bridged["reward"])
@@ -260,9 +233,3 @@ def _factors(weight: Tensor | None, mask: Tensor | None, steps: int) -> Tensor |
         return None if weight is None else weight.expand(steps, -1)
     factor = mask * (mask.numel() / mask.sum().clamp(min=1))
     return factor if weight is None else factor * weight
-
-
-def _padded(leaf: Tree, rows: int) -> Tree:
-    out = np.zeros((rows, *leaf.shape[1:]), leaf.dtype)
-    out[: len(leaf)] = leaf
-    return out

@@ -119,12 +119,12 @@ class TeamPolicy(ActorCriticPolicy):
 
     def _init_collect(self) -> None:
         self._actor = self._make_actor()
-        self._collect_model = self._acting()
+        self._collect_model = self._remembering(self._actor)
         self._rng = stream("policy/collect")
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
-        self._eval_model = self._acting()
+        self._eval_model = self._remembering(self._actor)
 
     def _acted(self, model: Any, batch: EnvBatch[Any]) -> Columns:
         """Returns the outputs of the network, `logit` or `mean` [K, A, n] among them."""

@@ -79,11 +79,11 @@ class TeamQACPolicy(RememberingPolicy, ContinuousQPolicy):
 
     def _init_collect(self) -> None:
         super()._init_collect()
-        self._collect_model = self._acting(self._actor)
+        self._collect_model = self._remembering(self._actor)
 
     def _init_eval(self) -> None:
         super()._init_eval()
-        self._eval_model = self._acting(self._actor)
+        self._eval_model = self._remembering(self._actor)
 
     def _outputs(self, batch: EnvBatch[Tree], *, explores: bool) -> Columns:
         if not self._recurrent:

@@ -68,12 +68,12 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
 
     def _init_collect(self) -> None:
         self._actor = self._make_actor()
-        self._collect_model = self._acting(self._actor)
+        self._collect_model = self._remembering(self._actor)
         self._rng = stream("policy/collect")
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
-        self._eval_model = self._acting(self._actor)
+        self._eval_model = self._remembering(self._actor)
 
     def _forward_collect(
         self, obs: Mapping[int, Tree], eps: Any = None, **unknown: object
