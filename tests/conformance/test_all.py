@@ -483,7 +483,7 @@ EXPECTED = {
 def _units() -> Iterator[Any]:
     """Yields lists of checks that are one test: those of a component, each one of a pipeline.
 
-    Policies are many, and most of what they do is done by few base classes: a third of the checks
+    Policies are many, and most of what they do is done by few base classes: a fifth of the checks
     of each. Those of a family share its checks.
     """
     every = checks_of(suites=SUITES)
@@ -497,7 +497,7 @@ def _units() -> Iterator[Any]:
             seen[family] += 1
             checks = checks[seen[family] % FAMILIES[family] :: FAMILIES[family]]
         if label.startswith("policy/"):
-            checks = some(checks, len(checks) // 3, label)
+            checks = some(checks, len(checks) // 5, label)
         if label.startswith("pipeline/"):
             yield from (pytest.param([check], id=check.id) for check in checks)
         else:
