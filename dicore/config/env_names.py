@@ -113,7 +113,7 @@ class EnvNames:
         found = known(env_id) if known is not None else False
         if not found:
             if known is not None:
-                self._tried.append(f"an id of {provider}")
+                self._tried.append(f"an id of {provider} (another package's: PACKAGE:{env_id})")
             return None
         if not isinstance(found, str):
             return EnvChoice(provider, env_id)
