@@ -1,12 +1,19 @@
-"""Leagues beside naive self-play: rock-paper-scissors with five moves, Kuhn poker, tic-tac-toe.
+"""Leagues beside naive self-play: rock-paper-scissors with five moves, poker, tic-tac-toe.
 
 Of rock-paper-scissors: how far the league's mixture (of its frozen copies, the one that no mixture
-beats) is from a fifth for each move, and how far the last policy of naive self-play. Of Kuhn poker:
-the exploitability, half of what best answers to both sides win together, of the mean over the
-frozen copies of a player that meets its own past, and of the last policy of naive self-play. Of
-tic-tac-toe: the games that the greedy policy loses against all moves of an opponent, on both sides.
+beats) is from a fifth for each move, and how far the last policy of naive self-play. Of Kuhn and
+Leduc poker: the exploitability, half of what best answers to both sides win together, of the mean
+over the frozen copies of a player that meets its own past, and of the last policy of naive
+self-play; that of Leduc as OpenSpiel computes it. Of tic-tac-toe: the games that the greedy policy
+loses against all moves of an opponent, on both sides.
 
-python -m benchmarks.league [rps] [kuhn_poker] [tictactoe] [--steps N] [--seed N] [--runs FOLDER]
+In poker the league is fictitious play: each copy learns from nothing, by soft Q-learning, to answer
+all copies before it. A copy learns from its own games alone, explores much, as a best answer needs
+the value of what it would not do, and fits the mean of what it wins (`mse`): Huber's loss would fit
+nearly the median of winning and losing two chips.
+
+python -m benchmarks.league [rps] [kuhn_poker] [leduc_poker] [tictactoe] [--steps N] [--seed N]
+    [--runs FOLDER]
 """
 
 from __future__ import annotations
@@ -35,12 +42,21 @@ RPS5 = [
     [[0, 0] if a == b else [1, -1] if (a - b) % 5 in (1, 2) else [-1, 1] for b in range(5)]
     for a in range(5)
 ]
-STEPS = {"rps": 40_000, "kuhn_poker": 200_000, "tictactoe": 120_000}
+STEPS = {"rps": 40_000, "kuhn_poker": 160_000, "leduc_poker": 400_000, "tictactoe": 120_000}
+FROZEN = {"rps": 1024, "kuhn_poker": 4096, "leduc_poker": 8192, "tictactoe": 8000}
+"""Env steps after which a copy is frozen."""
 ENVS: dict[str, dict[str, Any]] = {
     "rps": {"type": "matrix_game", "payoff": RPS5, "stop_value": 1e9, "collector_env_num": 8},
     "kuhn_poker": {"type": "kuhn_poker", "stop_value": 1e9, "collector_env_num": 16},
+    "leduc_poker": {
+        "type": "open_spiel:leduc_poker",
+        "stop_value": 1e9,
+        "collector_env_num": 16,
+    },
     "tictactoe": {"type": "tictactoe", "stop_value": 1e9, "collector_env_num": 8},
 }
+POKER = {"kuhn_poker": 0.1, "leduc_poker": 0.2}
+"""Temperatures of the soft Q-learning, in chips."""
 
 
 def policy_of(game: str) -> dict[str, Any]:
@@ -54,24 +70,33 @@ def policy_of(game: str) -> dict[str, Any]:
             "other": {"eps": {"type": "linear", "start": 1.0, "end": 0.1, "decay": 30_000},
                       "replay_buffer": {"replay_buffer_size": 50_000}},
         }  # fmt: skip
-    rps = game == "rps"
+    if game in POKER:
+        return {
+            "type": "sql", "discount_factor": 1.0,
+            "model": {"encoder_hidden_size_list": [128]},
+            "learn": {"alpha": POKER[game], "batch_size": 512, "update_per_collect": 16,
+                      "learning_rate": 2e-3, "target_update_freq": 100, "criterion": "mse"},
+            "collect": {"n_sample": 128},
+            "other": {"eps": {"type": "linear", "start": 0.3, "end": 0.0, "decay": 10**8},
+                      "replay_buffer": {"replay_buffer_size": FROZEN[game]}},
+        }  # fmt: skip
     return {
         "type": "ppo", "discount_factor": 1.0,
-        "model": {"encoder_hidden_size_list": [16 if rps else 32]},
-        "learn": {"batch_size": 64 if rps else 256, "epoch_per_collect": 4 if rps else 3,
-                  "learning_rate": 0.01 if rps else 0.002, "entropy_weight": 0.0 if rps else 0.02},
-        "collect": {"n_sample": 128 if rps else 1024},
+        "model": {"encoder_hidden_size_list": [16]},
+        "learn": {"batch_size": 64, "epoch_per_collect": 4, "learning_rate": 0.01,
+                  "entropy_weight": 0.0},
+        "collect": {"n_sample": 128},
     }  # fmt: skip
 
 
 def players_of(game: str, kind: str) -> list[dict[str, Any]]:
     """Returns the players of a league, or of naive self-play, which is frozen as often."""
-    every = {"rps": 1024, "kuhn_poker": 2048, "tictactoe": 8000}[game]
+    every = FROZEN[game]
     often = {"freeze_steps": every, "least_steps": every}
     if kind == "naive":
         return [{"type": "naive_self_play", **often}]
-    if game == "kuhn_poker":  # fictitious self-play: uniformly against all of one's past
-        past = {"self_play": 0.0, "verification": 0.0, "weighting": "uniform"}
+    if game in POKER:
+        past = {"self_play": 0.0, "verification": 0.0, "weighting": "uniform", "reset": 1.0}
         return [{"type": "main", **often, **past}]
     if game == "tictactoe":
         return [{"type": "main", **often, "self_play": 0.5}]
@@ -86,9 +111,9 @@ def trained(game: str, kind: str, steps: int, seed: int, runs: Path) -> Path:
         env = {**ENVS[game], "env_wrapper": ["one_side"], "n_evaluator_episode": 20}
         pipeline = {
             "type": "league", "logger": [], "final_eval": False, "players": players_of(game, kind),
-            "job_steps": {"rps": 512, "kuhn_poker": 2048, "tictactoe": 1024}[game],
-            **({"sample": True} if game == "tictactoe" else {}),
-            **({"opponents": 8} if game == "kuhn_poker" and kind == "league" else {}),
+            "job_steps": 1024 if game == "tictactoe" else 512,
+            **({} if game == "rps" else {"sample": True}),
+            **({"opponents": 8} if game in POKER and kind == "league" else {}),
         }  # fmt: skip
         cfg = {"env": env, "policy": policy_of(game), "pipeline": pipeline}
         resume = {"exist": "resume"} if folder.exists() else {}
@@ -103,6 +128,11 @@ def probabilities(folder: Path, seen: Any, sides: Sides) -> Floats:
     count = len(seen["obs"] if isinstance(seen, Mapping) else seen)
     output = player._mode.forward(EnvBatch(np.arange(count), seen))  # noqa: SLF001 - the logits
     logit = np.asarray(EnvBatch.of(output).value["logit"], np.float64)
+    policy: Any = player.compiled.policy
+    if policy.type == "sql":
+        logit = logit / policy.learn.alpha
+    if isinstance(seen, Mapping):
+        logit = np.where(seen["action_mask"], logit, -np.inf)
     shares = np.exp(logit - logit.max(1, keepdims=True))
     found: Floats = shares / shares.sum(1, keepdims=True)
     return found
@@ -208,6 +238,60 @@ def kuhn_exploitability(folder: Path, *, last: bool) -> float:
     return exploitability(strategies if last else strategies[len(strategies) // 4 :])
 
 
+# ---- Leduc poker
+
+
+def leduc_exploitability(folder: Path, *, last: bool) -> float:
+    """Returns what `kuhn_exploitability` does, of Leduc poker, as OpenSpiel computes it."""
+    import pyspiel
+    from open_spiel.python import policy
+    from open_spiel.python.algorithms.exploitability import exploitability as measured
+
+    from dicore.interfaces.env import EnvSpec
+    from dicore.run.env_factory import make_env_manager
+
+    game = pyspiel.load_game("leduc_poker")
+    table = policy.TabularPolicy(game)
+    tensors = [[*each.information_state_tensor(each.current_player()), 1] for each in table.states]
+    mask = table.legal_actions_mask.astype(np.int8)
+    seen = {"obs": np.array(tensors, np.float32), "action_mask": mask}  # the last: its turn
+    envs = make_env_manager(find_contestant(folder).game, "evaluator", 0)
+    sides = Sides(EnvSpec.of(envs))
+    envs.close()
+    places = [folder / "ckpt" / "final"] if last else [path for _, path in copies(folder)]
+    strategies = np.array([probabilities(each, seen, sides) for each in places])
+    strategies = strategies if last else strategies[len(strategies) // 4 :]
+    table.action_probability_array[:] = _mean(game, table, strategies)
+    return float(measured(game, table))
+
+
+def _mean(game: Any, table: Any, strategies: Floats) -> Floats:
+    """Returns the policy [K, n] that plays as one of P, drawn for each game, [P, K, n].
+
+    At each position the policies count by how probably their own moves lead there.
+    """
+    total = np.zeros(strategies.shape[1:])
+
+    def walk(state: Any, reach: list[Floats]) -> None:
+        if state.is_terminal():
+            return
+        player = state.current_player()
+        if state.is_chance_node():
+            for action in state.legal_actions():
+                walk(state.child(action), reach)
+            return
+        row = table.state_lookup[state.information_state_string(player)]
+        total[row] = reach[player] @ strategies[:, row]
+        for action in state.legal_actions():
+            after = reach.copy()
+            after[player] = reach[player] * strategies[:, row, action]
+            walk(state.child(action), after)
+
+    walk(game.new_initial_state(), [np.ones(len(strategies))] * game.num_players())
+    shares: Floats = total / np.maximum(total.sum(1, keepdims=True), 1e-300)
+    return shares
+
+
 # ---- tic-tac-toe
 
 _LINES = (
@@ -263,9 +347,10 @@ def figures(game: str, steps: int, seed: int, runs: Path) -> Iterator[dict[str, 
         facts: dict[str, Any] = {"game": game, "kind": kind, "seed": seed, "env_steps": steps}
         if game == "rps":
             facts["distance_from_solution"] = round(rps_distance(folder, last=kind == "naive"), 4)
-        elif game == "kuhn_poker":
+        elif game in POKER:
+            measured = kuhn_exploitability if game == "kuhn_poker" else leduc_exploitability
             for name, last in (("mean_of_copies", False), ("last", True)):
-                found = kuhn_exploitability(folder, last=last)
+                found = measured(folder, last=last)
                 facts[f"exploitability_{name}"] = round(found, 4)
         else:
             facts["lost_lines"] = lost_games(folder / "ckpt" / "final")
