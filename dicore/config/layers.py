@@ -192,7 +192,8 @@ class Problems:
         raise error from (self.causes[0] if self.causes else None)
 
     def _line(self, path: str, message: str, layer: Layer | None) -> str:
-        place = layer.place(path) if layer is not None and path else self.places.get(path, "")
+        where = self.places.get(path) or self.places.get(f"{path}.type", "")
+        place = layer.place(path) if layer is not None and path else where
         text = f"{message} ({place})" if place else message
         return f"{path}: {text}" if path else text
 

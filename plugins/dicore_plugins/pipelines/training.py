@@ -104,17 +104,17 @@ class Parts:
     @cached_property
     def collector_env(self) -> IEnvManager:
         """Env manager for collecting."""
-        return self._registered("collector_env", self._envs("collector"))
+        return self._registered("collector_env", self._envs("collector", None))
 
     @cached_property
     def evaluator_env(self) -> IEnvManager:
-        """Env manager for evaluation."""
-        return self._envs("evaluator")
+        """Env manager for evaluation; it has no more environments than there are episodes."""
+        return self._envs("evaluator", self.cfg.env.n_evaluator_episode)
 
-    def _envs(self, role: str) -> IEnvManager:
-        context = BuildContext(seed=self.cfg.seed, run=self.run)  # spaces are not known yet
-        envs: IEnvManager = make_env_manager(self.cfg.env, role, self.cfg.seed, ctx=context)
-        return envs
+    def _envs(self, role: str, at_most: int | None) -> IEnvManager:
+        cfg = self.cfg
+        context = BuildContext(seed=cfg.seed, run=self.run)  # spaces are not known yet
+        return make_env_manager(cfg.env, role, cfg.seed, at_most=at_most, ctx=context)
 
     @cached_property
     def policy(self) -> IPolicy:
@@ -600,7 +600,3 @@ def _incompatibilities(cfg: RunConfig) -> Iterator[tuple[str, str]]:
     if school in ("on_policy", "offline") and cfg.policy.learn.update_per_step is not None:
         reason = f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
         yield "policy.learn.update_per_step", f"{reason}; set policy.learn.update_per_collect=1"
-    episodes, envs = cfg.policy.eval.evaluator.get("n_episode"), cfg.env.evaluator_env_num
-    if episodes is not None and episodes < envs:
-        limit = f"{episodes} episodes (env.n_evaluator_episode)"
-        yield "env.evaluator_env_num", f"{envs} environments exceed {limit}; set at most {episodes}"

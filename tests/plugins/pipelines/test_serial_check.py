@@ -14,7 +14,7 @@ from dicore.errors import ConfigError, ConfigWarning, UsageError
 from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.pipelines import serial_pipeline
-from dicore_plugins.pipelines.training import build_parts
+from dicore_plugins.pipelines.training import Parts, build_parts
 from dicore_plugins.policies.value.dqn_config import DQNConfig
 from dicore_registry import Registry, using
 
@@ -32,11 +32,6 @@ def check(main: Path | None, *overrides: str) -> Any:
 @pytest.mark.parametrize(
     ("overrides", "problem"),
     [
-        (
-            ["env.evaluator_env_num=3", "env.n_evaluator_episode=2"],
-            "env.evaluator_env_num: 3 environments exceed 2 episodes"
-            " (env.n_evaluator_episode); set at most 2",
-        ),
         (
             ["policy.priority=true", "replay_buffer=naive"],
             "policy.priority: buffer 'naive' samples uniformly; expected False",
@@ -78,15 +73,15 @@ def test_what_would_train_nothing_or_not_as_it_says(overrides: list[str], proble
 def test_all_of_it_at_once_with_lines(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
-        "env:\n  type: cartpole\n  evaluator_env_num: 20\npolicy:\n  type: dqn\n  priority: true\n"
+        "env:\n  type: cartpole\npipeline:\n  expert: random\npolicy:\n  type: dqn\n  priority: true\n"
         "  replay_buffer: naive\n"
     )
     with pytest.raises(ConfigError) as caught:
         check(file)
     told = [(line.partition(":")[0], line.rpartition(" ")[2]) for line in caught.value.problems]
     assert told == [
-        ("env.evaluator_env_num", f"({file}:3)"),
-        ("policy.priority", f"({file}:6)"),
+        ("pipeline.expert", f"({file}:4)"),
+        ("policy.priority", f"({file}:7)"),
     ]
 
 
@@ -227,3 +222,10 @@ def test_configs_of_di_engine_are_converted_as_on_the_command_line(tmp_path: Pat
         serial_pipeline([DING_MAIN, DING_CREATE], 0, max_env_step=50, exp_name=target)
     assert compile_config(tmp_path / "run/config.json").policy.discount_factor == 0.97
     assert DING_CREATE["env"]["import_names"], "what was passed is not changed"
+
+
+def test_there_are_no_more_environments_than_episodes() -> None:
+    cfg = check(None, "env.evaluator_env_num=3", "env.n_evaluator_episode=2").cfg
+    envs = Parts(cfg, collects=False).evaluator_env
+    assert envs.env_num == 2
+    envs.close()

@@ -95,7 +95,8 @@ class CollectorParts:
     def evaluate(self, info: Mapping[str, Any], stop: Any) -> Any:
         """Evaluates the present version; returns the result."""
         if self._evaluator is None:
-            env = make_env_manager(self.cfg.env, "evaluator", self.cfg.seed)
+            most = self.cfg.env.n_evaluator_episode
+            env = make_env_manager(self.cfg.env, "evaluator", self.cfg.seed, at_most=most)
             section: Any = self.cfg.policy.eval.evaluator  # has options of its own
             if hasattr(section, "consecutive"):  # the coordinator counts them, of all collectors
                 section = attrs.evolve(section, consecutive=1)
