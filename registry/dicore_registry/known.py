@@ -82,7 +82,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "record_env requeue requeued run_series train_seeds without_missing"
         ),
         "command": (
-            "benchmark catalogue check collect completion config diagnose doctor enjoy eval "
+            "benchmark board catalogue check collect completion config diagnose doctor enjoy eval "
             "export hub import_weights index new plan plot replay report search selftest session "
             "status tune verify watch"
         ),

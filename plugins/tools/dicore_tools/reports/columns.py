@@ -1,4 +1,4 @@
-"""Reads the metrics file of a run at once, as columns.
+"""Reads the metrics file of a run as columns: at once, or what was appended since the last look.
 
 Shapes: P points of a metric.
 """
@@ -6,19 +6,20 @@ Shapes: P points of a metric.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.errors import UsageError
-from dicore.run.atomic import read_regular
+from dicore.run.atomic import open_regular, read_regular
 from dicore.run.log import RESERVED, read_metrics
 
-__all__ = ["AT", "read_columns"]
+__all__ = ["AT", "Appended", "MetricsTail", "joined", "read_columns"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,6 +27,12 @@ AT: Final = ("step", "train_iter", "time")
 """Where a value was logged: the first columns of a metric."""
 _LARGEST: Final = 1e150
 """Larger numbers are left out like infinite ones: their squares are no float64."""
+_ODD: Final = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
+"""Errors of lines that are not of metrics."""
+_MOST_BYTES: Final = 32 << 20
+"""What is read of a file in one piece."""
+_MARK_BYTES: Final = 256
+"""What is compared to see that the part already read is still that of the file."""
 
 
 def read_columns(path: Path) -> dict[str, Floats]:
@@ -43,16 +50,118 @@ def read_columns(path: Path) -> dict[str, Floats]:
         OSError: the file cannot be read.
     """
     try:
-        return _columns(path)
+        return _columns(_lines(path))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         text = f"cannot read {path}: a line is not one of metrics: {error}"
         raise UsageError(text) from None
 
 
-def _columns(path: Path) -> dict[str, Floats]:
+class Appended(NamedTuple):
+    """What `MetricsTail.read` found.
+
+    Args:
+        columns: For each metric the new values, as of `read_columns`.
+        anew: The file was cut or replaced: what was read before is no longer in it.
+        damaged: Lines that are not of metrics; they are left out.
+        more: Part of the file is not read yet.
+    """
+
+    columns: dict[str, Floats]
+    anew: bool
+    damaged: int
+    more: bool
+
+
+class MetricsTail:
+    """Reads a metrics file that is being written, each line once.
+
+    Args:
+        path: The file; it may not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, ...] = ()
+        self._offset, self._mark = 0, b""
+
+    def restart(self) -> None:
+        """Lets the next `read` begin at the start of the file."""
+        self._stamp, self._offset, self._mark = (), 0, b""
+
+    def read(self) -> Appended | None:
+        """Returns what was appended since the last call, at most 32 MiB; None: nothing.
+
+        A last line that is still being written is left for the next call.
+
+        Raises:
+            OSError: the file cannot be read, or it is a link.
+        """
+        try:
+            stamp = _stamp(self._path.stat())
+        except FileNotFoundError:
+            anew = self._offset > 0
+            self.restart()
+            return Appended({}, anew, 0, False) if anew else None
+        if stamp == self._stamp:
+            return None
+        with open_regular(self._path) as file:
+            size = os.fstat(file.fileno()).st_size
+            anew = not self._continues(file, size)
+            if anew:
+                self._offset = 0
+            file.seek(self._offset)
+            data = file.read(min(size - self._offset, _MOST_BYTES))
+        more = self._offset + len(data) < size
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:  # no whole line, or one larger than a piece, which is none of metrics
+            more = False
+        self._offset += len(data)
+        self._mark = (b"" if anew else self._mark) + data[-_MARK_BYTES:]
+        self._mark = self._mark[-_MARK_BYTES:]
+        self._stamp = () if more else stamp
+        columns, damaged = _parsed(data)
+        return Appended(columns, anew, damaged, more)
+
+    def _continues(self, file: BinaryIO, size: int) -> bool:
+        """Returns whether the file still has what was read of it."""
+        if size < self._offset:
+            return False
+        file.seek(self._offset - len(self._mark))
+        return file.read(len(self._mark)) == self._mark
+
+
+def joined(parts: list[Floats]) -> Floats:
+    """Returns the values of a metric that were read one after the other, by env step."""
+    points = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if (points[1:, 0] < points[:-1, 0]).any():
+        points = points[np.argsort(points[:, 0], kind="stable")]
+    return points
+
+
+def _parsed(raw: bytes) -> tuple[dict[str, Floats], int]:
+    """Returns the columns of whole lines, and how many lines are damaged."""
+    found = _at_once(raw)
+    if found is not None:
+        with suppress(*_ODD):
+            return _columns(found), 0
+    good: list[dict[str, Any]] = []
+    lines = raw.split(b"\n")[:-1]
+    for line in lines:
+        with suppress(*_ODD):
+            values = json.loads(line)
+            _columns([values])
+            good.append(values)
+    return _columns(good), len(lines) - len(good)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _columns(lines: Iterable[dict[str, Any]]) -> dict[str, Floats]:
     """Lines with the same members become one array, which is ten times as fast as one by one."""
     alike: dict[tuple[str, ...], list[list[object]]] = {}
-    for number, line in enumerate(_lines(path)):
+    for number, line in enumerate(lines):
         alike.setdefault(tuple(line), []).append([*line.values(), number])
     found: dict[str, list[Floats]] = {}
     for names, rows in alike.items():
@@ -72,15 +181,20 @@ def _columns(path: Path) -> dict[str, Floats]:
     return columns
 
 
-def _lines(path: Path) -> Iterable[dict[str, object]]:
+def _lines(path: Path) -> Iterable[dict[str, Any]]:
     """Returns the lines of a metrics file; all are parsed at once, unless one is damaged."""
     try:
         raw = read_regular(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    raw = raw[: raw.rfind(b"\n") + 1]
+    found = _at_once(raw[: raw.rfind(b"\n") + 1])
+    return read_metrics(path) if found is None else found
+
+
+def _at_once(raw: bytes) -> list[dict[str, Any]] | None:
+    """Parses whole lines together; None: one is damaged."""
     with suppress(RecursionError, ValueError):
-        lines: list[dict[str, object]] = json.loads(b"[" + raw[:-1].replace(b"\n", b",") + b"]")
+        lines: list[dict[str, Any]] = json.loads(b"[" + raw[:-1].replace(b"\n", b",") + b"]")
         if len(lines) == raw.count(b"\n"):
             return lines
-    return read_metrics(path)
+    return None

@@ -20,7 +20,7 @@ from dicore_tools.reports.curves import AXES, TAG, Axis, Group, goal_of, group_r
 from dicore_tools.reports.run_data import NONE, RunData, differing
 from dicore_tools.results.statistics import iqm_interval
 
-__all__ = ["page"]
+__all__ = ["leagues", "page", "provenance"]
 
 _MOST_VIDEO_BYTES: Final = 2_000_000
 """A larger video is a link instead of a part of the page."""
@@ -70,11 +70,11 @@ def page(
         *section(runs),
         *_summary(groups, members),
         *_metrics(runs, groups),
-        *_leagues(runs),
+        *leagues(runs),
         *_differences(runs, groups),
         *_runs(runs),
         *_videos(runs),
-        *_provenance(runs),
+        *provenance(runs),
     ]
     again = "" if refresh_s is None else f'<meta http-equiv="refresh" content="{refresh_s}">'
     style = (_HERE / "page.css").read_text(encoding="utf-8")
@@ -186,8 +186,8 @@ def _metrics(runs: Sequence[RunData], groups: Sequence[Group]) -> Iterator[str]:
     yield "</div>"
 
 
-def _leagues(runs: Sequence[RunData]) -> Iterator[str]:
-    """Draws ratings and payoffs of runs that are leagues."""
+def leagues(runs: Sequence[RunData]) -> Iterator[str]:
+    """Yields ratings and payoffs of those runs that are leagues, as HTML."""
     for run in runs:
         if not (run.folder.path / _LEAGUE).is_file():
             continue
@@ -346,8 +346,8 @@ def _videos(runs: Sequence[RunData]) -> Iterator[str]:
     yield "</div>"
 
 
-def _provenance(runs: Sequence[RunData]) -> Iterator[str]:
-    """Says of each run how it was made; equal texts are shown once."""
+def provenance(runs: Sequence[RunData]) -> Iterator[str]:
+    """Yields how each run was made, as HTML; equal texts are shown once."""
     yield "<h2>How the runs were made</h2>"
     seen: dict[str, list[str]] = {}
     for run in runs:

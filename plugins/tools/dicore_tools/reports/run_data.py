@@ -96,13 +96,18 @@ class RunData:
         )
 
 
-def read_run(folder: RunFolder) -> RunData:
+def read_run(folder: RunFolder, columns: Mapping[str, Floats] | None = None) -> RunData:
     """Reads a run, which may be unfinished.
+
+    Args:
+        folder: Its folder.
+        columns: Its metrics, if they were read already.
 
     Raises:
         UsageError: its files cannot be read.
     """
-    columns = read_columns(folder.metrics) if folder.metrics.is_file() else {}
+    if columns is None:
+        columns = read_columns(folder.metrics) if folder.metrics.is_file() else {}
     record, config = _json(folder, "metadata"), _json(folder, "config").get("config", {})
     for file, ours in ((folder.metadata, _is_ours(record)), (folder.config, _is_config(config))):
         if not ours:

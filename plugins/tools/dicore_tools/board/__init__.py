@@ -1,0 +1,1 @@
+"""The board: runs in the browser, on this machine only."""

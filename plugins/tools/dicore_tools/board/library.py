@@ -1,0 +1,161 @@
+"""The runs of the board: found, read as far as time allows, and kept up to date."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import RLock
+from typing import Final, NamedTuple
+
+from dicore_tools.board.found import check_places, find_folders
+from dicore_tools.board.run import BoardRun, Row
+from dicore_tools.board.tags import Tags
+from dicore_tools.reports.run_data import RunData
+
+__all__ = ["Changes", "Library"]
+
+_SEARCH_S: Final = 5.0
+_REFRESH_S: Final = 0.5
+_BUDGET_S: Final = 0.4
+"""Longest time of one answer: what is not read then is read at the next."""
+_MOST_BYTES: Final = 384 << 20
+"""Memory of curves; those that were used last are kept."""
+
+
+class Changes(NamedTuple):
+    """What is new on the board.
+
+    Args:
+        version: To be asked for next time.
+        rows: Rows that were changed or added since the version that was asked for.
+        ids: The runs that there are, in the order of their names.
+        reading: How many runs are not read yet.
+        metrics: Names of all metrics.
+    """
+
+    version: int
+    rows: list[Row]
+    ids: list[str]
+    reading: int
+    metrics: list[str]
+
+
+class Library:
+    """Keeps the runs below some folders; may be used by several threads.
+
+    Args:
+        places: Folders, which are searched recursively, or summary files of several seeds.
+        clock: Seconds that pass.
+        most_bytes: Memory of curves.
+
+    Raises:
+        UsageError: a place does not exist.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[str | Path],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        most_bytes: int = _MOST_BYTES,
+    ) -> None:
+        check_places(places)
+        self.tags = Tags()
+        self._places = [Path(place).absolute() for place in places]
+        self._clock, self._most_bytes = clock, most_bytes
+        self._runs: dict[str, BoardRun] = {}
+        self._rows: dict[str, tuple[int, Row]] = {}
+        self._version = 0
+        self._unread: dict[str, None] = {}
+        self._used: dict[str, None] = {}
+        self._searched, self._pause, self._refreshed = -1e9, _SEARCH_S, -1e9
+        self.lock = RLock()
+
+    def changes(self, since: int = 0) -> Changes:
+        """Looks at the runs and returns the rows that are new since a version; 0: all rows."""
+        with self.lock:
+            began = self._clock()
+            if began - self._searched >= self._pause:
+                self._search()
+            if began - self._refreshed >= _REFRESH_S or self._unread:
+                self._refresh(began + _BUDGET_S)
+            rows = [row for version, row in self._rows.values() if version > since]
+            metrics = dict.fromkeys(tag for run in self._runs.values() for tag in run.metrics)
+            ids = [*self._runs]
+            return Changes(self._version, rows, ids, len(self._unread), sorted(metrics))
+
+    def run(self, identity: str) -> BoardRun | None:
+        """Returns the run of an id."""
+        return self._runs.get(identity)
+
+    def names(self) -> dict[Path, str]:
+        """Returns the name of each run, by its folder."""
+        return {run.folder.path: run.name for run in [*self._runs.values()]}
+
+    def data(self, identities: Sequence[str], *tags: str) -> list[RunData]:
+        """Returns runs with the curves of some metrics; unknown ones are left out."""
+        found = []
+        for identity in dict.fromkeys(identities):
+            with self.lock:  # one after the other, so that the table goes on meanwhile
+                run = self._runs.get(identity)
+                if run is not None:
+                    found.append(run.data(*tags))
+                    self._use(identity)
+        return found
+
+    def _search(self) -> None:
+        """Looks for runs that came or went."""
+        began = self._clock()
+        found = find_folders(self._places)
+        known = {run.folder.path: run for run in self._runs.values()}
+        runs = [known.get(path) or BoardRun(path, name) for path, name in found.items()]
+        runs.sort(key=lambda run: run.name)
+        self._unread |= dict.fromkeys(run.id for run in runs if run.folder.path not in known)
+        self._runs = {run.id: run for run in runs}
+        for kept in (self._unread, self._rows, self._used):
+            for identity in [each for each in kept if each not in self._runs]:
+                del kept[identity]
+        self._searched = self._clock()
+        self._pause = max(_SEARCH_S, 20 * (self._searched - began))
+
+    def _refresh(self, end: float) -> None:
+        """Reads what is new, first of the runs that are known."""
+        for identity, run in self._runs.items():
+            if identity not in self._unread:
+                self._read(run)
+        for identity in [*self._unread]:
+            if self._clock() >= end:
+                break
+            self._read(self._runs[identity])
+            self._save_memory()
+        self._refreshed = self._clock()
+
+    def _read(self, run: BoardRun) -> None:
+        run.refresh()
+        if run.has_more:
+            self._unread[run.id] = None
+        else:
+            self._unread.pop(run.id, None)
+        row = {**run.row(), "tags": self.tags.of(run.folder.path)}
+        if run.id not in self._rows or self._rows[run.id][1] != row:
+            self._version += 1
+            self._rows[run.id] = self._version, row
+        if run.nbytes:
+            self._used.setdefault(run.id)
+
+    def _use(self, identity: str) -> None:
+        """Notes that the curves of a run were used last."""
+        self._used.pop(identity, None)
+        self._used[identity] = None
+        self._save_memory()
+
+    def _save_memory(self) -> None:
+        """Drops the curves that were not used for longest if all need much memory."""
+        total = sum(self._runs[each].nbytes for each in self._used)
+        for each in [*self._used][:-1]:
+            if total <= self._most_bytes:
+                return
+            total -= self._runs[each].nbytes
+            self._runs[each].drop()
+            del self._used[each]

@@ -1,0 +1,186 @@
+"""A run on the board: its row of the table, and its metrics as they are appended.
+
+Shapes: P points of a metric.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from dicore.console import plural
+from dicore.errors import DicoreError
+from dicore.run.folder import RunFolder
+from dicore_tools.reports.columns import Appended, Floats, MetricsTail, joined
+from dicore_tools.reports.curves import TAG
+from dicore_tools.reports.run_data import RunData, read_run
+
+__all__ = ["BoardRun"]
+
+Row = dict[str, object]
+
+_LONGEST: Final = 300
+"""Characters of a text of a run that the table shows."""
+
+
+class BoardRun:
+    """Reads a run again and again, only what has changed.
+
+    Args:
+        path: Its folder.
+        name: What the table calls it.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.id = sha256(os.fsencode(path)).hexdigest()[:12]
+        self.name = name
+        self.folder = RunFolder(path)
+        self.problem = ""
+        self.has_more = True
+        """Whether part of its metrics is not read yet."""
+        self._tail = MetricsTail(self.folder.metrics)
+        self._stamps: object = None
+        self._data = RunData(self.folder, {}, {}, {})
+        self._last: dict[str, Floats] = {}
+        self._best = -math.inf
+        self._damaged = 0
+        self._parts: dict[str, list[Floats]] | None = {}
+        self._unreadable = ""
+        self.nbytes = 0
+        """Memory of the curves."""
+
+    # ---- reading
+
+    def refresh(self) -> None:
+        """Reads what has changed; what cannot be read is said in `problem`."""
+        problems = []
+        try:
+            appended = self._tail.read()
+        except OSError as error:
+            self.has_more = False
+            problems.append(f"log/metrics.jsonl cannot be read: {error.strerror or error}")
+        else:
+            if appended is not None:
+                self._take(appended)
+            self.has_more = appended is not None and appended.more
+        if self._damaged:
+            problems.append(f"log/metrics.jsonl: {plural(self._damaged, 'line')} left out, damaged")
+        self._read_record()
+        self.problem = "; ".join(filter(None, [*problems, self._unreadable]))
+
+    def _read_record(self) -> None:
+        """Reads `run.json` and `config.json` if they have changed."""
+        stamps = (_stamp(self.folder.metadata), _stamp(self.folder.config))
+        if stamps == self._stamps:
+            return
+        self._stamps, self._unreadable = stamps, ""
+        try:
+            self._data = read_run(self.folder, {})
+        except (DicoreError, OSError, RecursionError) as error:
+            self._unreadable = str(error).replace(f"{self.folder.path}{os.sep}", "")
+
+    def _take(self, found: Appended) -> None:
+        if found.anew:
+            self._last, self._best, self._damaged, self.nbytes = {}, -math.inf, 0, 0
+            self._parts = None if self._parts is None else {}
+        self._damaged += found.damaged
+        for tag, points in found.columns.items():
+            if tag not in self._last or points[-1, 0] >= self._last[tag][0, 0]:
+                self._last[tag] = points[-1:].copy()
+            if self._parts is not None:
+                self._parts.setdefault(tag, []).append(points)
+                self.nbytes += points.nbytes
+        if TAG in found.columns:
+            self._best = max(self._best, float(found.columns[TAG][:, 3].max()))
+
+    def drop(self) -> None:
+        """Forgets the curves, but not the row; `data` reads them again."""
+        self._parts, self.nbytes = None, 0
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of its metrics."""
+        return list(self._last)
+
+    # ---- what it shows
+
+    def data(self, *tags: str) -> RunData:
+        """Returns the run with the curves of some metrics; of all if none is named."""
+        if self._parts is None:
+            self._parts = {}
+            self._tail.restart()
+            self._last, self._best, self._damaged, self.has_more = {}, -math.inf, 0, True
+            while self.has_more:
+                self.refresh()
+        for tag, own in self._parts.items():
+            if len(own) > 1 and (tag in tags or not tags):
+                self._parts[tag] = [joined(own)]
+        wanted = tags or tuple(self._parts)
+        columns = {tag: self._parts[tag][0] for tag in wanted if tag in self._parts}
+        return self._with(columns)
+
+    def row(self) -> Row:
+        """Returns what the table shows of the run, as JSON has it."""
+        run = self._with(self._last)
+        record, env, policy = run.record, run.config.get("env") or {}, run.config.get("policy")
+        step, updates, seconds = run.progress
+        last = self._last.get(TAG)
+        return {
+            "id": self.id,
+            "name": _short(self.name),
+            "state": self._state(run),
+            "problem": _short(self.problem),
+            "env": _short(env.get("env_id") or env.get("type")),
+            "policy": _short((policy or {}).get("type")),
+            "seed": _short(record.get("seed")),
+            "best": _finite(self._best),
+            "last": None if last is None else _finite(float(last[0, 3])),
+            "env_step": step,
+            "train_iter": updates,
+            "seconds": round(seconds, 1),
+            "rate": round(step / seconds, 1) if seconds > 0 else None,
+            "started": _short(record.get("started"))[:19].replace("T", " "),
+            "error": _short(_message(record)),
+        }
+
+    def _state(self, run: RunData) -> str:
+        """Returns `running`, `done`, `solved`, `interrupted`, `failed`, `killed` or `unknown`."""
+        if not run.record:
+            return "unknown"
+        try:
+            state = run.state
+        except OSError:  # the folder was removed a moment ago
+            return "unknown"
+        names = {"reached the stop value": "solved", "used up the budget": "done"}
+        return names.get(state, _short(state))
+
+    def _with(self, columns: Mapping[str, Floats]) -> RunData:
+        return RunData(self.folder, self._data.record, self._data.config, columns)
+
+
+def _message(record: Mapping[str, Any]) -> object:
+    error = record.get("error")
+    return error.get("message") if isinstance(error, Mapping) else error
+
+
+def _short(value: object) -> str:
+    """Returns a text of a run, which may be a stranger's: of any type, and long."""
+    text = "" if value is None else str(value)
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _finite(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    try:
+        found = os.lstat(file)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
