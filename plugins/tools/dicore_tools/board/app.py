@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, cast, get_args
@@ -39,6 +40,9 @@ _FILES: Final = {
 _NAMES: Final = ("exp_name", "seed")
 """Options that name a run and are in the table already."""
 _MOST_WINDOW: Final = 10_000
+_MOST_METRICS: Final = 24
+_ANSWER_S: Final = 1.5
+"""Longest time to read runs for one answer."""
 
 
 def make_app(places: Sequence[str | Path]) -> Starlette:
@@ -98,22 +102,26 @@ class _Board:
         return JSONResponse({**found._asdict(), **facts, "tag": TAG})
 
     def curves(self, request: Request) -> Response:
-        """Answers with the curves of the chosen runs."""
+        """Answers with the curves of the chosen runs, of each metric that is asked for.
+
+        Of many runs some are `reading`: they are in one of the next answers.
+        """
         asked = request.query_params
         view = View(
-            metric=asked.get("metric", TAG),
             axis=_choice(request, "x", get_args(Axis)),
             band=_choice(request, "band", get_args(Band)),
             window=_number(request, "window", 1, _MOST_WINDOW),
             by=asked.get("by", "config"),
         )
-        ids = _ids(asked.get("runs", ""))
-        runs = self._library.data(ids, view.metric)
-        return JSONResponse(overlay(runs, self._library.names(), view))
+        metrics = list(dict.fromkeys(asked.getlist("metric")))[:_MOST_METRICS] or [TAG]
+        runs, reading = self._library.data(_ids(asked.get("runs", "")), metrics, _ANSWER_S)
+        names = self._library.names()
+        charts = [overlay(runs, names, replace(view, metric=metric)) for metric in metrics]
+        return JSONResponse({"reading": reading, "charts": charts})
 
     def differences(self, request: Request) -> Response:
         """Answers with the options that differ between the chosen runs."""
-        runs = self._library.data(_ids(request.query_params.get("runs", "")), TAG)
+        runs, _ = self._library.data(_ids(request.query_params.get("runs", "")), ())
         names = self._library.names()
         shown = [names.get(run.folder.path, run.folder.path.name) for run in runs]
         rows = [
@@ -126,7 +134,7 @@ class _Board:
     def details(self, request: Request) -> Response:
         """Answers with what is told of one run, as HTML."""
         run = self._library.run(request.path_params["id"])
-        found = self._library.data([run.id]) if run is not None else []
+        found, _ = self._library.data([request.path_params["id"]], ())
         if run is None or not found:
             return _not_found(request, None)
         return JSONResponse({"id": run.id, "name": run.name, "html": "".join(details(run, *found))})

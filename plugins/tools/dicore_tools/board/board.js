@@ -8,7 +8,7 @@ const WINDOWS = [1, 3, 5, 10, 20, 50, 100, 200];
 const $ = (id) => document.getElementById(id);
 const rows = new Map(), drawnRows = new Map(), answers = new Map(), hidden = new Set();
 let known = { version: 0, colors: [], axes: {}, metrics: [], tag: "" };
-let colorOf = new Map(), isFirst = true, lastPicked = null, asked = 0;
+let colorOf = new Map(), isFirst = true, lastPicked = null, reading = 0;
 const state = {
   selected: [], metrics: [], filter: "", sort: { key: "started", down: true }, view: "curves",
   open: null, x: "env_step", by: "config", band: "std", window: 0, single: true, log: false,
@@ -197,15 +197,15 @@ function refreshView(force) {
 }
 
 async function showCurves() {
-  const runs = state.selected.filter((id) => rows.has(id)).join();
-  const parameters = { runs, x: state.x, by: state.by, band: state.band, window: WINDOWS[state.window] };
-  asked += 1;
-  const mine = asked;
-  const found = await Promise.all(state.metrics.map((metric) => ask("/api/curves", { ...parameters, metric })));
-  if (mine !== asked) return;
+  const parameters = new URLSearchParams({ x: state.x, by: state.by, band: state.band, window: WINDOWS[state.window] });
+  parameters.append("runs", state.selected.filter((id) => rows.has(id)).join());
+  for (const metric of state.metrics) parameters.append("metric", metric);
+  const found = await ask("/api/curves", parameters);
+  reading = found.reading;
   answers.clear();
-  found.forEach((answer, at) => answers.set(state.metrics[at], answer));
+  for (const chart of found.charts) answers.set(chart.metric, chart);
   redraw();
+  if (reading) refreshView(true);
 }
 
 function redraw() {
@@ -262,7 +262,7 @@ function chartOf(metric) {
 
 function notes(groups) {
   const none = state.selected.some((id) => rows.has(id)) ? "None of the selected runs has values of these metrics yet." : "Select runs in the table.";
-  $("curves-note").textContent = groups.size ? "" : none;
+  $("curves-note").textContent = reading ? `Reading ${reading} more of the selected runs…` : groups.size ? "" : none;
 }
 
 function setMetrics(metrics) {

@@ -16,20 +16,24 @@ from dicore_tools.reports.run_data import RunData
 __all__ = ["details", "video_file", "videos"]
 
 
-def details(run: BoardRun, data: RunData) -> Iterator[str]:
+def details(run: BoardRun, record: RunData) -> Iterator[str]:
     """Yields HTML in which all texts of the run are escaped.
 
     Args:
         run: The run.
-        data: It with all its curves.
+        record: Its record and config.
     """
-    for text in (run.problem, run.row()["error"]):
-        if text:
-            yield f'<p class="problem">{escape(str(text))}</p>'
-    yield from _or_note(lambda: _diagnosis(data))
-    yield from _or_note(lambda: leagues([data]))
+    for text in filter(None, (run.problem, run.error)):
+        yield f'<p class="problem">{escape(text)}</p>'
+    try:
+        data = run.all_data()
+    except (DicoreError, OSError) as error:
+        yield f'<p class="problem">{escape(str(error))}</p>'
+    else:
+        yield from _or_note(lambda: _diagnosis(data))
+        yield from _or_note(lambda: leagues([data]))
     yield from _videos(run)
-    yield from _or_note(lambda: provenance([data]))
+    yield from _or_note(lambda: provenance([record]))
 
 
 def videos(run: BoardRun) -> list[str]:

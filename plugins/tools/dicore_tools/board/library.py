@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Final, NamedTuple
@@ -19,7 +20,7 @@ _SEARCH_S: Final = 5.0
 _REFRESH_S: Final = 0.5
 _BUDGET_S: Final = 0.4
 """Longest time of one answer: what is not read then is read at the next."""
-_MOST_BYTES: Final = 384 << 20
+_MOST_BYTES: Final = 256 << 20
 """Memory of curves; those that were used last are kept."""
 
 
@@ -93,16 +94,32 @@ class Library:
         """Returns the name of each run, by its folder."""
         return {run.folder.path: run.name for run in [*self._runs.values()]}
 
-    def data(self, identities: Sequence[str], *tags: str) -> list[RunData]:
-        """Returns runs with the curves of some metrics; unknown ones are left out."""
-        found = []
+    def data(
+        self, identities: Sequence[str], tags: Collection[str], within: float = math.inf
+    ) -> tuple[list[RunData], int]:
+        """Returns runs with the curves of some metrics.
+
+        Args:
+            identities: The runs; unknown ones are left out.
+            tags: The metrics.
+            within: Seconds after which no further run is read from its file.
+
+        Returns:
+            The runs, and how many are to be read yet.
+        """
+        found: list[RunData] = []
+        left, end = 0, self._clock() + within
         for identity in dict.fromkeys(identities):
             with self.lock:  # one after the other, so that the table goes on meanwhile
                 run = self._runs.get(identity)
-                if run is not None:
-                    found.append(run.data(*tags))
-                    self._use(identity)
-        return found
+                if run is None:
+                    continue
+                if not run.has(tags) and found and self._clock() >= end:
+                    left += 1
+                    continue
+                found.append(run.data(tags))
+                self._use(identity)
+        return found, left
 
     def _search(self) -> None:
         """Looks for runs that came or went."""
@@ -132,17 +149,21 @@ class Library:
         self._refreshed = self._clock()
 
     def _read(self, run: BoardRun) -> None:
+        """Reads what is new of a run, and makes its row again if it may have changed."""
         run.refresh()
         if run.has_more:
             self._unread[run.id] = None
         else:
             self._unread.pop(run.id, None)
-        row = {**run.row(), "tags": self.tags.of(run.folder.path)}
-        if run.id not in self._rows or self._rows[run.id][1] != row:
-            self._version += 1
-            self._rows[run.id] = self._version, row
         if run.nbytes:
             self._used.setdefault(run.id)
+        _, row = self._rows.get(run.id, (0, Row()))
+        tags = self.tags.of(run.folder.path)
+        if run.is_changed or row.get("tags") != tags:
+            new = {**run.row(), "tags": tags}
+            if new != row:
+                self._version += 1
+                self._rows[run.id] = self._version, new
 
     def _use(self, identity: str) -> None:
         """Notes that the curves of a run were used last."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dicore.console import plural
 from dicore.errors import DicoreError
@@ -40,6 +40,8 @@ class BoardRun:
         self.name = name
         self.folder = RunFolder(path)
         self.problem = ""
+        self.is_changed = True
+        """Whether the row may be another than at the last call of `row`."""
         self.has_more = True
         """Whether part of its metrics is not read yet."""
         self._tail = MetricsTail(self.folder.metrics)
@@ -48,7 +50,7 @@ class BoardRun:
         self._last: dict[str, Floats] = {}
         self._best = -math.inf
         self._damaged = 0
-        self._parts: dict[str, list[Floats]] | None = {}
+        self._parts: dict[str, list[Floats]] = {TAG: []}
         self._unreadable = ""
         self.nbytes = 0
         """Memory of the curves."""
@@ -57,9 +59,10 @@ class BoardRun:
 
     def refresh(self) -> None:
         """Reads what has changed; what cannot be read is said in `problem`."""
-        problems = []
+        problems, before = [], self.problem
+        appended = None
         try:
-            appended = self._tail.read()
+            appended = self._tail.read(self._parts)
         except OSError as error:
             self.has_more = False
             problems.append(f"log/metrics.jsonl cannot be read: {error.strerror or error}")
@@ -69,37 +72,44 @@ class BoardRun:
             self.has_more = appended is not None and appended.more
         if self._damaged:
             problems.append(f"log/metrics.jsonl: {plural(self._damaged, 'line')} left out, damaged")
-        self._read_record()
+        is_new = self._read_record()
         self.problem = "; ".join(filter(None, [*problems, self._unreadable]))
+        self.is_changed |= is_new or appended is not None or self.problem != before
+        self.is_changed |= self._data.record.get("status") == "running"  # it may be killed
 
-    def _read_record(self) -> None:
-        """Reads `run.json` and `config.json` if they have changed."""
+    def _read_record(self) -> bool:
+        """Reads `run.json` and `config.json` if they have changed; returns whether they have."""
         stamps = (_stamp(self.folder.metadata), _stamp(self.folder.config))
         if stamps == self._stamps:
-            return
+            return False
         self._stamps, self._unreadable = stamps, ""
         try:
             self._data = read_run(self.folder, {})
         except (DicoreError, OSError, RecursionError) as error:
             self._unreadable = str(error).replace(f"{self.folder.path}{os.sep}", "")
+        return True
 
     def _take(self, found: Appended) -> None:
         if found.anew:
-            self._last, self._best, self._damaged, self.nbytes = {}, -math.inf, 0, 0
-            self._parts = None if self._parts is None else {}
+            self._forget()
         self._damaged += found.damaged
         for tag, points in found.columns.items():
             if tag not in self._last or points[-1, 0] >= self._last[tag][0, 0]:
                 self._last[tag] = points[-1:].copy()
-            if self._parts is not None:
-                self._parts.setdefault(tag, []).append(points)
+            if tag in self._parts:
+                self._parts[tag].append(points)
                 self.nbytes += points.nbytes
         if TAG in found.columns:
             self._best = max(self._best, float(found.columns[TAG][:, 3].max()))
 
+    def _forget(self) -> None:
+        self._parts = {tag: [] for tag in self._parts}
+        self._last, self._best, self._damaged, self.nbytes = {}, -math.inf, 0, 0
+
     def drop(self) -> None:
-        """Forgets the curves, but not the row; `data` reads them again."""
-        self._parts, self.nbytes = None, 0
+        """Forgets the curves but that of the returns; `data` reads them again."""
+        self._parts = {TAG: self._parts[TAG]}
+        self.nbytes = sum(each.nbytes for each in self._parts[TAG])
 
     @property
     def metrics(self) -> list[str]:
@@ -108,23 +118,45 @@ class BoardRun:
 
     # ---- what it shows
 
-    def data(self, *tags: str) -> RunData:
-        """Returns the run with the curves of some metrics; of all if none is named."""
-        if self._parts is None:
-            self._parts = {}
+    def has(self, tags: Collection[str]) -> bool:
+        """Returns whether the curves of metrics are read, as far as the run has them."""
+        return not self.has_more and not self._missing(tags)
+
+    def data(self, tags: Collection[str]) -> RunData:
+        """Returns the run with the curves of some metrics.
+
+        Args:
+            tags: The metrics. Those that were not asked for before are read from the file.
+        """
+        while self.has_more:
+            self.refresh()
+        missing = self._missing(tags)
+        if missing:
+            self._parts |= {tag: [] for tag in missing}
+            self._forget()
             self._tail.restart()
-            self._last, self._best, self._damaged, self.has_more = {}, -math.inf, 0, True
-            while self.has_more:
-                self.refresh()
-        for tag, own in self._parts.items():
-            if len(own) > 1 and (tag in tags or not tags):
-                self._parts[tag] = [joined(own)]
-        wanted = tags or tuple(self._parts)
-        columns = {tag: self._parts[tag][0] for tag in wanted if tag in self._parts}
-        return self._with(columns)
+            self.has_more = True
+        while self.has_more:
+            self.refresh()
+        known = [tag for tag in tags if self._parts.get(tag)]
+        self._parts |= {tag: [joined(self._parts[tag])] for tag in known}
+        return self._with({tag: self._parts[tag][0] for tag in known})
+
+    def _missing(self, tags: Collection[str]) -> set[str]:
+        """Returns those metrics of the run that are not read as curves."""
+        return (set(tags) & self._last.keys()) - self._parts.keys()
+
+    def all_data(self) -> RunData:
+        """Returns the run with all its curves, which are not kept.
+
+        Raises:
+            UsageError: a file is damaged.
+        """
+        return read_run(self.folder)
 
     def row(self) -> Row:
         """Returns what the table shows of the run, as JSON has it."""
+        self.is_changed = False
         run = self._with(self._last)
         record, env, policy = run.record, run.config.get("env") or {}, run.config.get("policy")
         step, updates, seconds = run.progress
@@ -144,8 +176,14 @@ class BoardRun:
             "seconds": round(seconds, 1),
             "rate": round(step / seconds, 1) if seconds > 0 else None,
             "started": _short(record.get("started"))[:19].replace("T", " "),
-            "error": _short(_message(record)),
+            "error": self.error,
         }
+
+    @property
+    def error(self) -> str:
+        """Why the run failed; empty if it did not."""
+        error = self._data.record.get("error")
+        return _short(error.get("message") if isinstance(error, Mapping) else error)
 
     def _state(self, run: RunData) -> str:
         """Returns `running`, `done`, `solved`, `interrupted`, `failed`, `killed` or `unknown`."""
@@ -160,11 +198,6 @@ class BoardRun:
 
     def _with(self, columns: Mapping[str, Floats]) -> RunData:
         return RunData(self.folder, self._data.record, self._data.config, columns)
-
-
-def _message(record: Mapping[str, Any]) -> object:
-    error = record.get("error")
-    return error.get("message") if isinstance(error, Mapping) else error
 
 
 def _short(value: object) -> str:
