@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -29,7 +30,8 @@ def check_places(places: Sequence[str | Path]) -> None:
 def find_folders(places: Sequence[str | Path]) -> dict[Path, str]:
     """Returns the folders of runs, and the name of each: its path below the place.
 
-    Links are not followed, so that nothing outside the places is found.
+    If several have the same name, they are named by their whole path. Links are not followed, so
+    that nothing outside the places is found.
 
     Args:
         places: Folders, which are searched recursively, or summary files of several seeds. What no
@@ -42,8 +44,9 @@ def find_folders(places: Sequence[str | Path]) -> dict[Path, str]:
             name = os.path.relpath(folder, place.resolve()) if place.is_dir() else folder.name
             found.setdefault(folder, f"{below}{name}" if name != "." else folder.name)
             if len(found) == _MOST_RUNS:
-                return found
-    return found
+                break
+    counts = Counter(found.values())
+    return {folder: name if counts[name] == 1 else str(folder) for folder, name in found.items()}
 
 
 def _folders(place: Path) -> Iterator[Path]:

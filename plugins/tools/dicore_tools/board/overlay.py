@@ -60,14 +60,24 @@ def overlay(runs: Sequence[RunData], names: Mapping[Path, str], view: View) -> d
     else:
         groups = group_runs(curves, None if view.by == "config" else view.by) if curves else []
     most = max(_LINE_POINTS[0], min(_LINE_POINTS[1], _MOST_POINTS // max(len(curves), 1)))
-    goals = {goal_of(curve) for curve in curves} if view.metric == TAG else set()
     return {
         "metric": view.metric,
         "x_title": AXES[view.axis][1],
-        "goal": goals.pop() if len(goals) == 1 else None,
+        "goal": _goal(curves) if view.metric == TAG else None,
         "without": len(runs) - len(curves),
         "groups": [_group(group, names, view.band, most) for group in groups],
     }
+
+
+def _goal(curves: Sequence[Curve]) -> float | None:
+    """Returns the stop value of all runs; None if it is far away from the curves."""
+    goals = {goal_of(curve) for curve in curves}
+    goal = goals.pop() if len(goals) == 1 else None
+    if goal is None:
+        return None
+    low = min(float(curve.y.min()) for curve in curves)
+    high = max(float(curve.y.max()) for curve in curves)
+    return goal if low - (high - low) <= goal <= high + (high - low) else None
 
 
 def _group(group: Group, names: Mapping[Path, str], band: Band, most: int) -> dict[str, object]:
