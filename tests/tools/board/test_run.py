@@ -65,6 +65,8 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
         (run / "config.json").unlink(), (run / "config.json").mkdir()),
     "config is a link": lambda run: (
         (run / "config.json").rename(run / "x"), (run / "config.json").symlink_to(run / "x")),
+    "logs are a link": lambda run: (
+        (run / "log").rename(run / "x"), (run / "log").symlink_to(run / "x")),
     "damaged metrics": lambda run: (run / "log/metrics.jsonl").write_text("[1]\n"),
     "metrics are a folder": lambda run: (
         (run / "log/metrics.jsonl").unlink(), (run / "log/metrics.jsonl").mkdir()),

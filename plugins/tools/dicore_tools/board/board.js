@@ -57,12 +57,12 @@ async function poll() {
 }
 
 function take(found) {
+  if (found.start !== known.start && known.start) { location.reload(); return; } // another board answers
   const changed = found.rows.map((row) => row.id);
   const ids = new Set(found.ids);
   const gone = [...rows.keys()].filter((id) => !ids.has(id));
   for (const id of gone) { rows.delete(id); drawnRows.delete(id); }
   for (const row of found.rows) { rows.set(row.id, row); drawnRows.delete(row.id); }
-  if (found.version < known.version) known.version = 0; // the board was started again
   const metrics = known.metrics.join() !== found.metrics.join();
   known = { ...known, ...found, rows: null };
   if (metrics) $("metrics").replaceChildren(...found.metrics.map((each) => make("option", { value: each })));
@@ -143,7 +143,7 @@ function pick(id, on, event) {
 }
 
 function select(ids) {
-  state.selected = ids;
+  state.selected = ids.slice(0, MOST_ROWS);
   save();
   showTable();
   refreshView(true);

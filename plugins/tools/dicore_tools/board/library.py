@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from secrets import token_hex
 from threading import RLock
 from typing import Final, NamedTuple
 
@@ -28,6 +29,7 @@ class Changes(NamedTuple):
     """What is new on the board.
 
     Args:
+        start: Of this board alone: with another one, versions begin again.
         version: To be asked for next time.
         rows: Rows that were changed or added since the version that was asked for.
         ids: The runs that there are, in the order of their names.
@@ -35,6 +37,7 @@ class Changes(NamedTuple):
         metrics: Names of all metrics.
     """
 
+    start: str
     version: int
     rows: list[Row]
     ids: list[str]
@@ -67,7 +70,7 @@ class Library:
         self._clock, self._most_bytes = clock, most_bytes
         self._runs: dict[str, BoardRun] = {}
         self._rows: dict[str, tuple[int, Row]] = {}
-        self._version = 0
+        self._start, self._version = token_hex(4), 0
         self._unread: dict[str, None] = {}
         self._used: dict[str, None] = {}
         self._searched, self._pause, self._refreshed = -1e9, _SEARCH_S, -1e9
@@ -84,7 +87,9 @@ class Library:
             rows = [row for version, row in self._rows.values() if version > since]
             metrics = dict.fromkeys(tag for run in self._runs.values() for tag in run.metrics)
             ids = [*self._runs]
-            return Changes(self._version, rows, ids, len(self._unread), sorted(metrics))
+            return Changes(
+                self._start, self._version, rows, ids, len(self._unread), sorted(metrics)
+            )
 
     def run(self, identity: str) -> BoardRun | None:
         """Returns the run of an id."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Mapping
+from errno import ELOOP
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -62,10 +63,12 @@ class BoardRun:
         problems, before = [], self.problem
         appended = None
         try:
+            self.refuse_links()
             appended = self._tail.read(self._parts)
         except OSError as error:
             self.has_more = False
-            problems.append(f"log/metrics.jsonl cannot be read: {error.strerror or error}")
+            where = os.path.relpath(error.filename or self.folder.metrics, self.folder.path)
+            problems.append(f"{where} cannot be read: {error.strerror or error}")
         else:
             if appended is not None:
                 self._take(appended)
@@ -151,8 +154,16 @@ class BoardRun:
 
         Raises:
             UsageError: a file is damaged.
+            OSError: a folder is a link.
         """
+        self.refuse_links()
         return read_run(self.folder)
+
+    def refuse_links(self) -> None:
+        """Raises `OSError` if a folder of the run is a link, which may lead anywhere."""
+        for folder in (self.folder.log, self.folder.checkpoints):
+            if folder.is_symlink():
+                raise OSError(ELOOP, "a symbolic link", str(folder))
 
     def row(self) -> Row:
         """Returns what the table shows of the run, as JSON has it."""
