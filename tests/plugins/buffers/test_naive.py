@@ -402,3 +402,17 @@ def test_functions_of_the_base_class_are_found_where_they_were() -> None:
         assert buffer.stored is base.stored
     with pytest.raises(AttributeError, match="no attribute 'absent'"):
         _ = buffer.absent
+
+
+def test_a_dict_is_of_the_options_of_a_subclass() -> None:
+    @frozen(kw_only=True)
+    class OwnConfig(NaiveConfig):
+        """Has an option of its own."""
+
+        own: int = option(1, "its own option")
+
+    class Own(NaiveReplayBuffer):
+        config_class = OwnConfig
+
+    assert Own({"own": 3})._cfg.own == 3
+    assert Own()._cfg.own == 1

@@ -66,7 +66,7 @@ class NaiveReplayBuffer(ReplayBuffer):
         folder: str | Path | None = None,
         storage: Storage | None = None,
     ) -> None:
-        given = as_config(cfg, NaiveConfig)
+        given = as_config(cfg, self.config_class)
         super().__init__(given, rng=rng)
         if missing := set(RingConfig().keys()) - set(given.keys()):
             raise ConfigError(
