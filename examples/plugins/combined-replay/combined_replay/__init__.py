@@ -1,0 +1,1 @@
+"""Combined experience replay for dicore."""

@@ -1,0 +1,1 @@
+"""DeepMellow for dicore."""

@@ -1,0 +1,1 @@
+"""Collects the metrics of many dicore runs in one SQLite file."""

@@ -1,0 +1,1 @@
+"""Ranks the runs of a folder per environment."""
