@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from layers import layer
+from layers import install, layer
 
 from dist import ROOT, run
 
@@ -40,7 +40,9 @@ def write_badge(name: str, place: Path) -> None:
     """
     project = PLUGINS / name
     run([sys.executable, "-m", "build", "-n", "-w", "-o", str(place), str(project)])
-    python = layer(place / "env", sys.executable, [str(*place.glob("*.whl"))])
+    python = layer(place / "env", sys.executable)
+    if problem := install(python, "--no-deps", "--no-index", str(*place.glob("*.whl"))):
+        raise SystemExit(problem)
     dicore = [python, "-c", "import sys; from dicore.cli import main; sys.exit(main())"]
     words = ["check", name, "--badge"]
     if name in RUNS:

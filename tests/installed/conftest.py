@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from tests.installed.wheels import OWN, SCHOOLS, TABULAR, build, write_foreign, write_generated
+from tests.installed.wheels import (
+    EXAMPLES,
+    OWN,
+    SCHOOLS,
+    TABULAR,
+    build,
+    write_foreign,
+    write_generated,
+)
 from tests.registry.environment import Environment
 from tests.registry.world import World
 
@@ -88,7 +96,8 @@ class InstalledWheels:
     def make(self) -> None:
         """Builds and installs all wheels."""
         wheels = self.folder / "wheels"
-        *own, tabular, schools = build("hatchling", [*OWN, TABULAR, SCHOOLS], wheels)
+        projects = [*OWN, TABULAR, SCHOOLS, *EXAMPLES]
+        *own, tabular, schools = build("hatchling", projects, wheels)[: -len(EXAMPLES)]
         self.core.install(own[:1])
         self.tabular.install([own[0], tabular])
         self.schools.install([*own, schools])

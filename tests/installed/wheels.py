@@ -207,6 +207,8 @@ TABULAR = Path(__file__).parent / "tabular-rl"
 """A foreign package that trains with the core alone."""
 SCHOOLS = Path(__file__).parent / "schools"
 """A foreign package with algorithms of all schools."""
+EXAMPLES = sorted(each.parent for each in ROOT.glob("examples/plugins/*/pyproject.toml"))
+"""Packages of five kinds, which have tests and badges of their own."""
 
 
 def write_generated(folder: Path, environment: Environment, kinds: Iterable[str]) -> None:
