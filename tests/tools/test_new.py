@@ -13,6 +13,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
+from packaging.requirements import Requirement
 
 from dicore.cli import main
 from dicore.errors import UsageError
@@ -42,10 +44,18 @@ def test_a_package(here: Path) -> None:
     assert place == Path("Acme.Mazes")
     files = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
     assert files == [
+        ".github/workflows/publish.yml",
+        ".github/workflows/test.yml",
+        ".gitignore",
+        ".readthedocs.yaml",
         "README.md",
         "acme_mazes/__init__.py",
+        "acme_mazes/dicore-badge.svg",
         "acme_mazes/env.py",
         "acme_mazes/py.typed",
+        "docs/conf.py",
+        "docs/index.md",
+        "oldest.txt",
         "pyproject.toml",
         "tests/test_behaviour.py",
         "tests/test_contract.py",
@@ -108,6 +118,58 @@ def test_options_that_cannot_be(here: Path, options: dict[str, str], said: str) 
     (here / "file").touch()
     with pytest.raises(UsageError, match=said):
         write_plugin("mine", "env", **options)  # type: ignore[arg-type] # each is a str
+
+
+def test_it_is_tested_with_the_oldest_dicore_that_it_allows(here: Path) -> None:
+    place = write_plugin("fresh-rl", "policy")
+    project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
+    needs = {each.name: each.specifier for each in map(Requirement, project["dependencies"])}
+    pins = [Requirement(line) for line in (place / "oldest.txt").read_text().split()]
+    assert {pin.name for pin in pins} == {name for name in needs if name.startswith("dicore")}
+    for pin in pins:
+        (oldest,) = pin.specifier
+        assert oldest.operator == "=="
+        assert oldest.version in needs[pin.name]
+        below = f"{int(oldest.version[0])}.{int(oldest.version[2]) - 1}.0"
+        assert oldest.version.endswith(".0")
+        assert below not in needs[pin.name]
+
+
+def test_its_workflows_test_and_publish_without_a_password(here: Path) -> None:
+    place = write_plugin("fresh-rl", "env")
+    jobs = yaml.safe_load((place / ".github/workflows/test.yml").read_text())["jobs"]
+    test, docs = jobs["test"], jobs["docs"]
+    assert test["strategy"]["matrix"]["dicore"] == ["oldest", "newest"]
+    runs = [step["run"] for step in test["steps"] if "run" in step]
+    assert runs == [
+        "pip install -c oldest.txt '.[test]'", "pip install --upgrade '.[test]'", "pytest",
+        "dicore check fresh-rl",
+    ]  # fmt: skip
+    assert docs["steps"][-1]["run"] == "sphinx-build -W docs site"
+    text = (place / ".github/workflows/publish.yml").read_text()
+    publish = yaml.safe_load(text)["jobs"]["publish"]
+    assert (publish["permissions"], publish["needs"]) == ({"id-token": "write"}, "build")
+    assert "password" not in text.replace("no password", "")
+
+
+@pytest.mark.soak
+def test_its_pages_are_built_without_a_warning(here: Path) -> None:
+    place = write_plugin("fresh-rl", "env")
+    info = place / "fresh_rl-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fresh-rl\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[dicore.env]\nfresh_rl = fresh_rl.env:FreshRl\n")
+    path = {**os.environ, "PYTHONPATH": str(place.resolve())}
+    write = "import sys; from dicore.cli import main; sys.exit(main())"
+    words = ["-c", write, "catalogue", "--package", "fresh-rl", "--out", "docs/components.md"]
+    for each in (words, ["-m", "sphinx", "-W", "-q", "docs", "site"]):
+        done = subprocess.run(
+            [sys.executable, *each], cwd=place, env=path, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert "max_steps" in (place / "site/components.html").read_text()
+    assert (place / "site/index.html").is_file()
 
 
 def test_its_wheel_states_the_licence_and_holds_a_badge(here: Path) -> None:

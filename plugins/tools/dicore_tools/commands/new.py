@@ -29,6 +29,8 @@ Examples:
   dicore new plugin acme-teams --kind policy --multi-agent
 """
 _LICENCE: Final = "Apache-2.0"
+_VERSION: Final = "0.1.0"
+"""Version of what is written."""
 _DICORE: Final = "dicore>=0.1,<0.2"
 _BACKENDS: Final = {
     "hatchling": (
@@ -171,6 +173,9 @@ def write_plugin(
         UsageError: a name or the licence is invalid, a name is taken, the kind has no template, or
             none for several agents, or the folder exists or cannot be written.
     """
+    from dicore_tools.plugin_index.badge import badge_svg
+    from dicore_tools.plugin_index.package import PICTURE
+
     kind = _canonical_kind(kind)
     dist = dist.strip()
     package = re.sub(r"[-.]+", "_", dist).lower()
@@ -185,16 +190,24 @@ def write_plugin(
     words = _variables(dist, package, kind, component)
     dependencies = [_DICORE, *own.needs]
     words["dependencies"] = "\n".join(f'    "{each}",' for each in dependencies)
+    words["oldest"] = _oldest(dependencies)
     requires, builder, options = _BACKENDS[backend]
     words["build_system"] = (
         f'[build-system]\nrequires = ["{requires}"]\nbuild-backend = "{builder}"'
     )
     words["build_options"] = "\n[" + Template(options).substitute(words)
-    words["licence"] = licence
+    words["licence"], words["version"] = licence, _VERSION
     words["agents"] = str(agents)
     words["target"] = Template(own.target).substitute(words)
     words["usage"] = _usage(kind, words)
-    for file, text in {**shared.files, **own.files}.items():
+    picture = {f"$package/{PICTURE}": badge_svg(1, _VERSION)}  # its metadata are valid
+    _write_files(place, {**shared.files, **own.files, **picture}, words)
+    return place
+
+
+def _write_files(place: Path, files: Mapping[str, str], words: Mapping[str, str]) -> None:
+    """Writes files from templates of their paths and contents."""
+    for file, text in files.items():
         path = place / Template(file).substitute(words)
         body = Template(text).substitute(words).strip("\n") + "\n" * bool(text.strip())
         try:
@@ -202,7 +215,6 @@ def write_plugin(
             path.write_text(body, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    return place
 
 
 def _template_of(kind: str, agents: int) -> str:
@@ -234,6 +246,12 @@ def _variables(dist: str, package: str, kind: str, component: str) -> dict[str, 
         "spelling": component.replace("_", "-"),
         "article": _article(kind.replace("_", " ")).capitalize(),
     }
+
+
+def _oldest(dependencies: list[str]) -> str:
+    """Returns constraints of pip: the oldest version of each of dicore's packages."""
+    bounds = (re.match(r"(dicore[\w-]*)>=(\d+\.\d+),", each) for each in dependencies)
+    return "\n".join(f"{each[1]}=={each[2]}.0" for each in bounds if each)
 
 
 def _usage(kind: str, words: Mapping[str, str]) -> str:
