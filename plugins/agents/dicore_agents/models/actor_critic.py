@@ -396,7 +396,7 @@ class COMANet(AgentsActor):
         return {"logit": logit, "q_value": self.q(obs, taken), **more}
 
     def q(self, obs: Mapping[str, Tensor], action: Tensor) -> Tensor:
-        """Computes Q_a(s, (u_-a, .)): float32 [B, A, n], of actions int64 [B, A]."""
+        """Computes Q_a(s, (`u_-a`, .)): float32 [B, A, n], of actions int64 [B, A]."""
         count, agents = action.shape
         taken = F.one_hot(action, self.actions).float()
         alive = alive_of(obs)
