@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from release.prepare import ROOT, obstacles, versioned, write_version
+from release.prepare import (
+    ROOT,
+    join_unreleased,
+    obstacles,
+    taken_back,
+    versioned,
+    write_version,
+)
 
 
 @pytest.fixture
@@ -70,3 +77,60 @@ def test_versions_and_bounds_are_written_together(checkout: Path) -> None:
     assert '__version__ = "1.4.2"' in text
     bounds = set(re.findall(r'"dicore[\w\[\],-]*(>=[^"]*)"', text))
     assert bounds == {">=1.4,<1.5"}
+
+
+def test_bounds_are_written_wherever_they_stand(checkout: Path) -> None:
+    """A plugin that `dicore new plugin` writes must allow the version that wrote it."""
+    files = {
+        "plugins/new.tmpl": "needs: dicore-plugins>=0.1,<0.2\n",
+        "page.md": '`dicore[all]>=0.1,<0.2` and "dicore>=0.1,<0.2"\n',
+        "CHANGELOG.md": "dicore>=0.1,<0.2\n",
+        "other.toml": '"gymnasium>=0.1,<0.2"\n',
+    }
+    for name, text in files.items():
+        (checkout / name).write_text(text)
+    commit(checkout)
+    write_version("0.2.0", checkout)
+    found = [(checkout / name).read_text() for name in files]
+    assert found[0] == "needs: dicore-plugins>=0.2,<0.3\n"
+    assert found[1] == '`dicore[all]>=0.2,<0.3` and "dicore>=0.2,<0.3"\n'
+    assert found[2:] == list(files.values())[2:]
+
+
+def test_what_was_not_released_yet_is_part_of_the_release(tmp_path: Path) -> None:
+    file = tmp_path / "CHANGELOG.md"
+    file.write_text(
+        "# Changelog\n\n## 0.2.0 (2030-01-01)\n\n### Added\n\n- New.\n\n"
+        "## 0.2.0 (not released)\n\nIn short.\n\n- Old.\n\n## 0.1.0\n\nFirst.\n"
+    )
+    join_unreleased("0.2.0", file)
+    joined = (
+        "# Changelog\n\n## 0.2.0 (2030-01-01)\n\nIn short.\n\n- Old.\n\n### Added\n\n- New.\n\n"
+        "## 0.1.0\n\nFirst.\n"
+    )
+    assert file.read_text() == joined
+    join_unreleased("0.2.0", file)
+    assert file.read_text() == joined
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
+def test_an_interrupted_release_takes_back_what_it_wrote(
+    error: type[BaseException], checkout: Path
+) -> None:
+    @taken_back(checkout)
+    def release() -> None:
+        write_version("0.2.0", checkout)
+        git(checkout, "rm", "-q", "changes/one.added.md")  # as towncrier does
+        raise error
+
+    with pytest.raises(error):
+        release()
+    assert [*obstacles("0.2.0", checkout)] == []
+    assert (checkout / "changes/one.added.md").is_file()
+
+
+def test_a_release_without_its_tag_says_how_to_tag_it(checkout: Path) -> None:
+    write_version("0.2.0", checkout)
+    git(checkout, "commit", "-qam", "release: 0.2.0")
+    (told,) = obstacles("0.2.0", checkout)
+    assert told == "v0.2.0: committed already; git tag -a v0.2.0 -m 'dicore 0.2.0'"
