@@ -305,8 +305,8 @@ def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(raw[:-1], start=1):
         try:
             values = json.loads(line).items()
-        except (AttributeError, RecursionError, ValueError) as error:
-            raise UsageError(f"{path}, line {number}: not a JSON object: {error}") from None
+        except (AttributeError, RecursionError, ValueError):
+            raise UsageError(f"{path}, line {number}: not a JSON object: {line[:40]!r}") from None
         yield {tag: float(v) if v in _NON_FINITE else v for tag, v in values}
 
 

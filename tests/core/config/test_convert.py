@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -174,3 +175,12 @@ def test_a_config_can_hold(hint: Any) -> None:
 @pytest.mark.parametrize("hint", [np.random.Generator | None, list[np.ndarray], object])
 def test_a_config_cannot_hold(hint: Any) -> None:
     assert not is_leaf_type(hint)
+
+
+def test_thousands_of_brackets_are_no_structure() -> None:
+    """YAML's parser takes minutes for them."""
+    began = time.monotonic()
+    assert parse_value("[" * 9000) == "[" * 9000
+    with pytest.raises(ValueError, match="expected the node content"):
+        parse_value("[" * 300)
+    assert time.monotonic() - began < 60

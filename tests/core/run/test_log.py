@@ -335,3 +335,12 @@ def test_numbers_logged_after_a_checkpoint_are_removed_by_going_on_from_it(tmp_p
     hub.close()
     assert [line["a"] for line in lines(tmp_path)] == [1.0, 3.0]
     assert lines(tmp_path)[-1]["time"] >= 500.0
+
+
+@pytest.mark.parametrize("line", ["[1]", "7", '"text"', "null", "{", "no json"])
+def test_a_line_of_metrics_that_is_no_object_is_shown(line: str, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text(f"{{}}\n{line}\n")
+    with pytest.raises(UsageError) as caught:
+        list(read_metrics(tmp_path / "metrics.jsonl"))
+    expected = f"{tmp_path / 'metrics.jsonl'}, line 2: not a JSON object: {line.encode()!r}"
+    assert caught.value.message == expected
