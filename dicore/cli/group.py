@@ -7,6 +7,7 @@ is read from its source file.
 from __future__ import annotations
 
 import gc
+from itertools import takewhile
 
 import click
 
@@ -35,6 +36,7 @@ Options of every command:
   --names-only       reject configs that refer to code by path instead of by name
   --strict-plugins   treat warnings about plugins as errors
   --debug            show the traceback of an error
+  --json --schema    print the JSON Schema of what --json prints
 """
 
 
@@ -42,8 +44,9 @@ class Commands(click.Group):
     """A group whose commands are components of kind `command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        entries = dicore_registry.default().entries("command")
-        return [_spelling(entry) for entry in entries if entry.status == "ok"]
+        return [
+            _spelling(e) for e in dicore_registry.default().entries("command") if e.status == "ok"
+        ]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         try:
@@ -51,8 +54,7 @@ class Commands(click.Group):
         except UnknownComponentError:
             if (command := _command_of_plugins(cmd_name)) is not None:
                 return command
-            dist = known("command").get(cmd_name.lower())
-            if dist is None:
+            if (dist := known("command").get(cmd_name.lower())) is None:
                 raise
             raise MissingPackageError(
                 f"'{cmd_name}' comes with {dist}: pip install {dist}"
@@ -65,6 +67,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if {"--json", "--schema"} <= {*args}:  # asks what the command prints
+            args = ["schema", *takewhile(lambda word: not word.startswith("-"), args)]
         return args[0], self.get_command(ctx, args[0]), args[1:]
 
     def invoke(self, ctx: click.Context) -> object:
@@ -74,8 +78,7 @@ class Commands(click.Group):
             raise
         except Exception as error:
             name = ctx.invoked_subcommand or ""
-            entries = dicore_registry.default().entries("command")
-            dists = {_spelling(entry): entry.dist for entry in entries}
+            dists = {_spelling(e): e.dist for e in dicore_registry.default().entries("command")}
             if dists.get(name, "") in ("dicore", known("command").get(name)):
                 raise
             text = f"command '{name}' of {dists.get(name, 'a plugin')} raised {brief(error)}"

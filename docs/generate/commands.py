@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import click
 
 from dicore import errors
+from dicore_tools.json_output.schema import members, summaries
+from dicore_tools.json_output.table import has_json, output_of
 from docs.generate.query import command_of, components, promise
 
 
@@ -68,11 +70,22 @@ def _command(command: click.Command, spelling: str, depth: int) -> Iterator[str]
         lines = [f"| `{_cell(names)}` | {_cell(text)} |" for names, text in rows]
         yield "\n".join(["| Option | Meaning |", "| --- | --- |", *lines])
     yield from _paragraphs(command.epilog or "")
+    if has_json(command):
+        yield from _output(command, spelling.removeprefix("dicore "), depth)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             if below is not None and not below.hidden:
                 yield from _command(below, f"{spelling} {name}", depth + 1)
+
+
+def _output(command: click.Command, name: str, depth: int) -> Iterator[str]:
+    """Yields what a command prints with `--json`."""
+    output = output_of(name, command)
+    yield f"{'#' * (depth + 1)} Output of `{name} --json`"
+    yield " ".join([*summaries(output), f"`dicore schema {name}` prints the JSON Schema."])
+    rows = [f"| `{path}` | {kind} | {_cell(text)} |" for path, kind, text in members(output)]
+    yield "\n".join(["| Member | Type | Meaning |", "| --- | --- | --- |", *rows])
 
 
 def _help_of(command: click.Command) -> str:
@@ -118,6 +131,7 @@ _ARGUMENTS = {
     "FILE|manifest": "A config file; or `manifest`, to print a manifest for Kubernetes.",
     "FILE|PRESET": "A config file or the name of a preset.",
     "FILE|RUN|PRESET": "A config file, a run folder or the name of a preset.",
+    "COMMAND": "A command with `--json`; words after it are ignored.",
     "KIND": "List only this kind.",
     "KIND/NAME": "The component.",
     "NAME": "Name of the new package.",

@@ -7,8 +7,11 @@ import json
 import click
 
 from dicore.console import say, verbosity
+from dicore_agents.league.output import League
 
-__all__ = ["command"]
+__all__ = ["JSON_OUTPUT", "command"]
+
+JSON_OUTPUT = League
 
 _EPILOG = """\b
 Examples:

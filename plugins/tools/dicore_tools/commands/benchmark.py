@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from dicore.console import verbosity
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
+    from dicore_tools.json_output.runs import ListedRow, MeasuredRow
     from dicore_tools.results.check import Gate
     from dicore_tools.results.expected import Finding
     from dicore_tools.results.plan import Plan, Row
@@ -87,6 +90,7 @@ changed code are trained again.
     " with 1 if a measure is outside.",
 )
 @click.option("--record", is_flag=True, help="With --check: train all seeds, write the intervals.")
+@click.option("--json", "as_json", is_flag=True, help="With --list or --check: print only JSON.")
 @verbosity
 @click.pass_context
 def command(
@@ -98,6 +102,7 @@ def command(
     only: Sequence[str],
     jobs: int,
     runs: Path,
+    as_json: bool,
     **how: bool,
 ) -> None:
     """Trains rows of environment, algorithm and seeds, and writes a page with the results."""
@@ -108,18 +113,20 @@ def command(
     from dicore_tools.results.training import missing_runs, train_missing
 
     _refuse_together(how, out)
+    if as_json and (how["record"] or not (how["list_rows"] or how["check"])):
+        raise UsageError("--json prints what --list and --check find", hint="add one of them")
     plan = read_plan(file)
     rows = _selected(plan, only)
     if how["check"]:
         from dicore_tools.results.check import Gate
 
         gate = Gate(plan, rows, file.with_suffix(".expected.json"), runs)
-        ctx.exit(_check(gate, jobs, record=how["record"], overwrite=how["overwrite"]))
+        ctx.exit(_check(gate, jobs, as_json=as_json, **_only(how, "record", "overwrite")))
     page = out if out is not None else file.with_suffix(".md")
     records = RecordFile(page.with_suffix(".jsonl"))
     missing = missing_runs(plan, rows, records)
     if how["list_rows"]:
-        _print_rows(plan, rows, missing)
+        _print_rows(plan, rows, missing, as_json=as_json)
         return
     pairs = [(row, seed) for row in rows for seed in row.seeds] if how["overwrite"] else missing
     ended: list[Finished] = []
@@ -150,16 +157,21 @@ def _refuse_together(how: Mapping[str, bool], out: Path | None) -> None:
         )
 
 
-def _check(gate: Gate, jobs: int, *, record: bool, overwrite: bool) -> int:
+def _only(how: Mapping[str, bool], *names: str) -> dict[str, bool]:
+    return {name: how[name] for name in names}
+
+
+def _check(gate: Gate, jobs: int, *, as_json: bool, record: bool, overwrite: bool) -> int:
     """Trains what a check needs and prints what is outside; returns the exit code."""
     from dicore.console import plural, say
 
     if not record:
         gate.check_expected()
     pairs = gate.pairs(all_seeds=record) if overwrite else gate.missing(all_seeds=record)
-    if pairs:
+    if pairs and not as_json:
         say(f"training {plural(len(pairs), 'run')} in {gate.file.path.parent}")
-    ended = gate.train(pairs, jobs=jobs, overwrite=overwrite, after=_say_run)
+    after = (lambda finished: None) if as_json else _say_run
+    ended = gate.train(pairs, jobs=jobs, overwrite=overwrite, after=after)
     if stopped := next((each.exit_code for each in ended if each.exit_code > 128), 0):
         say("interrupted; the same command continues", result=True)
         return stopped
@@ -169,7 +181,20 @@ def _check(gate: Gate, jobs: int, *, record: bool, overwrite: bool) -> int:
             gate.record()
             say(f"{gate.expected}: intervals of {plural(len(gate.rows), 'row')}", result=True)
         return failed
-    return _say_findings(gate.findings())
+    findings = gate.findings()
+    return _print_findings(findings) if as_json else _say_findings(findings)
+
+
+def _print_findings(findings: Sequence[Finding]) -> int:
+    from dicore.console import say
+
+    measured: list[MeasuredRow] = [
+        {"row": each.row, "measure": each.measure, "low": each.low, "high": each.high,
+         "found": each.found if isfinite(each.found) else None, "outside": each.outside}
+        for each in findings
+    ]  # fmt: skip
+    say(json.dumps(measured, indent=1), result=True)
+    return int(any(each.outside for each in findings))
 
 
 def _say_findings(findings: Sequence[Finding]) -> int:
@@ -206,9 +231,19 @@ def _selected(plan: Plan, only: Sequence[str]) -> list[Row]:
     return found
 
 
-def _print_rows(plan: Plan, rows: Sequence[Row], missing: Sequence[tuple[Row, int]]) -> None:
-    from dicore.console import write_table
+def _print_rows(
+    plan: Plan, rows: Sequence[Row], missing: Sequence[tuple[Row, int]], *, as_json: bool
+) -> None:
+    from dicore.console import say, write_table
 
+    if as_json:
+        listed: list[ListedRow] = [
+            {"row": row.name, "env": plan.task(row), "policy": plan.algorithm(row),
+             "seeds": [*row.seeds], "missing": [seed for each, seed in missing if each is row]}
+            for row in rows
+        ]  # fmt: skip
+        say(json.dumps(listed, indent=1), result=True)
+        return
     lines = []
     for row in rows:
         rest = [str(seed) for each, seed in missing if each is row]

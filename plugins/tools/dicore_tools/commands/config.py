@@ -16,8 +16,9 @@ from dicore_tools.commands.words import split_words
 
 if TYPE_CHECKING:
     from dicore.run.request import TrainRequest
+    from dicore_tools.json_output.components import CheckedConfig
 
-__all__ = ["check_request", "command"]
+__all__ = ["check_request", "checked", "command"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,6 +30,7 @@ Examples:
   dicore config show -e cartpole -p dqn --yaml > frozen.yaml
   dicore config show runs/x --json
   dicore config check config.py other.yaml
+  dicore config check config.py --json
   dicore config check --locked runs/x
   dicore config diff runs/a runs/b
   dicore config diff config.yaml cartpole_dqn
@@ -118,8 +120,11 @@ def show(
     "--locked", is_flag=True, help="Fail if an installed component differs from the recorded one."
 )
 @click.option("--quick", is_flag=True, help="Do not create the environment to check its spaces.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.pass_context
-def check(ctx: click.Context, /, *, words: Sequence[str], quick: bool, **given: Any) -> None:
+def check(
+    ctx: click.Context, /, *, words: Sequence[str], quick: bool, as_json: bool, **given: Any
+) -> None:
     """Reports all errors in configs, with file and line.
 
     A config without errors can be trained: its components are installed, its values are valid and
@@ -131,6 +136,11 @@ def check(ctx: click.Context, /, *, words: Sequence[str], quick: bool, **given: 
     request = _request(overrides, **given)
     exit_code = 0
     names: list[str | None] = [*files] or [None]
+    if as_json:
+        with contextlib.redirect_stdout(sys.stderr):
+            found = [checked(name, request, quick=quick) for name in names]
+        sys.stdout.write(json.dumps(found, indent=1) + "\n")
+        ctx.exit(0 if all(each["valid"] for each in found) else 2)
     for name in names:
         try:
             sys.stdout.write(printable(_check(name, request, quick=quick)) + "\n")
@@ -141,6 +151,25 @@ def check(ctx: click.Context, /, *, words: Sequence[str], quick: bool, **given: 
                 sys.stderr.write(f"{printable(name or '')}: {plural(count, 'error')}\n")
             report(error, debug=False, words=ctx.meta["dicore.words"])
     ctx.exit(exit_code)
+
+
+def checked(name: str | None, request: TrainRequest, *, quick: bool) -> CheckedConfig:
+    """Returns what `dicore config check --json` prints of one config.
+
+    Args:
+        name: A file, run or preset; None: what the request says.
+        request: Overrides and names.
+        quick: Do not create the environment.
+    """
+    problems: list[str] = []
+    summary = hint = ""
+    try:
+        summary = _check(name, request, quick=quick)
+    except DicoreError as error:
+        problems = [*error.problems] if isinstance(error, ConfigError) else [error.message]
+        hint = error.hint
+    return {"config": name or "", "valid": not problems, "problems": problems, "hint": hint,
+            "summary": summary}  # fmt: skip
 
 
 def check_request(request: TrainRequest) -> str:

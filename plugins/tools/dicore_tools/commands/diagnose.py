@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dicore_tools.diagnosis.evidence import Evidence
     from dicore_tools.diagnosis.finding import Finding
     from dicore_tools.diagnosis.table import Diagnosis
+    from dicore_tools.json_output.runs import Diagnosis as Diagnosed
+    from dicore_tools.json_output.runs import Finding as FindingFacts
 
 __all__ = ["command", "facts", "lines"]
 
@@ -88,7 +90,7 @@ def _write_page(evidence: Evidence, file: Path) -> None:
     click.echo(f"{file}: the report, with curves", err=True)
 
 
-def facts(evidence: Evidence, found: Diagnosis) -> dict[str, Any]:
+def facts(evidence: Evidence, found: Diagnosis) -> Diagnosed:
     """Returns what `--json` prints."""
     env_step, train_iter, _ = evidence.data.progress
     return {
@@ -102,9 +104,9 @@ def facts(evidence: Evidence, found: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _plain(each: Finding) -> dict[str, Any]:
+def _plain(each: Finding) -> FindingFacts:
     """Returns a finding without numbers that JSON does not have."""
-    plain: dict[str, Any] = _finite(asdict(each))
+    plain: FindingFacts = _finite(asdict(each))
     return plain
 
 

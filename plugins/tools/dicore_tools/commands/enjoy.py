@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from dicore_tools.commands.options import CHECKPOINT, TRUST
 if TYPE_CHECKING:
     from dicore_tools.evaluation.play import Played
     from dicore_tools.evaluation.policy_loader import TrainedPolicy
+    from dicore_tools.json_output.runs import PlayedEpisodes
 
 __all__ = ["command"]
 
@@ -87,6 +90,7 @@ _BASE = "env.manager=base"
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="With --all: not these.")
 @TRUST
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
 @click.pass_context
 def command(
@@ -97,6 +101,7 @@ def command(
     everything: bool,
     include: Sequence[str],
     exclude: Sequence[str],
+    as_json: bool,
     **given: Any,
 ) -> None:
     """Plays episodes to look at, of a trained policy or of an environment."""
@@ -111,7 +116,9 @@ def command(
         places += _installed(include, exclude)
     if not places:
         raise UsageError("no run or environment given", hint="dicore enjoy cartpole")
-    how = _How(overrides=(*overrides, _BASE), **given)
+    how = _How(overrides=(*overrides, _BASE), silent=as_json, **given)
+    if as_json:
+        ctx.exit(_print_facts(places, how))
     if len(places) == 1:
         played = how.play(places[0])
         for video in played.videos:
@@ -146,13 +153,16 @@ class _How:
     seed: int | None
     load_path: str | None
     trust: bool
+    silent: bool = False
 
     def play(self, place: str) -> Played:
         from dicore_tools.evaluation.play import play
 
         options: dict[str, Any] = {"n_episode": self.n_episode, "max_step": self.steps}
         options |= {"delay": self.delay, "folder": self.out, "idle": self.policy == "none"}
-        show: Any = _place_to_show() if self.show == "auto" else self.show
+        show: Any = self.show
+        if show == "auto":
+            show = "none" if self.silent else _place_to_show()
         with contextlib.nullcontext() if show == "text" else contextlib.redirect_stdout(sys.stderr):
             return play(self._find(place), show=show, **options)
 
@@ -175,6 +185,31 @@ class _How:
             env=place.removeprefix("env/"), policy=policy, seed=self.seed, trust=self.trust
         )
         return fixed_policy(request, overrides=self.overrides)
+
+
+def _print_facts(places: Sequence[str], how: _How) -> int:
+    """Plays and prints JSON; returns the exit code."""
+    from dicore.console import say
+
+    if how.show == "text":
+        raise UsageError("--json and --show text both print")
+    plays = [_facts(place, how, one=len(places) == 1) for place in places]
+    say(json.dumps(plays, indent=1), result=True)
+    return int(any(each["error"] for each in plays))
+
+
+def _facts(place: str, how: _How, *, one: bool) -> PlayedEpisodes:
+    """Plays in one environment and returns what `--json` prints of it."""
+    try:
+        played = how.play(place)
+    except Exception as error:  # of a foreign environment: whatever it likes
+        if one:
+            raise
+        return {"place": place, "returns": [], "steps": 0, "videos": [], "error": _brief(error)}
+    returns = [each if isfinite(each) else None for each in map(float, played.returns)]
+    videos = [str(each) for each in played.videos]
+    return {"place": place, "returns": returns, "steps": played.steps, "videos": videos,
+            "error": ""}  # fmt: skip
 
 
 def _installed(include: Sequence[str], exclude: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from dicore_tools.commands.options import CHECKPOINT, EPISODE_SEED, TRUST
 
 if TYPE_CHECKING:
     from dicore_tools.evaluation.evaluate import Evaluation
+    from dicore_tools.json_output.runs import Evaluation as EvaluationFacts
 
 __all__ = ["command"]
 
@@ -151,7 +152,7 @@ def _only(config: str | None, word: str) -> str:
     return word
 
 
-def _as_json(evaluation: Evaluation) -> dict[str, object]:
+def _as_json(evaluation: Evaluation) -> EvaluationFacts:
     return {
         "mean_return": _finite(evaluation.mean_return),
         "returns": [_finite(each) for each in evaluation.returns],

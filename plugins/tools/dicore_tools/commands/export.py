@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import say, verbosity
 from dicore_tools.commands.options import CHECKPOINT, TRUST
+
+if TYPE_CHECKING:
+    from dicore_tools.json_output.runs import Exported
 
 __all__ = ["command"]
 
@@ -34,8 +39,11 @@ policy.hunters.onnx. ONNX needs: pip install 'dicore-plugins[export]'
     "-s", "--seed", type=click.IntRange(0), default=0, help="Seed of the compared episode."
 )
 @TRUST
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
-def command(where: str, *, out: str, load_path: str | None, seed: int, trust: bool) -> None:
+def command(
+    where: str, *, out: str, load_path: str | None, seed: int, trust: bool, as_json: bool
+) -> None:
     """Writes a trained policy to an ONNX, torch.export or TorchScript file."""
     from dicore.console import own_process
     from dicore_registry.public_names import public_name
@@ -44,9 +52,21 @@ def command(where: str, *, out: str, load_path: str | None, seed: int, trust: bo
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         export_policy = public_name("export_policy", "dicore export")
         done = export_policy(where, out, load_path=load_path, seed=seed, trust=trust)
+    if as_json:
+        written = [_facts(each) for each in (done, *done.groups.values())]
+        say(json.dumps(written, indent=1), result=True)
+        return
     for each in (done, *done.groups.values()):
         same = "equal actions" if not each.largest_difference else "actions equal to 1e-5"
         say(
             f"{each.file}: {same} on {each.steps} observations; how to run it: {each.readme}",
             result=True,
         )
+
+
+def _facts(done: Any) -> Exported:
+    """Returns what `--json` prints of a file; the type of `done` is of another package."""
+    return {
+        "file": str(done.file), "readme": str(done.readme), "steps": done.steps,
+        "largest_difference": float(done.largest_difference),
+    }  # fmt: skip

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import plural, say, verbosity, write_table
 from dicore.errors import UsageError
 from dicore_tools.commands.options import TRUST
+
+if TYPE_CHECKING:
+    from dicore_tools.json_output.runs import ImportedWeights
 
 __all__ = ["command"]
 
@@ -37,6 +41,7 @@ Without a table, names must be equal. In a table, `a.*: b.*` maps all names that
 @click.option("--name", default="imported", show_default=True, help="Name of the checkpoint.")
 @click.option("--partial", is_flag=True, help="Keep initial values where the file has none.")
 @TRUST
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
 def command(
     file: str,
@@ -45,6 +50,7 @@ def command(
     table: str | None,
     suggest: str | None,
     trust: bool,
+    as_json: bool,
     **given: Any,
 ) -> None:
     """Takes weights from a file of another framework into a checkpoint of a run."""
@@ -62,6 +68,9 @@ def command(
     if suggest is not None:
         say(_write_table(Path(suggest), found), result=True)
         return
+    if as_json:
+        say(json.dumps(_facts(done), indent=1), result=True)
+        return
     write_table(
         ("policy", "shape", "file"),
         [(own, str([*shape]), other) for own, shape, other in done.rows],
@@ -70,6 +79,17 @@ def command(
         if names:
             say(f"{plural(len(names), 'tensor')} {text}: {', '.join(names)}")
     say(f"{done.checkpoint}: {plural(len(done.rows), 'tensor')} of {file}", result=True)
+
+
+def _facts(done: Any) -> ImportedWeights:
+    """Returns what `--json` prints; the type of `done` is of another package."""
+    return {
+        "checkpoint": str(done.checkpoint),
+        "rows": [{"policy": own, "shape": [*shape], "file": other}
+                 for own, shape, other in done.rows],
+        "kept": [*done.kept],
+        "unused": [*done.unused],
+    }  # fmt: skip
 
 
 def _read_table(path: Path) -> dict[str, str]:

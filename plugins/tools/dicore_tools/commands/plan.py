@@ -16,6 +16,8 @@ from dicore_tools.commands.options import TRUST
 
 if TYPE_CHECKING:
     from dicore.run.launch import TrainRequest
+    from dicore_tools.json_output.runs import PlanOfTraining
+    from dicore_tools.json_output.runs import Trial as TrialFacts
     from dicore_tools.planning.planner import Plan
     from dicore_tools.planning.trial import Trial
 
@@ -112,9 +114,9 @@ def _progress(trial: Trial) -> None:
     say(f"measured {_changes(trial.changes)}: {trial.problem or _rates(trial)}")
 
 
-def facts(plan: Plan) -> dict[str, Any]:
+def facts(plan: Plan) -> PlanOfTraining:
     """Returns what `--json` prints."""
-    trials = [
+    trials: list[TrialFacts] = [
         {
             "changes": dict(each.changes),
             "problem": each.problem,

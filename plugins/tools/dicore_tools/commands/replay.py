@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +18,7 @@ from dicore.errors import UsageError
 from dicore_tools.replaying import PARTS, replay
 
 if TYPE_CHECKING:
+    from dicore_tools.json_output.runs import ArrayFacts, Replayed
     from dicore_tools.replaying import Moment
 
 _EPILOG = """\b
@@ -94,10 +95,10 @@ def _tell(moment: Moment) -> None:
         say(f"the first that is not finite: {wrong[0]}", result=True)
 
 
-def _facts(moment: Moment) -> dict[str, Any]:
+def _facts(moment: Moment) -> Replayed:
     import numpy as np
 
-    arrays = {}
+    arrays: dict[str, ArrayFacts] = {}
     for name, each in moment.arrays().items():
         finite = each[np.isfinite(each)] if each.dtype.kind == "f" else each
         low, mean, high = (
@@ -110,7 +111,7 @@ def _facts(moment: Moment) -> dict[str, Any]:
             "min": low,
             "mean": mean,
             "max": high,
-            "not_finite": each.size - finite.size,
+            "not_finite": int(each.size - finite.size),
         }
     return {
         "train_iter": moment.train_iter,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sys
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import own_process, plural, say, verbosity, write_table
 from dicore.errors import ConfigError, DicoreError, UsageError
+
+if TYPE_CHECKING:
+    from dicore_tools.json_output.runs import Study
 
 __all__ = ["command"]
 
@@ -91,11 +98,12 @@ trials. Needs: pip install 'dicore-tools[tune]'
 @click.option("--max-env-step", type=click.IntRange(1), help="Budget of a training in env steps.")
 @click.option("--max-train-iter", type=click.IntRange(1), help="Budget of a training in updates.")
 @click.option("--show", is_flag=True, help="Print the results of a study; run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON, at the end.")
 @verbosity
 @click.pass_context
 def command(
     ctx: click.Context, /, *, words: tuple[str, ...], spaces: tuple[str, ...], out: str | None,
-    show: bool, **given: Any,
+    show: bool, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Searches for option values with which a training reaches the highest return.
 
@@ -107,19 +115,22 @@ def command(
     if show:
         if out is None:
             raise UsageError("--show: which study?", hint="dicore tune -o FOLDER --show")
-        _results(load(Path(out)), Path(out))
+        _tell(load(Path(out)), Path(out), as_json=as_json)
         return
     counted = getattr(ctx.get_parameter_source("trials"), "name", "") == "COMMANDLINE"
     if given["grid"] and counted:
         raise UsageError("-n has no effect with --grid, which tries each combination once")
     plan = _plan(words, spaces, out, given)
-    say(f"study in {plan.folder}: {'; '.join(each.text for each in plan.space)}")
-    study = tune(plan)
-    _results(study, plan.folder)
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        say(f"study in {plan.folder}: {'; '.join(each.text for each in plan.space)}")
+        study = tune(plan)
     begun = sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
     waiting = any(trial.state.name == "WAITING" for trial in study.get_trials(deepcopy=False))
-    if waiting or (not plan.grid and begun < plan.trials):
-        say("stopped; the same command goes on", result=True)
+    stopped = waiting or (not plan.grid and begun < plan.trials)
+    _tell(study, plan.folder, as_json=as_json, stopped=stopped)
+    if stopped:
+        if not as_json:
+            say("stopped; the same command goes on", result=True)
         ctx.exit(130)
 
 
@@ -160,6 +171,32 @@ def _plan(words: tuple[str, ...], spaces: tuple[str, ...], out: str | None, give
         request=request, space=space, first_seed=given["seed"],
         folder=Path(out) if out is not None else Path("runs") / name, **rest,
     )  # fmt: skip
+
+
+def _tell(study: Any, folder: Path, *, as_json: bool, stopped: bool = False) -> None:
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        _results(study, folder)
+    if as_json:
+        say(json.dumps(_facts(study, folder, stopped=stopped), indent=1), result=True)
+
+
+def _facts(study: Any, folder: Path, *, stopped: bool) -> Study:
+    from dicore_tools.tuning.results import found, importances
+    from dicore_tools.tuning.study import reading
+
+    with reading(folder / "study.log"):
+        rows, shares = found(study), importances(study)
+    return {
+        "folder": str(folder),
+        "trials": [
+            {"trial": row.number, "score": row.score if isfinite(row.score) else None,
+             "complete": row.complete, "values": row.values, "env_step": row.env_step,
+             "seconds": row.seconds, "error": row.error}
+            for row in rows
+        ],
+        "importances": shares,
+        "stopped": stopped,
+    }  # fmt: skip
 
 
 def _results(study: Any, folder: Path) -> None:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -125,7 +125,8 @@ def command(
         _tell_statement(run, public_key, as_json=as_json)
         return
     signing = None if key is None else _Signing(run, key)
-    verdict = verify(run, until=until, keep=keep, trust=trust)
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what the training prints
+        verdict = verify(run, until=until, keep=keep, trust=trust)
     certificate = signing.sign(verdict) if signing is not None and verdict.equal else None
     if as_json:
         more = {} if key is None else {"certificate": certificate and str(certificate)}

@@ -1,0 +1,313 @@
+"""What commands about runs, trainings and benchmarks print with `--json`.
+
+Members may be added, and never change their type.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+__all__ = [
+    "ArrayFacts",
+    "Battle",
+    "Certificate",
+    "Diagnosis",
+    "Evaluation",
+    "Exported",
+    "Finding",
+    "ImportedWeights",
+    "ListedRow",
+    "MeasuredRow",
+    "ParallelStatus",
+    "PlanOfTraining",
+    "PlayedEpisodes",
+    "Replayed",
+    "SerialStatus",
+    "Study",
+    "Trial",
+    "Verdict",
+]
+
+
+class ListedRow(TypedDict):
+    """A row of a benchmark (`--list`)."""
+
+    row: Annotated[str, "its name"]
+    env: str
+    policy: str
+    seeds: list[int]
+    missing: Annotated[list[int], "seeds without a record"]
+
+
+class MeasuredRow(TypedDict):
+    """A measure of a row beside its interval (`--check`); exit code 1 if one is outside."""
+
+    row: Annotated[str, "its name"]
+    measure: str
+    found: Annotated[float | None, "mean over the seeds; null: it could not be measured"]
+    low: float
+    high: float
+    outside: bool
+
+
+class PlayedEpisodes(TypedDict):
+    """Episodes played in one environment; exit code 1 if one failed."""
+
+    place: Annotated[str, "run, checkpoint or environment"]
+    returns: Annotated[list[float | None], "of each whole episode; null: not finite"]
+    steps: Annotated[int, "env steps"]
+    videos: Annotated[list[str], "files that were recorded"]
+    error: Annotated[str, "why it failed; empty if it did not"]
+
+
+class TriedValues(TypedDict):
+    """A trial of a study."""
+
+    trial: Annotated[int, "its number"]
+    score: Annotated[float | None, "what is maximised; null: it failed"]
+    complete: Annotated[bool, "false: ended early"]
+    values: Annotated[dict[str, object], "options that it set"]
+    env_step: int
+    seconds: float
+    error: str
+
+
+class Study(TypedDict):
+    """Results of a search for option values."""
+
+    folder: str
+    trials: Annotated[list[TriedValues], "those that ended, the best first"]
+    importances: Annotated[dict[str, float], "share in the differences; empty: too few trials"]
+    stopped: Annotated[bool, "whether trials are missing; exit code 130"]
+
+
+class Change(TypedDict):
+    """An option to change."""
+
+    option: Annotated[str, "its key path"]
+    advice: Annotated[str, "what to set it to"]
+    value: Annotated[object, "its value in the run; null: not set"]
+
+
+class Finding(TypedDict):
+    """A fault of learning."""
+
+    what: Annotated[str, "the fault"]
+    cause: Annotated[str, "what most likely causes it"]
+    change: Annotated[list[Change], "options to change, the first one first"]
+    numbers: Annotated[dict[str, float | None], "the evidence; null: not finite"]
+    metrics: Annotated[list[str], "tags of the curves that show it"]
+    rule: Annotated[str, "name of the rule"]
+
+
+class Diagnosis(TypedDict):
+    """What the rules find in a run."""
+
+    format: Literal[1]
+    run: Annotated[str, "folder of the run"]
+    state: Annotated[str, "running, done, stopped, failed or killed"]
+    env_step: Annotated[int, "env steps so far"]
+    train_iter: Annotated[int, "gradient updates so far"]
+    findings: Annotated[list[Finding], "likely causes first"]
+    not_checked: Annotated[dict[str, str], "rules that do not apply, and why"]
+
+
+class Evaluation(TypedDict):
+    """Evaluation of a trained policy."""
+
+    mean_return: Annotated[float | None, "mean undiscounted return; null: not finite"]
+    returns: Annotated[list[float | None], "of each episode"]
+    std: Annotated[float | None, "standard deviation of the returns"]
+    episodes: Annotated[int, "number of whole episodes"]
+    checkpoint: Annotated[str | None, "name of the checkpoint"]
+    seed: Annotated[int | None, "seed of the episodes"]
+    starts: Annotated[
+        Literal["training", "fresh"], "whether episodes of the training were repeated"
+    ]
+    videos: Annotated[list[str], "files that were recorded"]
+
+
+class Battle(TypedDict):
+    """Games of two policies (`--against`), from the side of the first one."""
+
+    policies: Annotated[list[str], "the two policies"]
+    games: int
+    seed: int
+    wins: int
+    draws: int
+    losses: int
+    win_rate: float
+    win_rate_95: Annotated[list[float], "95 % interval"]
+    mean_return: float
+    mean_return_95: Annotated[list[float] | None, "95 % interval; null: too few games"]
+    wins_draws_losses_by_side: dict[str, list[int]]
+
+
+class Exported(TypedDict):
+    """A file that holds a policy."""
+
+    file: str
+    readme: Annotated[str, "page with the lines of Python that run it"]
+    steps: Annotated[int, "observations on which actions were compared"]
+    largest_difference: Annotated[float, "of two actions"]
+
+
+class ImportedWeights(TypedDict):
+    """Weights that were taken into a checkpoint."""
+
+    checkpoint: Annotated[str, "folder of the checkpoint"]
+    rows: Annotated[list[Tensor], "tensors that were taken"]
+    kept: Annotated[list[str], "tensors of the policy that keep their initial values"]
+    unused: Annotated[list[str], "tensors of the file that were not taken"]
+
+
+class Tensor(TypedDict):
+    """A tensor of a policy and where its values come from."""
+
+    policy: Annotated[str, "name in the policy"]
+    shape: list[int]
+    file: Annotated[str, "name in the file"]
+
+
+class Trial(TypedDict):
+    """One measurement."""
+
+    changes: Annotated[dict[str, object], "options that were changed; empty: the config"]
+    problem: Annotated[str, "why nothing was measured"]
+    env_steps_per_s: float
+    updates_per_s: float
+    speedup: Annotated[float | None, "against the config as it is"]
+    seconds_to_budget: Annotated[float | None, "null without a budget"]
+    shares: Annotated[dict[str, float], "share of the time, by part"]
+    memory_bytes: Annotated[list[int], "of the training, then of each worker"]
+
+
+class Budget(TypedDict):
+    """Where a training ends."""
+
+    max_env_step: int | None
+    max_train_iter: int | None
+
+
+class PlanOfTraining(TypedDict):
+    """What a training will cost."""
+
+    format: Literal[1]
+    budget: Budget
+    bottleneck: str
+    buffer_bytes: Annotated[float, "of the full replay buffer"]
+    trials: Annotated[list[Trial], "the config first"]
+    best: Annotated[dict[str, object] | None, "changes that help; null: none"]
+
+
+class ArrayFacts(TypedDict):
+    """Figures of an array."""
+
+    shape: Annotated[str, "such as 64x4"]
+    min: Annotated[str, "as text with three digits; empty: no finite number"]
+    mean: str
+    max: str
+    not_finite: Annotated[int, "number of values that are not finite"]
+
+
+class Replayed(TypedDict):
+    """One update of a run."""
+
+    train_iter: Annotated[int, "updates made after it"]
+    began: Annotated[str, "checkpoint from which the copy went on; empty: its beginning"]
+    error: Annotated[str, "error that ended the run here"]
+    differs: Annotated[str, "why this may not be what happened; empty: nothing says so"]
+    compared: Annotated[int, "logged rows before it that are equal"]
+    not_finite: Annotated[list[str], "arrays with values that are not finite"]
+    arrays: Annotated[dict[str, ArrayFacts], "by part/name"]
+
+
+class SerialStatus(TypedDict):
+    """State of a run in one process."""
+
+    state: Annotated[str, "running, done, stopped, failed or killed"]
+    env_step: int
+    train_iter: int
+    wall_s: Annotated[float, "seconds of training"]
+    ended: bool
+    killed: bool
+
+
+class LearnerStatus(TypedDict):
+    """What a learner does."""
+
+    pid: int
+    state: str
+    train_iter: int
+    env_step: int
+    updates_per_s: float
+    waited: Annotated[float, "share of the time"]
+    samples: Annotated[int | None, "in the replay buffer; null: there is none"]
+
+
+class CollectorStatus(TypedDict):
+    """What a collector does."""
+
+    index: int
+    pid: Annotated[int, "0: none"]
+    state: str
+    version: Annotated[int, "update of its parameters; -1: none yet"]
+    lag: Annotated[int, "updates since"]
+    env_step: int
+    env_steps_per_s: float
+    queue: int
+    restarts: int
+    seen: Annotated[float | None, "seconds since it answered"]
+
+
+class EvaluatorStatus(TypedDict):
+    """What an evaluator does."""
+
+    pid: int
+    state: str
+    missing: Annotated[int, "evaluations that were lost"]
+
+
+class ParallelStatus(TypedDict):
+    """State of a run in several processes."""
+
+    format: Literal[1]
+    ended: bool
+    killed: bool
+    age: Annotated[float, "seconds since it was written"]
+    started_by: NotRequired[Annotated[str, "commands: of -m dist"]]
+    learner: LearnerStatus
+    collectors: list[CollectorStatus]
+    evaluator: NotRequired[EvaluatorStatus]
+
+
+class Verdict(TypedDict):
+    """Comparison of a run with a second training; exit code 1 if they differ."""
+
+    run: str
+    until: Annotated[int | None, "env step up to which they were compared; null: all"]
+    rows: Annotated[int, "rows of metrics that are equal"]
+    parameters: Annotated[bool | None, "whether parameters are equal; null: not compared"]
+    problem: Annotated[str, "the first difference"]
+    differs: Annotated[list[str], "what trained otherwise: a version, the code"]
+    compared: Annotated[list[str], "files that were compared"]
+    resumed: Annotated[list[int], "env steps at which the run was resumed"]
+    equal: bool
+    certificate: NotRequired[Annotated[str | None, "file; with --sign"]]
+
+
+class Certificate(TypedDict):
+    """Statement of a certificate that is right (`--certificate`)."""
+
+    run: str
+    until: int | None
+    rows: int
+    parameters: bool | None
+    differs: list[str]
+    resumed: list[int]
+    equal: NotRequired[bool]
+    made_by: Annotated[dict[str, object], "versions, platform and code"]
+    signed: Annotated[str, "when, in UTC"]
+    files: Annotated[dict[str, str], "SHA-256 by path"]
+    left_out: Annotated[list[str], "files that were not signed"]
+    not_compared: list[str]
