@@ -23,7 +23,7 @@ from dicore.cli import main
 from dicore.cli.group import group
 from dicore.run.checkpoint_io import read_state
 from dicore.run.launch import launch
-from dicore_tools.json_output.schema import json_schema
+from dicore_tools.json_output.schema import json_schema, members
 from dicore_tools.json_output.table import OUTPUTS, commands, has_json, output_of
 from dicore_tools.results.expected import recorded, write_expected
 from dicore_tools.results.plan import read_plan
@@ -185,3 +185,10 @@ def test_an_output_that_is_not_declared_is_an_error() -> None:
     command = click.Command("x", params=[click.Option(["--json"], is_flag=True)], callback=print)
     with pytest.raises(Exception, match="does not declare"):
         output_of("x", command)
+
+
+@pytest.mark.parametrize("name", [*CASES])
+def test_every_member_is_described(name: str) -> None:
+    found = [*members(output_of(name, known()[name]))]
+    assert [path for path, _, text in found if not text] == []
+    assert found

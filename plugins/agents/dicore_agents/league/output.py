@@ -10,7 +10,7 @@ __all__ = ["League"]
 class Participant(TypedDict):
     """A participant of a league."""
 
-    name: str
+    name: Annotated[str, "its name"]
     role: Annotated[str, "kind of league player, or that it was frozen"]
     of: Annotated[str, "participant whose parameters it has"]
     frozen: Annotated[bool, "whether it no longer learns"]
@@ -30,8 +30,8 @@ class League(TypedDict):
     """A league."""
 
     jobs: Annotated[int, "matches that were trained"]
-    env_step: int
-    train_iter: int
-    participants: list[Participant]
-    payoff: Payoff
+    env_step: Annotated[int, "env steps so far"]
+    train_iter: Annotated[int, "gradient updates so far"]
+    participants: Annotated[list[Participant], "all participants"]
+    payoff: Annotated[Payoff, "games between them"]
     mixture: Annotated[list[float], "weights of the mixture that no mixture beats"]

@@ -70,7 +70,7 @@ class Check(TypedDict):
 
     component: Annotated[str, "component, with its package"]
     check: Annotated[str, "name of the test"]
-    outcome: Literal["ok", "failed", "skipped"]
+    outcome: Annotated[Literal["ok", "failed", "skipped"], "what came of it"]
     reason: Annotated[str, "why it failed or was skipped"]
     summary: Annotated[str, "what is tested"]
     hint: Annotated[str, "how to mend it, of environments"]
@@ -111,7 +111,7 @@ class Differences(TypedDict):
 class Problem(TypedDict):
     """A problem of the installation."""
 
-    level: Literal["error", "warning"]
+    level: Annotated[Literal["error", "warning"], "error: something cannot be used"]
     about: Annotated[str, "component, package or file"]
     text: Annotated[str, "what is wrong"]
     hint: Annotated[str, "what to do"]
@@ -128,23 +128,23 @@ class Problems(TypedDict):
 class HubFile(TypedDict):
     """A file of an item."""
 
-    sha256: str
+    sha256: Annotated[str, "hash, in hexadecimal"]
     size: Annotated[int, "bytes"]
 
 
 class HubCard(TypedDict):
     """Card of an item in a hub; others wrote it."""
 
-    format: Literal[1]
-    name: str
+    format: Annotated[Literal[1], "version of this form"]
+    name: Annotated[str, "its name"]
     licence: Annotated[str, "SPDX expression; empty if it states none"]
     dicore: Annotated[str, "version that wrote it"]
-    kind: Literal["run", "dataset"]
+    kind: Annotated[Literal["run", "dataset"], "what it is"]
     files: Annotated[dict[str, HubFile], "hashes and sizes by path"]
-    env: NotRequired[str]
-    policy: NotRequired[str]
-    seed: NotRequired[int | None]
-    status: NotRequired[str | None]
+    env: NotRequired[Annotated[str, "environment"]]
+    policy: NotRequired[Annotated[str, "algorithm"]]
+    seed: NotRequired[Annotated[int | None, "random seed"]]
+    status: NotRequired[Annotated[str | None, "how it ended"]]
     result: NotRequired[Annotated[dict[str, object], "best_return, env_step, train_iter, …"]]
     certificate: NotRequired[Annotated[bool, "whether it has one; dicore verify checks it"]]
 
@@ -152,11 +152,11 @@ class HubCard(TypedDict):
 class Package(TypedDict):
     """A plugin package; its texts are claims of its author."""
 
-    name: str
-    version: str
-    summary: str
-    licence: str
-    url: str
+    name: Annotated[str, "its name"]
+    version: Annotated[str, "its version"]
+    summary: Annotated[str, "one line about it"]
+    licence: Annotated[str, "its licence, as it states it; empty: none"]
+    url: Annotated[str, "its page"]
     dicore: Annotated[str, "versions of dicore that it accepts"]
     python: Annotated[str, "versions of Python that it accepts"]
     components: Annotated[dict[str, str], "target by kind/name"]
@@ -170,8 +170,8 @@ class Package(TypedDict):
 class SelftestCase(TypedDict):
     """A fault case; one object a line."""
 
-    manager: str
-    fault: str
-    status: Literal["ok", "failed", "skipped"]
+    manager: Annotated[str, "name of the env manager"]
+    fault: Annotated[str, "name of the case"]
+    status: Annotated[Literal["ok", "failed", "skipped"], "how it ended"]
     text: Annotated[str, "why"]
-    seconds: float
+    seconds: Annotated[float, "time that it took"]

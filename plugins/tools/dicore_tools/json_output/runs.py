@@ -33,9 +33,9 @@ class ListedRow(TypedDict):
     """A row of a benchmark (`--list`)."""
 
     row: Annotated[str, "its name"]
-    env: str
-    policy: str
-    seeds: list[int]
+    env: Annotated[str, "environment"]
+    policy: Annotated[str, "algorithm"]
+    seeds: Annotated[list[int], "random seeds"]
     missing: Annotated[list[int], "seeds without a record"]
 
 
@@ -43,11 +43,11 @@ class MeasuredRow(TypedDict):
     """A measure of a row beside its interval (`--check`); exit code 1 if one is outside."""
 
     row: Annotated[str, "its name"]
-    measure: str
+    measure: Annotated[str, "name of the measure"]
     found: Annotated[float | None, "mean over the seeds; null: it could not be measured"]
-    low: float
-    high: float
-    outside: bool
+    low: Annotated[float, "least mean that passes"]
+    high: Annotated[float, "largest mean that passes"]
+    outside: Annotated[bool, "whether it is outside, or not finite"]
 
 
 class PlayedEpisodes(TypedDict):
@@ -67,15 +67,15 @@ class TriedValues(TypedDict):
     score: Annotated[float | None, "what is maximised; null: it failed"]
     complete: Annotated[bool, "false: ended early"]
     values: Annotated[dict[str, object], "options that it set"]
-    env_step: int
-    seconds: float
-    error: str
+    env_step: Annotated[int, "env steps so far"]
+    seconds: Annotated[float, "time that it took"]
+    error: Annotated[str, "why it failed; empty if it did not"]
 
 
 class Study(TypedDict):
     """Results of a search for option values."""
 
-    folder: str
+    folder: Annotated[str, "folder of the study"]
     trials: Annotated[list[TriedValues], "those that ended, the best first"]
     importances: Annotated[dict[str, float], "share in the differences; empty: too few trials"]
     stopped: Annotated[bool, "whether trials are missing; exit code 130"]
@@ -103,7 +103,7 @@ class Finding(TypedDict):
 class Diagnosis(TypedDict):
     """What the rules find in a run."""
 
-    format: Literal[1]
+    format: Annotated[Literal[1], "version of this form"]
     run: Annotated[str, "folder of the run"]
     state: Annotated[str, "running, done, stopped, failed or killed"]
     env_step: Annotated[int, "env steps so far"]
@@ -131,22 +131,22 @@ class Battle(TypedDict):
     """Games of two policies (`--against`), from the side of the first one."""
 
     policies: Annotated[list[str], "the two policies"]
-    games: int
-    seed: int
-    wins: int
-    draws: int
-    losses: int
-    win_rate: float
+    games: Annotated[int, "number of games"]
+    seed: Annotated[int, "random seed"]
+    wins: Annotated[int, "games won"]
+    draws: Annotated[int, "games drawn"]
+    losses: Annotated[int, "games lost"]
+    win_rate: Annotated[float, "share of games won"]
     win_rate_95: Annotated[list[float], "95 % interval"]
-    mean_return: float
+    mean_return: Annotated[float, "mean undiscounted return"]
     mean_return_95: Annotated[list[float] | None, "95 % interval; null: too few games"]
-    wins_draws_losses_by_side: dict[str, list[int]]
+    wins_draws_losses_by_side: Annotated[dict[str, list[int]], "three counts for each side"]
 
 
 class Exported(TypedDict):
     """A file that holds a policy."""
 
-    file: str
+    file: Annotated[str, "file that was written"]
     readme: Annotated[str, "page with the lines of Python that run it"]
     steps: Annotated[int, "observations on which actions were compared"]
     largest_difference: Annotated[float, "of two actions"]
@@ -165,7 +165,7 @@ class Tensor(TypedDict):
     """A tensor of a policy and where its values come from."""
 
     policy: Annotated[str, "name in the policy"]
-    shape: list[int]
+    shape: Annotated[list[int], "its shape"]
     file: Annotated[str, "name in the file"]
 
 
@@ -174,8 +174,8 @@ class Trial(TypedDict):
 
     changes: Annotated[dict[str, object], "options that were changed; empty: the config"]
     problem: Annotated[str, "why nothing was measured"]
-    env_steps_per_s: float
-    updates_per_s: float
+    env_steps_per_s: Annotated[float, "env steps a second"]
+    updates_per_s: Annotated[float, "gradient updates a second"]
     speedup: Annotated[float | None, "against the config as it is"]
     seconds_to_budget: Annotated[float | None, "null without a budget"]
     shares: Annotated[dict[str, float], "share of the time, by part"]
@@ -185,16 +185,16 @@ class Trial(TypedDict):
 class Budget(TypedDict):
     """Where a training ends."""
 
-    max_env_step: int | None
-    max_train_iter: int | None
+    max_env_step: Annotated[int | None, "in env steps; null: none"]
+    max_train_iter: Annotated[int | None, "in gradient updates; null: none"]
 
 
 class PlanOfTraining(TypedDict):
     """What a training will cost."""
 
-    format: Literal[1]
-    budget: Budget
-    bottleneck: str
+    format: Annotated[Literal[1], "version of this form"]
+    budget: Annotated[Budget, "where the training ends"]
+    bottleneck: Annotated[str, "what the training waits for"]
     buffer_bytes: Annotated[float, "of the full replay buffer"]
     trials: Annotated[list[Trial], "the config first"]
     best: Annotated[dict[str, object] | None, "changes that help; null: none"]
@@ -205,8 +205,8 @@ class ArrayFacts(TypedDict):
 
     shape: Annotated[str, "such as 64x4"]
     min: Annotated[str, "as text with three digits; empty: no finite number"]
-    mean: str
-    max: str
+    mean: Annotated[str, "mean of the finite numbers"]
+    max: Annotated[str, "largest finite number"]
     not_finite: Annotated[int, "number of values that are not finite"]
 
 
@@ -226,21 +226,21 @@ class SerialStatus(TypedDict):
     """State of a run in one process."""
 
     state: Annotated[str, "running, done, stopped, failed or killed"]
-    env_step: int
-    train_iter: int
+    env_step: Annotated[int, "env steps so far"]
+    train_iter: Annotated[int, "gradient updates so far"]
     wall_s: Annotated[float, "seconds of training"]
-    ended: bool
-    killed: bool
+    ended: Annotated[bool, "whether the training has ended"]
+    killed: Annotated[bool, "whether it ended without a word"]
 
 
 class LearnerStatus(TypedDict):
     """What a learner does."""
 
-    pid: int
-    state: str
-    train_iter: int
-    env_step: int
-    updates_per_s: float
+    pid: Annotated[int, "process id; 0: none"]
+    state: Annotated[str, "what it does"]
+    train_iter: Annotated[int, "gradient updates so far"]
+    env_step: Annotated[int, "env steps so far"]
+    updates_per_s: Annotated[float, "gradient updates a second"]
     waited: Annotated[float, "share of the time"]
     samples: Annotated[int | None, "in the replay buffer; null: there is none"]
 
@@ -248,43 +248,43 @@ class LearnerStatus(TypedDict):
 class CollectorStatus(TypedDict):
     """What a collector does."""
 
-    index: int
+    index: Annotated[int, "its number"]
     pid: Annotated[int, "0: none"]
-    state: str
+    state: Annotated[str, "what it does"]
     version: Annotated[int, "update of its parameters; -1: none yet"]
     lag: Annotated[int, "updates since"]
-    env_step: int
-    env_steps_per_s: float
-    queue: int
-    restarts: int
+    env_step: Annotated[int, "env steps so far"]
+    env_steps_per_s: Annotated[float, "env steps a second"]
+    queue: Annotated[int, "calls that wait for it"]
+    restarts: Annotated[int, "how often it was started again"]
     seen: Annotated[float | None, "seconds since it answered"]
 
 
 class EvaluatorStatus(TypedDict):
     """What an evaluator does."""
 
-    pid: int
-    state: str
+    pid: Annotated[int, "process id; 0: none"]
+    state: Annotated[str, "what it does"]
     missing: Annotated[int, "evaluations that were lost"]
 
 
 class ParallelStatus(TypedDict):
     """State of a run in several processes."""
 
-    format: Literal[1]
-    ended: bool
-    killed: bool
+    format: Annotated[Literal[1], "version of this form"]
+    ended: Annotated[bool, "whether the training has ended"]
+    killed: Annotated[bool, "whether it ended without a word"]
     age: Annotated[float, "seconds since it was written"]
     started_by: NotRequired[Annotated[str, "commands: of -m dist"]]
-    learner: LearnerStatus
-    collectors: list[CollectorStatus]
-    evaluator: NotRequired[EvaluatorStatus]
+    learner: Annotated[LearnerStatus, "the learner"]
+    collectors: Annotated[list[CollectorStatus], "the collectors"]
+    evaluator: NotRequired[Annotated[EvaluatorStatus, "the evaluator; missing without one"]]
 
 
 class Verdict(TypedDict):
     """Comparison of a run with a second training; exit code 1 if they differ."""
 
-    run: str
+    run: Annotated[str, "the run"]
     until: Annotated[int | None, "env step up to which they were compared; null: all"]
     rows: Annotated[int, "rows of metrics that are equal"]
     parameters: Annotated[bool | None, "whether parameters are equal; null: not compared"]
@@ -292,22 +292,22 @@ class Verdict(TypedDict):
     differs: Annotated[list[str], "what trained otherwise: a version, the code"]
     compared: Annotated[list[str], "files that were compared"]
     resumed: Annotated[list[int], "env steps at which the run was resumed"]
-    equal: bool
+    equal: Annotated[bool, "whether no difference was found"]
     certificate: NotRequired[Annotated[str | None, "file; with --sign"]]
 
 
 class Certificate(TypedDict):
     """Statement of a certificate that is right (`--certificate`)."""
 
-    run: str
-    until: int | None
-    rows: int
-    parameters: bool | None
-    differs: list[str]
-    resumed: list[int]
-    equal: NotRequired[bool]
+    run: Annotated[str, "the run"]
+    until: Annotated[int | None, "env step up to which it was compared; null: all"]
+    rows: Annotated[int, "rows of metrics that were equal"]
+    parameters: Annotated[bool | None, "whether parameters were equal; null: not compared"]
+    differs: Annotated[list[str], "what trained otherwise"]
+    resumed: Annotated[list[int], "env steps at which the run was resumed"]
+    equal: NotRequired[Annotated[bool, "whether no difference was found"]]
     made_by: Annotated[dict[str, object], "versions, platform and code"]
     signed: Annotated[str, "when, in UTC"]
     files: Annotated[dict[str, str], "SHA-256 by path"]
     left_out: Annotated[list[str], "files that were not signed"]
-    not_compared: list[str]
+    not_compared: Annotated[list[str], "what no training repeats"]
