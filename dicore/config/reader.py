@@ -227,7 +227,7 @@ def tree_config(
         main = _section(tree["config"], "config")
         panel = _section(tree.get(_PANEL), _PANEL) or None
         return ConfigFile(main, {}, Lines(_below(lines, "config")), panel, tree, whole=True)
-    tree, panel = dict(tree), None
+    tree, panel = {key: tree[key] for key in tree if key != "$schema"}, None  # of editors
     if cpanel or _PANEL in tree or names_in(tree, KNOB):
         tree, panel = control_panel(str(file)).fill(tree, cpanel, Lines(lines), str(file))
     if "main_config" not in tree:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from dicore.cli import main
 from dicore.config import compile_config, to_dict
+from dicore.config.reader import read_config
+from dicore.errors import UsageError
 from dicore_registry import default
 from dicore_tools.commands.config_schema import config_schema
+from dicore_tools.config_formats.editor_schema import FILE, write_schema
 from tests.core.hookspecs.test_manager import world
 from tests.registry.world import World
 
@@ -43,7 +48,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 def test_presets_pass(validator: Any) -> None:
     registry = default()
-    own = [e for e in registry.entries("preset") if e.dist == "dicore-contrib-envs"]
+    own = [e for e in registry.entries("preset") if e.dist.startswith("dicore-")]
     assert own
     for entry in own:
         if entry.status == "ok":
@@ -122,3 +127,57 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert json.loads(out.read_text())["title"] == "dicore config"
     assert main(["config", "schema", "--out", str(tmp_path)]) == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+@pytest.mark.parametrize("preset", ["cartpole_dqn", "pendulum_sac", "cartpole_ppo"])
+def test_a_written_config_names_a_schema_that_it_follows(
+    preset: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / f"mine.{form}"
+    assert main(["config", "show", preset, "-o", str(file)]) == 0
+    assert "written" in capsys.readouterr().out
+    text = file.read_text()
+    named = re.search(r'\$schema(?:=|": "\./)([\w.]+)', text.split("\n\n")[0])
+    assert named is not None
+    schema = json.loads((tmp_path / named[1]).read_text())
+    tree = json.loads(text) if form == "json" else yaml.safe_load(text)
+    jsonschema.Draft202012Validator(schema).validate(tree)
+    tree["policy"]["learn"]["lerning_rate"] = 0.1
+    assert not jsonschema.Draft202012Validator(schema).is_valid(tree)
+    wanted = to_dict(compile_config(preset=preset).cfg)
+    assert to_dict(compile_config(str(file)).cfg) == wanted
+
+
+@pytest.mark.parametrize("form", ["yaml", "json", "toml"])
+def test_a_schema_line_is_ignored(form: str, tmp_path: Path) -> None:
+    text = {"yaml": '"$schema": x\nseed: 3\n', "json": '{"$schema": "x", "seed": 3}',
+            "toml": '#:schema ./x\n"$schema" = "x"\nseed = 3\n'}[form]  # fmt: skip
+    file = tmp_path / f"mine.{form}"
+    file.write_text(text)
+    assert read_config(file) == ({"seed": 3}, {})
+
+
+def test_a_schema_beside_is_replaced_only_if_it_is_one(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    file.write_text('{"title": "mine"}')
+    with pytest.raises(UsageError, match="not a schema of dicore"):
+        write_schema(tmp_path)
+    file.write_text('{"title": "dicore config", "$comment": "dicore 0.0.1"}')
+    write_schema(tmp_path)
+    written = file.stat()
+    assert json.loads(file.read_text())["$comment"].startswith("dicore ")
+    write_schema(tmp_path)
+    assert file.stat() == written, "that of the installed packages stays"
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("mine.txt", "not a .yaml or .json file"), ("is.yaml", "exists")]
+)
+def test_a_file_that_cannot_be_written_is_refused(
+    name: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "is.yaml").write_text("mine")
+    assert main(["config", "show", "cartpole_dqn", "-o", str(tmp_path / name)]) == 2
+    assert error in capsys.readouterr().err
+    assert (tmp_path / "is.yaml").read_text() == "mine"

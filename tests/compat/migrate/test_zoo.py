@@ -227,5 +227,10 @@ def test_a_folder_of_hyper_parameter_files(
     (folder / "notes.yml").write_text("hello: 1")
     assert main(["migrate", str(folder), "-o", str(tmp_path / "made")]) == 0
     assert "3 of 3 configs converted" in capsys.readouterr().out
-    names = ["ppo_CartPole-v1.yaml", "ppo_Pendulum-v1.yaml", "tqc_FetchReach-v4.yaml"]
+    names = [
+        "dicore.schema.json",
+        "ppo_CartPole-v1.yaml",
+        "ppo_Pendulum-v1.yaml",
+        "tqc_FetchReach-v4.yaml",
+    ]
     assert sorted(file.name for file in (tmp_path / "made").iterdir()) == names

@@ -142,9 +142,12 @@ def _is_config(file: Path) -> bool:
 
 def _write(file: Path, made: Migrated, *, force: bool) -> None:
     from dicore_compat.migrate.convert import migrated_text
+    from dicore_tools.config_formats.editor_schema import write_schema
 
     if file.exists() and not force:
         raise UsageError(f"{file} exists", hint="name another file, or add --force")
     text = migrated_text(made, file.suffix)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
+    if file.suffix != ".py":
+        write_schema(file.parent)

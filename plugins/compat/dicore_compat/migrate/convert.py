@@ -14,6 +14,7 @@ from dicore_compat.migrate.changes import Change, Tree
 from dicore_compat.migrate.di_engine import convert
 from dicore_compat.migrate.process import config_dicts, entry, pair
 from dicore_compat.migrate.zoo import convert_entry
+from dicore_tools.config_formats.editor_schema import SCHEMA_LINE, with_schema
 from dicore_tools.config_formats.python_form import python_source
 from dicore_tools.config_formats.yaml_form import yaml_source
 
@@ -91,7 +92,7 @@ def migrated_text(made: Migrated, suffix: str = ".yaml") -> str:
         UsageError: another suffix.
     """
     if suffix == ".json":
-        return dumps(made.tree) + "\n"
+        return dumps(with_schema(made.tree)) + "\n"
     if suffix == ".py":
         doc = "\n".join([f"Made by `dicore migrate {made.source}`.", "", *map(str, made.changes)])
         halves = {"main_config": made.tree, "create_config": {}}
@@ -105,7 +106,7 @@ def migrated_text(made: Migrated, suffix: str = ".yaml") -> str:
     comment = "\n".join(
         textwrap.fill(line, 100, initial_indent="# ", subsequent_indent="#     ") for line in lines
     )
-    return f"{comment}\n{yaml_source(made.tree, {})}"
+    return f"{SCHEMA_LINE}\n{comment}\n{yaml_source(made.tree, {})}"
 
 
 def _fitted(source: str, values: Mapping[str, object], changes: Sequence[Change]) -> Migrated:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -29,6 +30,7 @@ Examples:
   dicore config show config.py policy.learn.batch_size=128 --origin
   dicore config show -e cartpole -p dqn --yaml > frozen.yaml
   dicore config show runs/x --json
+  dicore config show cartpole_dqn -o mine.yaml           a file that editors complete
   dicore config check config.py other.yaml
   dicore config check config.py --json
   dicore config check --locked runs/x
@@ -40,7 +42,11 @@ Examples:
 _EPILOG_SCHEMA = """\b
 Put this at the top of a config file:
   # yaml-language-server: $schema=dicore.json      (YAML)
-  #:schema ./dicore.json                           (TOML, by taplo)
+  #:schema ./dicore.json                           (TOML)
+  {"$schema": "./dicore.json", …}                  (JSON)
+
+dicore config show -o, plan --apply and migrate write such a line, and dicore.schema.json beside the
+file unless it is there. Nothing is fetched.
 """
 
 
@@ -77,8 +83,17 @@ def _sources(function: F) -> F:
 @click.option("--origin", is_flag=True, help="Print the origin of each value.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON config file.")
 @click.option("--yaml", "as_yaml_", is_flag=True, help="Print a YAML config file.")
+@click.option(
+    "-o", "--out", metavar="FILE", help="Write a new config file (.yaml, .json) and its schema."
+)
 def show(
-    *, words: Sequence[str], origin: bool, as_json: bool, as_yaml_: bool, **given: Any
+    *,
+    words: Sequence[str],
+    origin: bool,
+    as_json: bool,
+    as_yaml_: bool,
+    out: str | None,
+    **given: Any,
 ) -> None:
     """Prints all values of a config.
 
@@ -88,13 +103,20 @@ def show(
     """
     from dicore.data.json_codec import dumps, encode
     from dicore_tools.commands.config_view import flat, format_value, origin_of, view_config
+    from dicore_tools.config_formats.editor_schema import FILE, check_new, write_config
     from dicore_tools.config_formats.yaml_form import yaml_source
 
     files, overrides = _split(words)
     if len(files) > 1:
         raise UsageError(f"expected one config, got {', '.join(files)}")
+    if out is not None:
+        check_new(Path(out))
     with contextlib.redirect_stdout(sys.stderr):  # imports may print
         view = view_config(files[0] if files else None, _request(overrides, **given))
+    if out is not None:
+        write_config(Path(out), view.tree, view.origin, comments=origin)
+        sys.stdout.write(f"{out}: written; editors complete it by {FILE} beside it\n")
+        return
     if as_yaml_:
         sys.stdout.write(yaml_source(view.tree, view.origin, comments=origin))
         return

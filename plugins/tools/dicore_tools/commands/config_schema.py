@@ -22,7 +22,9 @@ from dicore_registry import Registry, Removed, Renamed
 if TYPE_CHECKING:
     from dicore.data import Tree
 
-__all__ = ["config_schema"]
+__all__ = ["TITLE", "config_schema", "packages"]
+
+TITLE: Final = "dicore config"
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _BOUNDS: Final = {
@@ -35,7 +37,13 @@ _PLAIN: Final[dict[object, dict[str, object]]] = {
     bool: {"type": "boolean"},
     int: {"type": "integer"},
     str: {"type": "string"},
-    float: {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]},
+    float: {
+        "anyOf": [
+            {"type": "number"},
+            {"enum": ["inf", "-inf", "nan"]},
+            {"type": "object", "required": ["__float__"]},
+        ]
+    },
     types.NoneType: {"type": "null"},
 }
 
@@ -48,12 +56,20 @@ def config_schema(registry: Registry) -> dict[str, object]:
     """
     writer = _Writer(registry)
     root = writer.section(RunConfig)
+    root["properties"]["$schema"] = {"type": "string", "description": "this schema, for editors"}
     return {
         "$schema": _DIALECT,
-        "title": "dicore config",
+        "$comment": packages(registry),
+        "title": TITLE,
         **root,
         "$defs": dict(sorted(writer.definitions.items())),
     }
+
+
+def packages(registry: Registry) -> str:
+    """Returns the packages whose components a schema knows, with versions."""
+    found = {f"{each.dist} {each.version}".rstrip() for each in registry.entries()}
+    return ", ".join(sorted(found))
 
 
 class _Writer:
@@ -80,7 +96,7 @@ class _Writer:
             schema = {"anyOf": [self._slot(facts["component"])]}
             schema["anyOf"] += [{"type": "null"}] if facts.get("optional") else []
         elif "components" in facts:
-            schema = {"type": "array", "items": self._slot(facts["components"])}
+            schema = _array(self._slot(facts["components"]))
         else:
             schema = _leaf(field)
         if text := facts.get("help"):
@@ -160,6 +176,13 @@ def _leaf(field: Field) -> dict[str, Tree]:
     return schema
 
 
+def _array(items: object) -> dict[str, object]:
+    """Returns the schema of a list, or of a tuple as `config.json` has it."""
+    plain = {"type": "array", "items": items}
+    tagged = {"type": "object", "properties": {"__tuple__": plain}, "required": ["__tuple__"]}
+    return {"anyOf": [plain, {**tagged, "additionalProperties": False}]}
+
+
 def _bounded(schema: dict[str, Any], bounds: Mapping[str, Any]) -> dict[str, object]:
     """Adds bounds to the number types of a schema."""
     if schema.get("type") in ("integer", "number"):
@@ -183,7 +206,7 @@ def _typed(hint: object) -> dict[str, object]:
     if origin in (list, tuple, set, collections.abc.Sequence):
         items = [each for each in inner if each is not Ellipsis]
         same = origin is not tuple or Ellipsis in inner
-        return {"type": "array", "items": _typed(items[0])} if items and same else {"type": "array"}
+        return _array(_typed(items[0])) if items and same else _array({})
     if origin in (dict, collections.abc.Mapping) or hint is dict:
         values = _typed(inner[1]) if inner else {}
         return {"type": "object", "additionalProperties": values or True}

@@ -218,19 +218,20 @@ def _check_file(file: Path | None) -> None:
     """Refuses a file that cannot become the copy, before anything is measured."""
     if file is None:
         return
-    if file.suffix not in (".yaml", ".yml", ".json"):
-        raise UsageError(f"--apply: {file} is not a .yaml or .json file")
-    if file.exists():
-        raise UsageError(f"--apply: {file} exists", hint="name a new file: it becomes a copy")
+    from dicore_tools.config_formats.editor_schema import check_new
+
+    try:
+        check_new(file)
+    except UsageError as error:
+        raise UsageError(f"--apply: {error.message}", hint=error.hint) from error
 
 
 def _apply(request: TrainRequest, plan: Plan, file: Path) -> None:
     """Writes the config with the fastest change."""
     from dataclasses import replace
 
-    from dicore.data.json_codec import dumps
     from dicore_tools.commands.config_view import view_config
-    from dicore_tools.config_formats.yaml_form import yaml_source
+    from dicore_tools.config_formats.editor_schema import write_config
     from dicore_tools.planning.trial import COLLECTORS
 
     if plan.best is None:
@@ -241,11 +242,5 @@ def _apply(request: TrainRequest, plan: Plan, file: Path) -> None:
     changed = replace(request, mode=mode, overrides=[*request.overrides, *changes])
     source = None if request.config is None else str(request.config)
     view = view_config(source, changed)
-    text = dumps(view.tree) + "\n"
-    if file.suffix != ".json":
-        text = yaml_source(view.tree, view.origin)
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--apply: cannot write {file}: {error.strerror}") from error
+    write_config(file, view.tree, view.origin)
     say(f"{file}: the config with {_changes(plan.best.changes)}", result=True)
