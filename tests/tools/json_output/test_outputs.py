@@ -78,6 +78,7 @@ CASES: dict[str, list[list[str]]] = {
     "list": [[], ["policy"]],
     "plan": [["cartpole_dqn", "--seconds", "0.5", "--no-changes", "-n", "1000"]],
     "replay": [["run", "--at", "1"]],
+    "report": [["run", "league"]],
     "search": [["cartpole"]],
     "selftest": [["-m", "base", "--fault", "raises"]],
     "show": [["policy/dqn"], ["preset/cartpole_dqn"], ["kind/buffer"], ["command/list"]],

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore_tools.json_output.runs import RunReport
+    from dicore_tools.reports.run_data import RunData
 
 __all__ = ["command"]
 
@@ -17,6 +23,7 @@ Examples:
   dicore report runs/cartpole_dqn_s0
   dicore report runs -o results.html --title "CartPole, three algorithms"
   dicore report runs/a runs/b --open                 and show it in the browser
+  dicore report runs --json                          results as JSON
   dicore report runs/benchmark --benchmark benchmarks/results.toml --records docs/results.jsonl
 
 The page has learning curves, a table of results, the options that differ, and how each run was made
@@ -51,6 +58,7 @@ the page of dicore benchmark has: curves with published returns as lines, score 
     help="Records of the benchmark.  [default: the file of --benchmark with .jsonl]",
 )
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
+@click.option("--json", "as_json", is_flag=True, help="Write no page; print only JSON.")
 @verbosity
 def command(
     places: Sequence[str],
@@ -60,6 +68,7 @@ def command(
     rows: Path | None,
     records: Path | None,
     show: bool,
+    as_json: bool,
 ) -> None:
     """Writes one HTML page about runs: curves, results, options, provenance."""
     from dicore.run.atomic import write_file
@@ -70,6 +79,11 @@ def command(
     if records is not None and rows is None:
         raise UsageError("--records: of which benchmark?", hint="add --benchmark FILE")
     runs, problems = read_runs(find_runs(places))
+    if as_json:
+        for problem in problems:
+            click.echo(f"warning: left out {problem}", err=True)
+        say(json.dumps([_facts(each) for each in runs], indent=1, allow_nan=False), result=True)
+        return
     benchmark: list[str] = []
     if rows is not None:
         from dicore_tools.results.in_report import benchmark_section
@@ -87,3 +101,31 @@ def command(
     say(f"{out}: {plural(len(runs), 'run')}, {len(content) / 1024:.0f} KiB", result=True)
     if show:
         click.launch(out.resolve().as_uri())
+
+
+def _facts(run: RunData) -> RunReport:
+    """Returns what `--json` prints of a run."""
+    curve, (env_step, train_iter, wall_s) = run.curve(), run.progress
+    points = () if curve is None else zip(curve.x.tolist(), curve.y.tolist(), strict=True)
+    versions = run.record.get("versions")
+    seed = run.record.get("seed")
+    return {
+        "run": str(run.folder.path),
+        "state": run.state,
+        "env": _type_of(run.config, "env"),
+        "policy": _type_of(run.config, "policy"),
+        "seed": seed if isinstance(seed, int) else None,
+        "env_step": env_step,
+        "train_iter": train_iter,
+        "wall_s": wall_s,
+        "best_return": run.best_return,
+        "evaluations": [{"env_step": int(x), "mean_return": y} for x, y in points],
+        "versions": {str(name): str(each) for name, each in versions.items()}
+        if isinstance(versions, Mapping)
+        else {},
+    }
+
+
+def _type_of(config: Mapping[str, Any], name: str) -> str:
+    part = config.get(name)
+    return str(part.get("type", "")) if isinstance(part, Mapping) else ""

@@ -22,7 +22,10 @@ __all__ = [
     "PlanOfTraining",
     "PlayedEpisodes",
     "Replayed",
+    "RunReport",
     "SerialStatus",
+    "StartedTraining",
+    "StoppedTraining",
     "Study",
     "Trial",
     "Verdict",
@@ -220,6 +223,43 @@ class Replayed(TypedDict):
     compared: Annotated[int, "logged rows before it that are equal"]
     not_finite: Annotated[list[str], "arrays with values that are not finite"]
     arrays: Annotated[dict[str, ArrayFacts], "by part/name"]
+
+
+class Evaluated(TypedDict):
+    """An evaluation during a training."""
+
+    env_step: Annotated[int, "env steps by then"]
+    mean_return: Annotated[float, "mean return of its episodes"]
+
+
+class RunReport(TypedDict):
+    """A run and its results."""
+
+    run: Annotated[str, "folder of the run"]
+    state: Annotated[str, "running, killed, failed, reached the stop value, …"]
+    env: Annotated[str, "environment"]
+    policy: Annotated[str, "algorithm"]
+    seed: Annotated[int | None, "random seed"]
+    env_step: Annotated[int, "env steps so far"]
+    train_iter: Annotated[int, "gradient updates so far"]
+    wall_s: Annotated[float, "seconds of training"]
+    best_return: Annotated[float | None, "highest mean return; null: no evaluation"]
+    evaluations: Annotated[list[Evaluated], "in their order"]
+    versions: Annotated[dict[str, str], "of the packages that trained it"]
+
+
+class StartedTraining(TypedDict):
+    """A training that goes on in the background."""
+
+    run: Annotated[str, "its folder, relative to the root of the server"]
+    pid: Annotated[int, "process id"]
+
+
+class StoppedTraining(TypedDict):
+    """A training that was stopped."""
+
+    run: Annotated[str, "its folder, relative to the root of the server"]
+    exit_code: Annotated[int, "143: stopped and saved; 0: it had ended before"]
 
 
 class SerialStatus(TypedDict):

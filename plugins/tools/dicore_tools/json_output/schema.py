@@ -46,7 +46,8 @@ def json_schema(hint: object, *, closed: bool = False) -> dict[str, object]:
         TypeError: the type has no form in JSON.
     """
     definitions: dict[str, object] = {}
-    root = _schema(hint, definitions, closed=closed)
+    make = _object if is_typeddict(hint) else _schema
+    root = make(hint, definitions, closed=closed)
     more = {"$defs": dict(sorted(definitions.items()))} if definitions else {}
     return {"$schema": DIALECT, **root, **more}
 

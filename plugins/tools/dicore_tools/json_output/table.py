@@ -35,6 +35,7 @@ OUTPUTS: Final[Mapping[str, object]] = {
     "list": list[components.Component],
     "plan": runs.PlanOfTraining,
     "replay": runs.Replayed,
+    "report": list[runs.RunReport],
     "search": list[components.Package],
     "selftest": components.SelftestCase,
     "show": components.ComponentFacts,

@@ -1,0 +1,176 @@
+"""`dicore mcp` beside the client of the SDK, over the standard streams of a process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+pytest.importorskip("dicore_plugins")
+pytest.importorskip("dicore_contrib_envs")
+
+import anyio
+import psutil
+from mcp import Client, StdioServerParameters
+
+from dicore.cli import main
+from dicore_tools.mcp.server import NOTE
+from dicore_tools.mcp.trainings import PYTHON
+
+TRAIN: dict[str, Any] = {"config": "cartpole_dqn", "max_env_step": 10_000_000, "name": "one",
+                         "overrides": ["env.stop_value=inf", "pipeline.logger=[]"]}  # fmt: skip
+Talk = Callable[[Client], Awaitable[None]]
+
+
+@pytest.fixture
+def root(trained: Path, tmp_path: Path) -> Path:
+    """A folder with a run, configs, a project that must not be imported, and a link out of it."""
+    root = tmp_path / "root"
+    shutil.copytree(trained, root / "runs" / "first")
+    (root / "good.yaml").write_text("env: {type: cartpole, stop_value: 1}\npolicy: {type: dqn}\n")
+    (root / "trap.py").write_text("open('sprung', 'w').close()\nmain_config = create_config = {}\n")
+    (root / "sitecustomize.py").write_text("open('sprung', 'w').close()\n")
+    (root / "pyproject.toml").write_text('[tool.dicore]\nplugins = ["./trap.py"]\n')
+    shutil.copytree(trained, tmp_path / "outside")
+    (root / "link").symlink_to(tmp_path / "outside")
+    return root
+
+
+def talk(root: Path, *words: str, do: Talk) -> None:
+    """Starts a server below a root and lets a client talk to it."""
+    server = StdioServerParameters(
+        command=PYTHON[0], args=[*PYTHON[1:], "mcp", "--root", str(root), *words],
+        env={**os.environ}, cwd=str(root.parent),
+    )  # fmt: skip
+
+    async def session() -> None:
+        async with Client(server) as client:
+            await do(client)
+
+    anyio.run(session)
+
+
+async def ask(client: Client, tool: str, /, **given: Any) -> Any:
+    """Returns the result of a call."""
+    answer = await client.call_tool(tool, given)
+    assert not answer.is_error, answer.content
+    assert answer.structured_content["note"] == NOTE
+    return answer.structured_content["result"]
+
+
+async def refused(client: Client, tool: str, /, **given: Any) -> str:
+    """Returns the error of a call."""
+    answer = await client.call_tool(tool, given)
+    assert answer.is_error, answer.structured_content
+    return str(answer.content[0].text)
+
+
+def test_what_is_read(root: Path) -> None:
+    """The client checks each result by the schema of its tool."""
+
+    async def do(client: Client) -> None:
+        tools = {each.name: each for each in (await client.list_tools()).tools}
+        assert [*tools] == ["list", "show", "check", "status", "report", "diagnose"]
+        assert all(each.annotations.read_only_hint for each in tools.values())
+        found = await ask(client, "list", kind="policy", match="^dqn$")
+        assert [each["name"] for each in found] == ["dqn"]
+        shown = await ask(client, "show", component="policy/dqn")
+        assert "policy.nstep" in [each["path"] for each in shown["options"]]
+        (good,) = await ask(client, "check", config="good.yaml", overrides=["policy.nstep=3"])
+        assert good["valid"]
+        (bad,) = await ask(client, "check", config="cartpole_dqn", overrides=["policy.nstepp=3"])
+        assert "nstepp" in bad["problems"][0]
+        assert (await ask(client, "status", run="runs/first"))["ended"]
+        (run,) = await ask(client, "report", runs=["runs"])
+        assert (run["policy"], run["env"]) == ("dqn", "cartpole")
+        assert (await ask(client, "diagnose", run="runs/first"))["format"] == 1
+
+    before = sorted(root.rglob("*"))
+    talk(root, do=do)
+    assert sorted(root.rglob("*")) == before, "nothing is written, nothing executed"
+
+
+def test_what_is_refused(root: Path) -> None:
+    async def do(client: Client) -> None:
+        assert "only reads" in await refused(client, "train", **TRAIN)
+        assert "no tool" in await refused(client, "shell", command="id")
+        for run in ("../outside", "link", str(root.parent / "outside"), "/etc"):
+            assert "not below the root" in await refused(client, "status", run=run)
+        assert "no such file" in await refused(client, "diagnose", run="runs/none")
+        assert "not a config of text" in await refused(client, "check", config="trap.py")
+        trap = (await ask(client, "check", env="./trap.py:Trap", policy="dqn"))[0]
+        assert not trap["valid"]
+        trap = (await ask(client, "check", env="trap:Trap-v0", policy="dqn"))[0]
+        assert not trap["valid"]
+        for option in ("exp_name=x", "--plugin=trap.py", "a=/etc", "a=../x", "a", "{a: 1}"):
+            assert "option" in await refused(
+                client, "check", config="good.yaml", overrides=[option]
+            )
+        assert "component" in await refused(client, "show")
+        assert "$.kind" in await refused(client, "list", kind=3)
+        assert "--plugin" in await refused(client, "show", component="--plugin=trap.py")
+
+    talk(root, do=do)
+    assert not [*root.parent.rglob("sprung")]
+
+
+def started(root: Path) -> list[psutil.Process]:
+    """Returns the processes that train below a root."""
+    word = f"--exp-name={root / 'runs' / 'one'}"
+    return [
+        each for each in psutil.process_iter(["cmdline"]) if word in (each.info["cmdline"] or ())
+    ]
+
+
+def test_a_training_is_started_and_stopped(root: Path) -> None:
+    async def do(client: Client) -> None:
+        bad = {**TRAIN, "overrides": ["policy.nstepp=3"], "name": "bad"}
+        assert "nstepp" in await refused(client, "train", **bad)
+        assert "not a name" in await refused(client, "train", **{**TRAIN, "name": "../x"})
+        assert (await ask(client, "train", **TRAIN))["run"] == "runs/one"
+        assert "exists" in await refused(client, "train", **TRAIN)
+        assert (await ask(client, "status", run="runs/one"))["state"] == "running"
+        assert "left alone" in await refused(client, "stop", run="runs/first")
+        assert (await ask(client, "stop", run="runs/one"))["exit_code"] == 143
+        assert (await ask(client, "status", run="runs/one"))["ended"]
+
+    talk(root, "--write", do=do)
+    assert (root / "runs/one/ckpt").is_dir()
+    assert not (root / "runs/bad").exists()
+    assert not [*root.parent.rglob("sprung")]
+
+
+@pytest.mark.parametrize("how", ["the client leaves", "SIGTERM"])
+def test_a_training_ends_with_the_server(root: Path, how: str) -> None:
+    async def do(client: Client) -> None:
+        await ask(client, "train", **TRAIN)
+        assert started(root)
+        if how == "SIGTERM":
+            parent = started(root)[0].parent()
+            assert parent is not None
+            parent.send_signal(signal.SIGTERM)
+            while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
+                await anyio.sleep(0.05)
+
+    talk(root, "--write", do=do)
+    _, alive = psutil.wait_procs(started(root), timeout=60)
+    assert not alive
+    assert '"status": "running"' not in (root / "runs/one/run.json").read_text()
+    assert [*(root / "runs/one/ckpt").iterdir()], "it was saved"
+
+
+def test_without_the_package_there_is_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dicore_tools.commands.mcp.find_spec", lambda _: None)
+    assert main(["mcp"]) == 3
+    err = capsys.readouterr().err
+    assert err == (
+        "error: dicore mcp needs the package mcp\n  hint: pip install 'dicore-tools[mcp]'\n"
+    )
