@@ -98,8 +98,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-compat": {
         "api": (
-            "compile_config_of_di_engine config_of_di_engine read_config_of_di_engine "
-            "system_of_di_engine"
+            "compare_actions compile_config_of_di_engine config_of_di_engine peer_weights "
+            "read_config_of_di_engine system_of_di_engine"
         ),
         "buffer": "deque",
         "buffer_middleware": (

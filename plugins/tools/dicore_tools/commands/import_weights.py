@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import plural, say, verbosity, write_table
-from dicore.errors import UsageError
+from dicore.errors import MissingPackageError, UsageError
 from dicore_tools.commands.options import TRUST
 
 if TYPE_CHECKING:
@@ -24,12 +26,17 @@ Examples:
   dicore import-weights policy.safetensors --run runs/x
   dicore import-weights dqn_cartpole.zip --run runs/x --suggest table.yaml
   dicore import-weights dqn_cartpole.zip --run runs/x --table table.yaml
+  dicore import-weights agent_20000.pt --run runs/x --compare actions.npz
   dicore eval runs/x --load-path imported
 
 The config of RUN describes the policy; a run of one env step is enough. Files of torch are read by
 its weights-only loader and archives of Stable-Baselines3 likewise, so that no code of theirs runs.
 Without a table, names must be equal. In a table, `a.*: b.*` maps all names that begin so, and
 `name.T` is the transposed matrix. Target networks get the same weights; the optimizer starts anew.
+
+Checkpoints of CleanRL, rsl_rl, skrl and tianshou need no table: their layers are recognised, and
+the statistics that normalise observations become part of the first one. Set policy.model to their
+sizes and activation; see docs/howto/import_weights.md.
 """
 
 
@@ -38,6 +45,16 @@ Without a table, names must be equal. In a table, `a.*: b.*` maps all names that
 @click.option("--run", "where", required=True, metavar="RUN", help="Run with the policy's config.")
 @click.option("--table", metavar="FILE", help="Names in the file by names of the policy (YAML).")
 @click.option("--suggest", metavar="FILE", help="Only write a table by shapes, to be checked.")
+@click.option(
+    "--obs-norm",
+    metavar="FILE",
+    help="Mean and var of observations that the env normalised (.npz).",
+)
+@click.option(
+    "--compare",
+    metavar="FILE",
+    help="Fail unless actions equal those in a file (.npz: obs, action).",
+)
 @click.option("--name", default="imported", show_default=True, help="Name of the checkpoint.")
 @click.option("--partial", is_flag=True, help="Keep initial values where the file has none.")
 @TRUST
@@ -51,6 +68,8 @@ def command(
     suggest: str | None,
     trust: bool,
     as_json: bool,
+    obs_norm: str | None,
+    compare: str | None,
     **given: Any,
 ) -> None:
     """Takes weights from a file of another framework into a checkpoint of a run."""
@@ -64,7 +83,13 @@ def command(
         else:
             rows = None if table is None else _read_table(Path(table))
             take = public_name("import_weights", "dicore import-weights")
-            done = take(where, file, table=rows, trust=trust, **given)
+            peer = None if rows is not None else _peer(file, obs_norm, compare)
+            if peer is None:
+                done = take(where, file, table=rows, trust=trust, **given)
+            else:
+                done = _take_peer(peer, take, where, trust=trust, **given)
+                if compare is not None:
+                    _compare(peer, done, where, compare, trust=trust)
     if suggest is not None:
         say(_write_table(Path(suggest), found), result=True)
         return
@@ -79,6 +104,53 @@ def command(
         if names:
             say(f"{plural(len(names), 'tensor')} {text}: {', '.join(names)}")
     say(f"{done.checkpoint}: {plural(len(done.rows), 'tensor')} of {file}", result=True)
+
+
+def _peer(file: str, obs_norm: str | None, compare: str | None) -> Any:
+    """Returns the weights of a checkpoint of CleanRL, rsl_rl, skrl or tianshou; None of others."""
+    from dicore_registry.public_names import public_name
+
+    found = None
+    with contextlib.suppress(MissingPackageError):  # without dicore-compat: by names and tables
+        found = public_name("peer_weights")(file, obs_norm=obs_norm)
+    if found is None and (obs_norm or compare):
+        raise UsageError(
+            f"{file}: not a checkpoint of CleanRL, rsl_rl, skrl or tianshou",
+            hint="--obs-norm and --compare are for those",
+        )
+    return found
+
+
+def _take_peer(peer: Any, take: Any, where: str, **given: Any) -> Any:
+    """Imports weights by our names; the rows name the tensors of their file."""
+    from dataclasses import replace
+
+    from safetensors.torch import save_file
+
+    with tempfile.TemporaryDirectory(prefix="dicore-weights-") as folder:
+        file = Path(folder) / "weights.safetensors"
+        save_file(peer.tensors, file)
+        done = take(where, file, table=None, **given)
+    for note in peer.notes:
+        click.echo(f"note: {note}", err=True)
+    return replace(done, rows=[(own, shape, peer.sources[own]) for own, shape, _ in done.rows])
+
+
+def _compare(peer: Any, done: Any, where: str, file: str, *, trust: bool) -> None:
+    """Compares actions; removes the checkpoint if they differ."""
+    from dicore_registry.public_names import public_name
+    from dicore_tools.agent.inference import make_act
+    from dicore_tools.evaluation.policy_loader import find_policy
+
+    trained = find_policy(where, done.checkpoint, trust=trust)
+    given = trained.compiled.policy.get("model")
+    model = {name: getattr(given, name, None) for name in ("activation", "layer_norm")}
+    try:
+        count = public_name("compare_actions", "--compare")(make_act(trained), file, peer, model)
+    except UsageError:
+        shutil.rmtree(done.checkpoint)
+        raise
+    click.echo(f"{count} actions are equal to those of {peer.peer}", err=True)
 
 
 def _facts(done: Any) -> ImportedWeights:

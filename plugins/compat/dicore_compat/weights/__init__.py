@@ -1,0 +1,1 @@
+"""Checkpoints of CleanRL, rsl_rl, skrl and tianshou: their networks by the names of ours."""

@@ -1,0 +1,201 @@
+"""Recognises the checkpoint of another framework by its names and takes its networks apart.
+
+Files are read by torch's weights-only loader. A network is a chain of linear layers; what stands
+between them, the activation, is not in a checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import torch
+
+from dicore.errors import UsageError
+
+__all__ = ["Layer", "Networks", "Scale", "networks_of"]
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+class Layer(NamedTuple):
+    """A linear layer: y = weight x + bias.
+
+    Args:
+        name: Its name in the file, without `.weight`.
+        weight: float32 [outputs, inputs].
+        bias: float32 [outputs].
+    """
+
+    name: str
+    weight: torch.Tensor
+    bias: torch.Tensor
+
+
+class Scale(NamedTuple):
+    """Running statistics: x is normalised to (x - mean) / std.
+
+    Args:
+        mean: float64 [size].
+        std: float64 [size], with what the framework adds to it.
+        clip: Bound of the normalised values; None: there is none.
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+    clip: float | None = None
+
+
+class Networks(NamedTuple):
+    """What a checkpoint holds.
+
+    Args:
+        peer: Name of the framework.
+        actor: Layers of the actor, or of a Q network.
+        critic: Layers of the value network; empty: of a Q network.
+        log_std: Logarithm of the standard deviation of Gaussian actions, float32 [actions].
+        seen: How the actor's observations are normalised; None: not, or by the environment.
+        critic_seen: How those of the critic are.
+        value: How values are normalised; None: not.
+    """
+
+    peer: str
+    actor: list[Layer]
+    critic: list[Layer]
+    log_std: torch.Tensor | None = None
+    seen: Scale | None = None
+    critic_seen: Scale | None = None
+    value: Scale | None = None
+
+
+_FORMS: Final = {
+    "rsl_rl": re.compile(r"actor_state_dict\."),
+    "skrl": re.compile(r"(policy|q_network)\.(net|policy_layer|log_std_parameter)"),
+    "tianshou": re.compile(r"policy\.(actor\.(preprocess|last|mu)|model\.(model|preprocess))\."),
+    "cleanrl": re.compile(r"(actor_mean|actor|network)\.\d+\.weight"),
+}
+"""What names of each framework begin with."""
+
+
+def networks_of(tensors: Tensors) -> Networks | None:
+    """Returns the networks of a checkpoint; None if it is of no framework that is known here.
+
+    Args:
+        tensors: The tensors of the file by dotted names.
+
+    Raises:
+        UsageError: it is of one, but its networks are not chains of linear layers.
+    """
+    peer = next((peer for peer, form in _FORMS.items() if any(map(form.match, tensors))), None)
+    return None if peer is None else _READERS[peer](tensors)
+
+
+def _rsl_rl(tensors: Tensors) -> Networks:
+    scales = [_rsl_rl_scale(tensors, f"{part}_state_dict.obs_normalizer.")
+              for part in ("actor", "critic")]  # fmt: skip
+    std = tensors.get("actor_state_dict.distribution.std_param")
+    log_std = tensors.get("actor_state_dict.distribution.log_std_param")
+    return Networks(
+        "rsl_rl",
+        _chain(tensors, r"actor_state_dict\.mlp\."),
+        _chain(tensors, r"critic_state_dict\.mlp\."),
+        std.log() if std is not None else log_std,
+        *scales,
+    )
+
+
+def _rsl_rl_scale(tensors: Tensors, start: str) -> Scale | None:
+    mean, std = tensors.get(f"{start}_mean"), tensors.get(f"{start}_std")
+    if mean is None or std is None:
+        return None
+    return Scale(mean[0].double(), std[0].double() + 1e-2)  # its default `eps`, which is not saved
+
+
+def _skrl(tensors: Tensors) -> Networks:
+    q = any(name.startswith("q_network.") for name in tensors)
+    seen = _skrl_scale(tensors, "observation_preprocessor.", "state_preprocessor.")
+    shared = not q and not any(name.startswith("value.") for name in tensors)
+    actor = _chain(tensors, r"q_network\." if q else r"policy\.", without="value_layer")
+    critic = [] if q else _chain(tensors, r"policy\." if shared else r"value\.",
+                                 without="policy_layer")  # fmt: skip
+    value = _skrl_scale(tensors, "value_preprocessor.")
+    return Networks(
+        "skrl", actor, critic, tensors.get("policy.log_std_parameter"), seen, seen, value
+    )
+
+
+def _skrl_scale(tensors: Tensors, *starts: str) -> Scale | None:
+    for start in starts:
+        mean = tensors.get(f"{start}running_mean")
+        var = tensors.get(f"{start}running_variance")
+        if mean is not None and var is not None:
+            return Scale(mean.double(), var.double().sqrt() + 1e-8, clip=5.0)  # its defaults
+    return None
+
+
+def _tianshou(tensors: Tensors) -> Networks:
+    sigma = next(
+        (each for name, each in tensors.items() if name.endswith("actor.sigma_param")), None
+    )
+    if any(name.startswith("policy.model.") for name in tensors):
+        return Networks("tianshou", _chain(tensors, r"policy\.model\."), [])
+    return Networks(
+        "tianshou",
+        _chain(tensors, r"policy\.actor\.", without="sigma"),
+        _chain(tensors, r"(_actor_critic\.)?critic\."),
+        None if sigma is None else sigma.flatten(),
+    )
+
+
+def _cleanrl(tensors: Tensors) -> Networks:
+    log_std = tensors.get("actor_logstd")
+    if any(name.startswith("network.") for name in tensors):
+        if any(re.match(r"(actor|critic)\.", name) for name in tensors):
+            raise UsageError(
+                "CleanRL: actor and critic share convolutions, which are not read here",
+                hint="map the names by hand: --suggest table.yaml",
+            )
+        return Networks("cleanrl", _chain(tensors, r"network\."), [])
+    return Networks(
+        "cleanrl",
+        _chain(tensors, r"actor(_mean)?\."),
+        _chain(tensors, r"critic\."),
+        None if log_std is None else log_std.flatten(),
+    )
+
+
+_READERS: Final = {
+    "rsl_rl": _rsl_rl, "skrl": _skrl, "tianshou": _tianshou, "cleanrl": _cleanrl,
+}  # fmt: skip
+
+
+def _chain(tensors: Tensors, start: str, *, without: str = "") -> list[Layer]:
+    """Returns the linear layers whose names begin so, in the order of the file.
+
+    Raises:
+        UsageError: there is none, one is not linear, or two do not fit together.
+    """
+    layers = []
+    for name, weight in tensors.items():
+        if not re.match(start, name) or (without and f".{without}" in name):
+            continue
+        place, _, last = name.rpartition(".")
+        if last != "weight":
+            continue
+        bias = tensors.get(f"{place}.bias")
+        if weight.ndim != 2 or bias is None:
+            raise UsageError(
+                f"layer {place} is not linear: weight {[*weight.shape]}",
+                hint="map the names by hand: --suggest table.yaml",
+            )
+        if layers and layers[-1].weight.shape[0] != weight.shape[1]:
+            raise UsageError(
+                f"layer {place} takes {weight.shape[1]} numbers, but {layers[-1].name} before it"
+                f" gives {layers[-1].weight.shape[0]}: not one chain",
+                hint="map the names by hand: --suggest table.yaml",
+            )
+        layers.append(Layer(place, weight.float(), bias.float()))
+    if not layers:
+        raise UsageError(f"there is no layer whose name begins with {start}")
+    return layers

@@ -1,0 +1,173 @@
+"""Checkpoints that CleanRL, rsl_rl, skrl and tianshou wrote: equal actions, or what differs.
+
+`make_checkpoints.py` made what is in `recorded`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dicore.cli import main
+from dicore.errors import UsageError
+from dicore.run.request import TrainRequest
+from dicore_compat.weights.convert import peer_weights
+from dicore_compat.weights.peers import networks_of
+from dicore_tools.sessions import create
+
+HERE = Path(__file__).parent / "recorded"
+PPO = ["policy.action_scaling=false", "policy.model.value_norm=false"]
+DQN = ["policy.model.layer_norm=false"]
+PEERS: dict[str, tuple[str, str, str, list[str]]] = {
+    "cleanrl_ppo": ("pendulum", "ppo", "tanh", PPO),
+    "cleanrl_dqn": ("cartpole", "dqn", "relu", DQN),
+    "rsl_rl_ppo": ("pendulum", "ppo", "elu", PPO),
+    "skrl_ppo": ("pendulum", "ppo", "elu", PPO),
+    "tianshou_dqn": ("cartpole", "dqn", "relu", DQN),
+}
+"""Environment, algorithm, activation and options of each checkpoint."""
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Any:
+    """Makes a run with the network of a checkpoint."""
+
+    def make(name: str, activation: str = "", sizes: str = "[16, 16]", *more: str) -> Path:
+        env, policy, theirs, options = PEERS[name]
+        model = [f"policy.model.encoder_hidden_size_list={sizes}",
+                 f"policy.model.activation={activation or theirs}"]  # fmt: skip
+        request = TrainRequest(env=env, policy=policy, exp_name=str(tmp_path / "run"),
+                               overrides=[*model, *options, *more])  # fmt: skip
+        return create(request).path
+
+    return make
+
+
+def words(name: str, run: Path, *, norm: bool = True, compare: bool = True) -> list[str]:
+    given = ["import-weights", str(HERE / f"{name}.pt"), "--run", str(run)]
+    if norm and (HERE / f"{name}_norm.npz").exists():
+        given += ["--obs-norm", str(HERE / f"{name}_norm.npz")]
+    return [*given, *(["--compare", str(HERE / f"{name}.npz")] if compare else [])]
+
+
+@pytest.mark.parametrize("name", [*PEERS])
+def test_actions_are_equal_on_256_observations(
+    name: str, made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made(name)
+    capsys.readouterr()
+    assert main([*words(name, run), "--json"]) == 0
+    out, err = capsys.readouterr()
+    peer = name.rpartition("_")[0]
+    assert f"256 actions are equal to those of {peer}" in err
+    found = json.loads(out)
+    assert found["kept"] == found["unused"] == []
+    assert Path(found["checkpoint"]).is_dir()
+    assert ("are not clipped" in err) == (peer == "skrl")
+    assert len(np.unique(np.load(HERE / f"{name}.npz")["action"])) > 1
+
+
+def test_another_activation_is_named_with_its_layer(
+    made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made("rsl_rl_ppo", "tanh")
+    assert main(words("rsl_rl_ppo", run)) == 2
+    err = capsys.readouterr().err
+    assert "actions differ from those of rsl_rl on " in err
+    assert "after layer actor_state_dict.mlp.0 there is elu: set policy.model.activation=elu" in err
+    assert not [*(run / "ckpt").glob("imported*")], "no checkpoint that acts otherwise is left"
+
+
+def test_a_normalisation_between_layers_is_named(
+    made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made("tianshou_dqn", "", "[16, 16]", "policy.model.layer_norm=true")
+    assert main(words("tianshou_dqn", run)) == 2
+    assert "set policy.model.layer_norm=false" in capsys.readouterr().err
+
+
+def test_statistics_that_are_missing_are_asked_for(
+    made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words("cleanrl_ppo", made("cleanrl_ppo"), norm=False)) == 2
+    err = capsys.readouterr().err
+    assert "layer actor_mean.0 gets other numbers" in err
+    assert "--obs-norm" in err
+
+
+def test_actions_in_other_units_are_named(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(words("skrl_ppo", made("skrl_ppo", "", "[16, 16]", "policy.action_scaling=true"))) == 2
+    )
+    assert "set policy.action_scaling" in capsys.readouterr().err
+
+
+def test_a_layer_of_another_size_is_named(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words("tianshou_dqn", made("tianshou_dqn", "", "[16, 32]"))) == 2
+    err = capsys.readouterr().err
+    assert "model.encoder.layers.1.weight is [32, 16] here" in err
+
+
+def test_normalised_values_become_returns() -> None:
+    """The critic of skrl with its statistics, by hand."""
+    file = torch.load(HERE / "skrl_ppo.pt", weights_only=True)  # noqa: TID251 - weights only
+    x = torch.tensor([[0.1, 0.2, 0.3]])
+    seen, value = file["observation_preprocessor"], file["value_preprocessor"]
+    y = (x - seen["running_mean"]) / (seen["running_variance"].sqrt() + 1e-8)
+    net = file["value"]
+    for i in (0, 2, 4):
+        y = y.float() @ net[f"net_container.{i}.weight"].T + net[f"net_container.{i}.bias"]
+        y = torch.nn.functional.elu(y) if i < 4 else y
+    wanted = y * value["running_variance"].sqrt() + value["running_mean"]
+    ours = peer_weights(HERE / "skrl_ppo.pt")
+    assert ours is not None
+    for i in range(3):
+        name = f"model.critic.layers.{i}"
+        x = x @ ours.tensors[f"{name}.weight"].T + ours.tensors[f"{name}.bias"]
+        x = torch.nn.functional.elu(x) if i < 2 else x
+    assert x == pytest.approx(wanted.float(), abs=1e-3)
+
+
+def test_ours_and_others_are_not_of_a_peer() -> None:
+    weight = torch.zeros(2, 2)
+    for name in ("model.encoder.layers.0.weight", "policy.model.encoder.layers.0.weight",
+                 "q_net.q_net.0.weight", "mlp_extractor.policy_net.0.weight"):  # fmt: skip
+        assert networks_of({name: weight}) is None
+
+
+@pytest.mark.parametrize(
+    ("tensors", "error"),
+    [
+        ({"network.0.weight": torch.zeros(2, 3, 4, 4)}, r"layer network\.0 is not linear"),
+        (
+            {"network.0.weight": torch.zeros(5, 4), "network.0.bias": torch.zeros(5),
+             "network.2.weight": torch.zeros(2, 6), "network.2.bias": torch.zeros(2)},
+            r"layer network\.2 takes 6 numbers, but network\.0 before it gives 5",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_no_chain_of_layers_is_an_error(
+    tensors: dict[str, torch.Tensor], error: str
+) -> None:
+    with pytest.raises(UsageError, match=error):
+        networks_of(tensors)
+
+
+def test_options_of_peers_are_of_peers(made: Any, tmp_path: Path) -> None:
+    torch.save({"a": torch.zeros(1)}, tmp_path / "a.pt")
+    run = made("cleanrl_dqn")
+    compare = str(HERE / "cleanrl_dqn.npz")
+    assert (
+        main(["import-weights", str(tmp_path / "a.pt"), "--run", str(run), "--compare", compare])
+        == 2
+    )
+    norm = str(HERE / "cleanrl_ppo_norm.npz")
+    with pytest.raises(UsageError, match="has statistics of its own"):
+        peer_weights(HERE / "skrl_ppo.pt", obs_norm=norm)
+    with pytest.raises(UsageError, match=r"network\.0 takes 4 numbers, but 3 are normalised"):
+        peer_weights(HERE / "cleanrl_dqn.pt", obs_norm=norm)
