@@ -83,8 +83,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "command": (
             "benchmark board catalogue check collect completion config diagnose doctor enjoy eval "
-            "export hub import_weights index new plan plot replay report search selftest session "
-            "status tune verify watch"
+            "export hub import_weights index mcp new plan plot replay report schema search "
+            "selftest session status tune verify watch"
         ),
         "config_format": "cpanel py toml yaml yml",
         "diagnosis_rule": (
