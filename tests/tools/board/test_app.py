@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import dicore_tools.board.app as module
 from dicore.errors import MissingDependencyError
 from dicore_tools.board.app import make_app, plotly_script
-from dicore_tools.board.tags import FILE
+from dicore_tools.board.tags import FILE, Tags
 from dicore_tools.reports.curves import TAG
 from tests.tools.board.conftest import Board, Serve, add_line
 from tests.tools.conftest import mtimes
@@ -124,6 +126,33 @@ def test_texts_of_strangers_are_not_html(tmp_path: Path, serve: Serve) -> None:
     assert not re.search(r"<(script|img|b|i)\b", html)
     assert answer.headers["content-type"] == "application/json"
     assert board.ask("/api/runs").headers["content-type"] == "application/json"
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "a stop value without end": {"env": {"type": "x", "stop_value": 10**400}},
+    "half a character": {"env": {"type": "\ud800"}, "policy": {"type": "\udfff", "a\ud800": "b"}},
+    "lists for names": {"env": {"type": [1]}, "policy": {"type": {"type": {}}}},
+}
+
+
+@pytest.mark.parametrize("config", ODD.values(), ids=ODD)
+def test_an_odd_run_hides_no_other(runs: Path, serve: Serve, config: dict[str, Any]) -> None:
+    odd = make_run(runs / os.fsdecode(b"odd\xff"), [(0, 1.0), (10, 2.0)], **config)
+    result = {"env_step": 10**400, "wall_s": 10**400, "train_iter": 10**400}
+    record = {"status": "done", "result": result, "seed": 10**400, "error": "\ud800"}
+    (odd / "run.json").write_text(json.dumps(record))
+    add_line(odd, 20, 5.0, "loss\ud800")
+    (odd / "video").mkdir()
+    (odd / "video" / os.fsdecode(b"\xff.mp4")).touch()
+    board = serve(runs)
+    rows = board.rows()
+    assert set(rows) == {"a_s0", "a_s1", "b_s0", "odd?"}
+    assert rows["odd?"]["best"] == 2
+    for path in ("curves", "differences"):
+        assert board.ask(f"/api/{path}?runs={ids(board)}").status == 200
+    assert board.ask(f"/api/details/{rows['odd?']['id']}").status == 200
+    assert board.change({"runs": [rows["odd?"]["id"]], "add": ["x"]}).status == 200
+    assert Tags().of(odd) == ["x"]
 
 
 def test_without_plotly_the_extra_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,13 @@ def plotly_script() -> Path:
     raise MissingDependencyError("the board needs plotly", hint="pip install 'dicore-tools[board]'")
 
 
+class _Answer(JSONResponse):
+    """JSON in ASCII, which any text of a run can be written in."""
+
+    def render(self, content: object) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
 class _Board:
     """Answers what the page asks for."""
 
@@ -99,7 +106,7 @@ class _Board:
         """Answers with the rows that are new since a version, and which runs there are."""
         found = self._library.changes(_number(request, "since", 0, 1 << 53))
         facts = {"colors": COLORS, "axes": {key: title for key, (_, title) in AXES.items()}}
-        return JSONResponse({**found._asdict(), **facts, "tag": TAG})
+        return _Answer({**found._asdict(), **facts, "tag": TAG})
 
     def curves(self, request: Request) -> Response:
         """Answers with the curves of the chosen runs, of each metric that is asked for.
@@ -117,7 +124,7 @@ class _Board:
         runs, reading = self._library.data(_ids(asked.get("runs", "")), metrics, _ANSWER_S)
         names = self._library.names()
         charts = [overlay(runs, names, replace(view, metric=metric)) for metric in metrics]
-        return JSONResponse({"reading": reading, "charts": charts})
+        return _Answer({"reading": reading, "charts": charts})
 
     def differences(self, request: Request) -> Response:
         """Answers with the options that differ between the chosen runs."""
@@ -129,7 +136,7 @@ class _Board:
             for path, values in differing(runs).items()
             if path not in _NAMES
         ]
-        return JSONResponse({"runs": shown, "rows": rows})
+        return _Answer({"runs": shown, "rows": rows})
 
     def details(self, request: Request) -> Response:
         """Answers with what is told of one run, as HTML."""
@@ -137,7 +144,7 @@ class _Board:
         found, _ = self._library.data([request.path_params["id"]], ())
         if run is None or not found:
             return _not_found(request, None)
-        return JSONResponse({"id": run.id, "name": run.name, "html": "".join(details(run, *found))})
+        return _Answer({"id": run.id, "name": run.name, "html": "".join(details(run, *found))})
 
     async def tags(self, request: Request) -> Response:
         """Adds and removes tags of runs."""
@@ -148,7 +155,7 @@ class _Board:
         add, remove = (_texts(wanted.get(name)) for name in ("add", "remove"))
         for run in filter(None, map(self._library.run, _texts(wanted.get("runs")))):
             self._library.tags.change(run.folder.path, add=add, remove=remove)
-        return JSONResponse({})
+        return _Answer({})
 
     def video(self, request: Request) -> Response:
         """Answers with a video, or the part of it that a player asks for."""
@@ -167,7 +174,7 @@ def _sender(file: Path) -> Callable[[Request], Response]:
 def _told(request: Request, error: Exception) -> Response:
     """Answers with the text of an error of dicore."""
     text = error.message if isinstance(error, DicoreError) else str(error)
-    return JSONResponse({"error": text, "hint": getattr(error, "hint", None)}, 400)
+    return _Answer({"error": text, "hint": getattr(error, "hint", None)}, 400)
 
 
 def _not_found(request: Request, error: object) -> Response:

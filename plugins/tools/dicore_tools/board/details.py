@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from dicore.errors import DicoreError
@@ -14,6 +15,12 @@ from dicore_tools.reports.page import leagues, provenance
 from dicore_tools.reports.run_data import RunData
 
 __all__ = ["details", "video_file", "videos"]
+
+
+_ODD: Final = (
+    ArithmeticError, AttributeError, DicoreError, LookupError, OSError, TypeError, ValueError,
+)  # fmt: skip
+"""Errors at files of a stranger's run, or that were edited."""
 
 
 def details(run: BoardRun, record: RunData) -> Iterator[str]:
@@ -52,6 +59,7 @@ def video_file(run: BoardRun, name: str) -> Path | None:
     """
     top = run.folder.path.resolve() / "video"
     try:
+        name.encode()
         file = (top / name).resolve(strict=True)
     except (OSError, ValueError, RuntimeError):
         return None
@@ -80,6 +88,6 @@ def _or_note(part: Callable[[], Iterable[str]]) -> Iterator[str]:
     """Yields a part; a note if the files of the run are damaged."""
     try:
         found = [*part()]
-    except (DicoreError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+    except _ODD as error:
         found = [f'<p class="problem">{escape(str(error))}</p>']
     yield from found

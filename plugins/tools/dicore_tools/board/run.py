@@ -16,7 +16,7 @@ from typing import Final
 from dicore.console import plural
 from dicore.errors import DicoreError
 from dicore.run.folder import RunFolder
-from dicore_tools.reports.columns import Appended, Floats, MetricsTail, joined
+from dicore_tools.reports.columns import LARGEST, Appended, Floats, MetricsTail, joined
 from dicore_tools.reports.curves import TAG
 from dicore_tools.reports.run_data import RunData, read_run
 
@@ -38,7 +38,7 @@ class BoardRun:
 
     def __init__(self, path: Path, name: str) -> None:
         self.id = sha256(os.fsencode(path)).hexdigest()[:12]
-        self.name = name
+        self.name = _short(name)
         self.folder = RunFolder(path)
         self.problem = ""
         self.is_changed = True
@@ -170,11 +170,11 @@ class BoardRun:
         self.is_changed = False
         run = self._with(self._last)
         record, env, policy = run.record, run.config.get("env") or {}, run.config.get("policy")
-        step, updates, seconds = run.progress
+        step, updates, seconds = _progress(run)
         last = self._last.get(TAG)
         return {
             "id": self.id,
-            "name": _short(self.name),
+            "name": self.name,
             "state": self._state(run),
             "problem": _short(self.problem),
             "env": _short(env.get("env_id") or env.get("type")),
@@ -209,6 +209,15 @@ class BoardRun:
 
     def _with(self, columns: Mapping[str, Floats]) -> RunData:
         return RunData(self.folder, self._data.record, self._data.config, columns)
+
+
+def _progress(run: RunData) -> tuple[int, int, float]:
+    """Returns the progress of a run; none where a stranger wrote numbers without end."""
+    try:
+        step, updates, seconds = run.progress
+    except (OverflowError, ValueError):
+        return 0, 0, 0.0
+    return (step, updates, seconds) if max(step, updates) < LARGEST else (0, 0, 0.0)
 
 
 def _short(value: object) -> str:

@@ -61,9 +61,9 @@ class Tags:
             self._write(run.parent, {name: own for name, own in sorted(known.items()) if own})
 
     def _write(self, folder: Path, tags: _OfRuns) -> None:
-        text = json.dumps({"dicore_board": 1, "tags": tags}, indent=1, ensure_ascii=False)
+        text = json.dumps({"dicore_board": 1, "tags": tags}, indent=1)
         try:
-            write_file(folder / FILE, text.encode("utf-8", "replace") + b"\n")
+            write_file(folder / FILE, text.encode("ascii") + b"\n")
         except OSError as error:
             what = error.strerror or str(error)
             raise UsageError(f"{folder / FILE}: tags cannot be written: {what}") from error

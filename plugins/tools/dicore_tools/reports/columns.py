@@ -19,13 +19,13 @@ from dicore.errors import UsageError
 from dicore.run.atomic import open_regular, read_regular
 from dicore.run.log import RESERVED, read_metrics
 
-__all__ = ["AT", "Appended", "MetricsTail", "joined", "read_columns"]
+__all__ = ["AT", "LARGEST", "Appended", "MetricsTail", "joined", "read_columns"]
 
 Floats = npt.NDArray[np.float64]
 
 AT: Final = ("step", "train_iter", "time")
 """Where a value was logged: the first columns of a metric."""
-_LARGEST: Final = 1e150
+LARGEST: Final = 1e150
 """Larger numbers are left out like infinite ones: their squares are no float64."""
 _ODD: Final = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 """Errors of lines that are not of metrics."""
@@ -185,7 +185,7 @@ def _columns(lines: Iterable[dict[str, Any]]) -> dict[str, Floats]:
     found: dict[str, list[Floats]] = {}
     for names, rows in alike.items():
         table = np.array(rows, np.float64)  # the texts NaN and Infinity are numbers of Python
-        finite = np.abs(table) < _LARGEST
+        finite = np.abs(table) < LARGEST
         where = [*map(names.index, AT), len(names)]
         placed = finite[:, where].all(1)
         for tag in (name for name in names if name not in RESERVED):

@@ -5,7 +5,6 @@ Shapes: P points of a run, G points of the grid of a group.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from dicore.data.json_codec import loads
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
-from dicore_tools.reports.columns import AT, read_columns
+from dicore_tools.reports.columns import AT, LARGEST, read_columns
 
 __all__ = [
     "AXES",
@@ -233,9 +232,9 @@ def common_label(curves: Sequence[Curve]) -> str | None:
 
 
 def goal_of(curve: Curve) -> float | None:
-    """Returns the stop value of a run; None if it is not finite."""
+    """Returns the stop value of a run; None if it is not finite, or no picture can show it."""
     goal = _value(curve.config, "env.stop_value")
-    return goal if isinstance(goal, int | float) and math.isfinite(goal) else None
+    return goal if isinstance(goal, int | float) and abs(goal) < LARGEST else None
 
 
 def _group_by_config(curves: Sequence[Curve]) -> list[Group]:
