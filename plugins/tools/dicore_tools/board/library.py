@@ -182,6 +182,6 @@ class Library:
         for each in [*self._used][:-1]:
             if total <= self._most_bytes:
                 return
-            total -= self._runs[each].nbytes
+            before = self._runs[each].nbytes
             self._runs[each].drop()
-            del self._used[each]
+            total -= before - self._runs[each].nbytes
