@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 # Bytecode is kept: each process of the tests would compile all of them again, a minute of one core.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test learns soak lint platforms bench results gate docs site notebooks dist matrix release clean install
+.PHONY: demo test learns soak lint platforms bench results gate docs site notebooks dist matrix compatibility release clean install
 
 install: $(STAMP)
 
@@ -91,9 +91,13 @@ dist: $(STAMP)
 matrix: $(STAMP)
 	@$(BIN)/python release/matrix.py
 
+# The plugins of examples/ with each version of dicore, Python and NumPy; for every night.
+compatibility: $(STAMP)
+	@$(BIN)/python release/compatibility.py examples/plugins/*
+
 # What a release needs, on this machine: versions, changelog, API record, dist/, site, commit and tag.
 release: $(STAMP)
-	@$(BIN)/python -m release.prepare $(VERSION)
+	@$(BIN)/python -m release.prepare $(VERSION) $(if $(ADVISORIES),--advisories $(ADVISORIES))
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,10 +3,11 @@
     python -m release.prepare 0.2.0 --check       # says all that is in the way, changes nothing
     python -m release.prepare 0.2.0               # versions, changelog, surface, wheels, site, tag
 
-Versions are written to all distributions, fragments of `changes/` go to the changelog, the public
-surface is recorded (`release/api.json`), wheels and archives are built twice, checked, installed
-and run (`release/dist.py`), the documentation is built as a version of the site, and all of it is
-a commit with a tag. A step that fails, and Ctrl-C, end it and take back what it wrote; so does
+Dependencies are audited (`release/audit.py`). Versions are written to all distributions, fragments
+of `changes/` go to the changelog, the public surface is recorded (`release/api.json`), wheels and
+archives are built twice, checked, installed and run (`release/dist.py`), the documentation is built
+as a version of the site, and all of it is a commit with a tag. A step that fails, and Ctrl-C, end
+it and take back what it wrote; so does
 `git restore --staged --worktree .` after a kill.
 """
 
@@ -184,6 +185,7 @@ def main() -> None:
     )
     parser.add_argument("version", help="MAJOR.MINOR.PATCH")
     parser.add_argument("--check", action="store_true", help="change nothing")
+    parser.add_argument("--advisories", help="database for release/audit.py")
     parser.add_argument("--site", type=Path, default=ROOT / "site", help="folder of the site")
     arguments = parser.parse_args()
     from release.surface import broken, recorded, removals, surface
@@ -194,6 +196,8 @@ def main() -> None:
     if arguments.check:
         print(f"nothing is in the way of {arguments.version}")
         return
+    database = ["--advisories", arguments.advisories] if arguments.advisories else []
+    _run([sys.executable, "release/audit.py", *database])
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     prepare(arguments.version, arguments.site)
 
