@@ -17,6 +17,9 @@ from dicore.config import read_config
 from dicore.data import Batch
 from dicore.run import RunFolder, read_metrics, read_state, write_state
 from dicore_dist.links.wire import parsed_head, size_of_body
+from dicore_plugins.buffers import write_body
+from dicore_plugins.buffers.file.records import read_record, scan
+from dicore_plugins.datasets import HDF5Dataset, NpzDataset
 from dicore_plugins.export.import_weights import read_tensors
 from dicore_plugins.messages import load_file, pack, save_file, unpack
 from dicore_tools.certificates import (
@@ -35,6 +38,7 @@ from dicore_tools.reports.run_data import read_run
 from dicore_tools.results.expected import read_expected
 from dicore_tools.results.plan import read_plan
 from tests.fuzz.engine import fuzz
+from tests.plugins.datasets.recordings import episodes, write
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "tests/release/recorded/0.1"
@@ -210,6 +214,28 @@ def certificate(folder: Path) -> Target:
     return in_file(Path(file), lambda _: check_certificate(folder, key.public_key()))
 
 
+def dataset(folder: Path, form: str) -> Target:
+    """A file of episodes, read as far as a training reads it: the first and the last sample."""
+    kind = HDF5Dataset if form == "hdf5" else NpzDataset
+    file = Path(write(form, folder, episodes("5e", "4t")))
+
+    def samples(path: Path) -> object:
+        found = kind({"path": str(path)})
+        return found.take(np.array([0, len(found) - 1]))
+
+    return in_file(file, samples)
+
+
+def records(folder: Path) -> Target:
+    """The file of a replay buffer's sample, found again after a crash and read."""
+    file = write_body(folder, {"obs": np.ones(3), "name": "x"}, priority=1.0)["file_path"]
+
+    def read(path: Path) -> object:
+        return [read_record(path, place) for _, place in scan(path, 0)]
+
+    return in_file(Path(file), read)
+
+
 def head(_: Path) -> Target:
     text = b"POST /x HTTP/1.1\r\nContent-Length: 12\r\nX-Token: abc\r\n\r\nrest"
 
@@ -243,6 +269,10 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "weights_torch": lambda folder: weights(folder, ".pt"),
     "hub_card": lambda folder: hub(folder, "card.json"),
     "hub_index": lambda folder: hub(folder, "hub.json"),
+    "buffer_records": records,
+    "dataset_npz": lambda folder: dataset(folder, "npz"),
+    "dataset_savez": lambda folder: dataset(folder, "savez"),
+    "dataset_hdf5": lambda folder: dataset(folder, "hdf5"),
     "plugin_index": index,
     "plugin_wheel": wheel,
     "public_key": lambda folder: keys(folder, private=False),
