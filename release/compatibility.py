@@ -209,6 +209,12 @@ def table(rows: Sequence[Row], missing: Sequence[str]) -> str:
     return "\n".join([*lines, "", *missing]).rstrip() + "\n"
 
 
+def _write(out: Path, rows: Sequence[Row], missing: Sequence[str]) -> None:
+    out.write_text(table(rows, missing), encoding="utf-8")
+    facts = {"rows": [asdict(row) for row in rows], "not_given": missing}
+    out.with_suffix(".json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
 def _metadata(wheel: Path) -> Metadata:
     import zipfile
 
@@ -238,6 +244,12 @@ def main(given: argparse.Namespace) -> None:
         for project in () if given.dicore else PROJECTS:
             words = ["-n", "-w", "-o", str(folder / "dicore"), str(project)]
             run([sys.executable, "-m", "build", *words])
+        versions = [version_of(each) for each in folders]
+        missing = [
+            f"{each.name} {each.version} allows dicore {version}, which was not given."
+            for each in plugins
+            for version in not_given(each.allows, versions, given.released)
+        ]
         rows: list[Row] = []
         for number, (python, numpy, each) in enumerate(
             (p, n, f) for p in given.python or PYTHONS for n in given.numpy or NUMPYS
@@ -246,15 +258,7 @@ def main(given: argparse.Namespace) -> None:
             place = folder / str(number)
             rows += rows_of(plugins, each, python, numpy, place, cuda=given.cuda)
             shutil.rmtree(place, ignore_errors=True)  # each holds a torch
-    versions = [version_of(each) for each in given.dicore] or [rows[0].dicore]
-    missing = [
-        f"{each.name} {each.version} allows dicore {version}, which was not given."
-        for each in plugins
-        for version in not_given(each.allows, versions, given.released)
-    ]
-    given.out.write_text(table(rows, missing), encoding="utf-8")
-    facts = {"rows": [asdict(row) for row in rows], "not_given": missing}
-    given.out.with_suffix(".json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+            _write(given.out, rows, missing)  # whatever comes later
     failed = [row for row in rows if row.failed]
     print(f"{given.out}: {len(rows)} pairs, {len(failed)} failed")
     raise SystemExit(1 if failed else 0)
