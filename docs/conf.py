@@ -67,7 +67,9 @@ class _Domain(PythonDomain):
             self._last_words = frozenset(name.rpartition(".")[2] for name in self.objects)
         if name.removesuffix("()").rpartition(".")[2] not in self._last_words:
             return []
-        return super().find_obj(env, modname, classname, name, *more, **options)
+        found = super().find_obj(env, modname, classname, name, *more, **options)
+        own = [each for each in found if not each[1].aliased]
+        return found if len(found) < 2 or len(own) == 1 else []  # several: no link is right
 
 
 def _mark_code(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
