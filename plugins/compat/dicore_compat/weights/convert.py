@@ -170,11 +170,9 @@ def compare_actions(
 
 def _unlike(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Returns which actions differ, bool [N]."""
-    if wanted.dtype.kind in "iu":
-        differs = found != wanted
-    else:
-        differs = np.abs(found - wanted) > _EQUAL * max(1.0, float(np.abs(wanted).max()))
-    return differs.reshape(len(wanted), -1).any(1)
+    far = _EQUAL * max(1.0, float(np.abs(wanted).max()))
+    differs = found != wanted if wanted.dtype.kind in "iu" else np.abs(found - wanted) > far
+    return np.asarray(differs.reshape(len(wanted), -1).any(1))
 
 
 def _why(weights: PeerWeights, obs: torch.Tensor, wanted: Any, model: Mapping[str, Any]) -> str:

@@ -176,7 +176,7 @@ def _chain(tensors: Tensors, start: str, *, without: str = "") -> list[Layer]:
     Raises:
         UsageError: there is none, one is not linear, or two do not fit together.
     """
-    layers = []
+    layers: list[Layer] = []
     for name, weight in tensors.items():
         if not re.match(start, name) or (without and f".{without}" in name):
             continue
