@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dicore.config import Compiled, bind, write_config
+from dicore.config.layers import PRESET
 from dicore.console import without_secrets
 from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, DicoreError, PluginLoadError, UsageError
@@ -284,6 +285,8 @@ def prepare(
             raise _unwritable(folder, error) from error
         raise
     run.learner_hooks, run.device, run.ignore_missing = hooks, device, request.ignore_missing
+    named = (each for each in compiled.origin.values() if each.startswith(PRESET))
+    run.metadata.values["preset"] = next(named, "").removeprefix(PRESET)
     if resumed is not None and not all(path.startswith(CHANGEABLE) for path in changes):
         run.at_first_step(partial(_replace_config, compiled, resumed))  # the parts have loaded then
     return run

@@ -76,7 +76,7 @@ class RunMetadata:
         old = old if isinstance(old, dict) else {}
         earlier = old.get("resumed", [])
         self._started = old.get("started", now)
-        self.values |= {name: old[name] for name in ("argv", "chosen") if name in old}
+        self.values |= {name: old[name] for name in ("argv", "chosen", "preset") if name in old}
         self.values["resumed"] = [
             *(earlier if isinstance(earlier, list) else []),
             {

@@ -86,7 +86,7 @@ def test_rows_are_trained_once_and_shown(table: Path, capfd: pytest.CaptureFixtu
     assert main(["benchmark", str(table), "--only", "easy"]) == 0
     assert "small.md: 2 rows, no runs missing" in capfd.readouterr().out
     page = table.with_suffix(".md").read_text()
-    assert "| `cartpole_dqn` | `dqn` | not run |" in page
+    assert "| `cartpole_dqn` | cartpole_dqn v1 | `dqn` | not run |" in page
     assert main(["benchmark", str(table)]) == 0
     assert [request.seed for request in InTurn.started] == [0, 1, 0, 1]
     found = records(table.with_suffix(".jsonl"))
@@ -106,8 +106,8 @@ def test_rows_are_trained_once_and_shown(table: Path, capfd: pytest.CaptureFixtu
     low, median, high = (f"{n:.3g}" if n < 1000 else f"{n / 1000:.3g}k"
                          for n in (min(steps), statistics.median(steps), max(steps)))  # fmt: skip
     cell = median if low == high else f"{median} ({low} to {high})"
-    assert f"| `easy` | `ppo` | 2 of 2 | {cell} |" in page
-    assert "| `cartpole_dqn` | `dqn` | 0 of 2 | > " in page
+    assert f"| `easy` | cartpole_ppo v1 | `ppo` | 2 of 2 | {cell} |" in page
+    assert "| `cartpole_dqn` | cartpole_dqn v1 | `dqn` | 0 of 2 | > " in page
     assert "`cartpole_dqn`: A note." in page
     assert "dicore train -e cartpole -p ppo -s 0 -s 1 --max-env-step 2000" in page
     assert (table.parent / "small_files/cartpole.svg").is_file()
@@ -130,7 +130,7 @@ def test_changed_options_are_trained_again(
     last = capfd.readouterr().out.splitlines()[-1]
     assert last.split() == ["easy", "cartpole", "ppo", "0", "0,", "1"]
     assert main([*words, "--report"]) == 0
-    assert "| `easy` | `ppo` | not run |" in table.with_suffix(".md").read_text()
+    assert "| `easy` | cartpole_ppo v1 | `ppo` | not run |" in table.with_suffix(".md").read_text()
     assert main(words) == 0
     after = records(table.with_suffix(".jsonl"))
     assert [each["seed"] for each in after] == [each["seed"] for each in before]

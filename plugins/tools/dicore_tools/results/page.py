@@ -51,6 +51,7 @@ class RowResult:
         row: The row.
         task: Name of the environment.
         algorithm: Name of the algorithm.
+        preset: Name and version of its preset; "" without one.
         stop_value: Mean return that ends a run.
         records: One for each seed that was run with the present settings.
     """
@@ -58,6 +59,7 @@ class RowResult:
     row: Row
     task: str
     algorithm: str
+    preset: str
     stop_value: float
     records: tuple[Record, ...]
 
@@ -100,7 +102,16 @@ def collect_results(plan: Plan, records: Mapping[tuple[str, str, int], Record]) 
     for row in plan.rows:
         keys = [(row.name, plan.settings(row), seed) for seed in row.seeds]
         own = tuple(records[key] for key in keys if key in records)
-        found.append(RowResult(row, plan.task(row), plan.algorithm(row), plan.stop_value(row), own))
+        found.append(
+            RowResult(
+                row,
+                plan.task(row),
+                plan.algorithm(row),
+                plan.preset(row),
+                plan.stop_value(row),
+                own,
+            )
+        )
     return found
 
 
@@ -187,12 +198,13 @@ def _lines(
 def _table(results: Sequence[RowResult]) -> Iterable[str]:
     goals = {each.stop_value for each in results}
     yield f"Stop value: {', '.join(f'{goal:g}' for goal in sorted(goals))}.\n"
-    yield "| Row | Algorithm | Solved | Env steps | Seconds | Core-hours | Best | Last |"
-    yield "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    yield "| Row | Preset | Algorithm | Solved | Env steps | Seconds | Core-hours | Best | Last |"
+    yield "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"
     for each in results:
         solved = f"{each.solved} of {len(each.records)}" if each.records else "not run"
         cells = [
             f"`{each.row.name}`",
+            each.preset or "none",
             f"`{each.algorithm}`",
             solved + _missing(each),
             _range(each, "solved_step"),

@@ -20,6 +20,7 @@ from dicore.data.json_codec import dumps
 from dicore.errors import ConfigError
 from dicore.run.request import TrainRequest, compile_request, env_label
 from dicore_registry import nearest
+from dicore_tools.preset_versions import preset_of, shown
 
 __all__ = ["Plan", "Row", "read_plan"]
 
@@ -152,6 +153,10 @@ class Plan:
     def algorithm(self, row: Row) -> str:
         """Returns the name of the algorithm of a row."""
         return str(self.configs[row.name].policy.type)
+
+    def preset(self, row: Row) -> str:
+        """Returns name and version of the preset of a row; "" without one."""
+        return shown(preset_of(self.configs[row.name].origin))
 
     def stop_value(self, row: Row) -> float:
         """Returns the mean return that ends a run of a row."""
