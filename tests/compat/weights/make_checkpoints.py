@@ -266,10 +266,52 @@ def tianshou(out: Path) -> None:
         record(out, "tianshou_dqn", obs, policy(Batch(obs=obs, info={})).act)
 
 
+def tianshou_ppo(out: Path) -> None:
+    from tianshou.algorithm import PPO
+    from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
+    from tianshou.algorithm.optim import AdamOptimizerFactory
+    from tianshou.data import Batch, Collector, VectorReplayBuffer
+    from tianshou.env import DummyVectorEnv
+    from tianshou.trainer import OnPolicyTrainerParams
+    from tianshou.utils.net.common import Net
+    from tianshou.utils.net.continuous import ContinuousActorProbabilistic, ContinuousCritic
+    from torch.distributions import Independent, Normal
+
+    torch.manual_seed(1)
+    env = gym.make("Pendulum-v1")
+    actor = ContinuousActorProbabilistic(
+        preprocess_net=Net(state_shape=3, hidden_sizes=SIZES, activation=nn.Tanh), action_shape=1,
+        unbounded=True,
+    )  # fmt: skip
+    critic = ContinuousCritic(
+        preprocess_net=Net(state_shape=3, hidden_sizes=SIZES, activation=nn.Tanh)
+    )
+    policy = ProbabilisticActorPolicy(
+        actor=actor, dist_fn=lambda both: Independent(Normal(*both), 1), action_scaling=True,
+        action_bound_method="clip", action_space=env.action_space, deterministic_eval=True,
+    )  # fmt: skip
+    algorithm = PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory(lr=1e-3), gamma=0.95)
+    envs = DummyVectorEnv([lambda: gym.make("Pendulum-v1")] * 4)
+    collector = Collector(algorithm, envs, VectorReplayBuffer(2000, 4))
+    algorithm.run_training(
+        OnPolicyTrainerParams(
+            training_collector=collector, test_collector=None, max_epochs=2, epoch_num_steps=1600,
+            collection_step_num_env_steps=800, collection_step_num_episodes=None,
+            update_step_num_repetitions=8, batch_size=64,
+        )
+    )  # fmt: skip
+    torch.save(algorithm.state_dict(), out / "tianshou_ppo.pt")
+    obs = observations("Pendulum-v1")
+    policy.eval()
+    with torch.no_grad():
+        act = policy(Batch(obs=obs, info={})).act.numpy()
+    record(out, "tianshou_ppo", obs, policy.map_action(act))
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (cleanrl_ppo, cleanrl_dqn, rsl_rl, skrl, tianshou):
+    for make in (cleanrl_ppo, cleanrl_dqn, rsl_rl, skrl, tianshou, tianshou_ppo):
         if sys.argv[2:] and make.__name__ not in sys.argv[2:]:
             continue
         make(folder)

@@ -29,6 +29,7 @@ PEERS: dict[str, tuple[str, str, str, list[str]]] = {
     "rsl_rl_ppo": ("pendulum", "ppo", "elu", PPO),
     "skrl_ppo": ("pendulum", "ppo", "elu", PPO),
     "tianshou_dqn": ("cartpole", "dqn", "relu", DQN),
+    "tianshou_ppo": ("pendulum", "ppo", "tanh", ["policy.model.value_norm=false"]),
 }
 """Environment, algorithm, activation and options of each checkpoint."""
 

@@ -11,6 +11,7 @@ import click
 
 from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
+from dicore_tools.preset_versions import shown
 
 if TYPE_CHECKING:
     from dicore_tools.json_output.runs import RunReport
@@ -114,6 +115,7 @@ def _facts(run: RunData) -> RunReport:
         "state": run.state,
         "env": _type_of(run.config, "env"),
         "policy": _type_of(run.config, "policy"),
+        "preset": shown(str(run.record.get("preset") or "")),
         "seed": seed if isinstance(seed, int) else None,
         "env_step": env_step,
         "train_iter": train_iter,

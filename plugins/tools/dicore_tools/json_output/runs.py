@@ -239,6 +239,7 @@ class RunReport(TypedDict):
     state: Annotated[str, "running, killed, failed, reached the stop value, …"]
     env: Annotated[str, "environment"]
     policy: Annotated[str, "algorithm"]
+    preset: Annotated[str, "preset with its version; empty: none, or not recorded"]
     seed: Annotated[int | None, "random seed"]
     env_step: Annotated[int, "env steps so far"]
     train_iter: Annotated[int, "gradient updates so far"]
