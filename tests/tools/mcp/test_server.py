@@ -38,6 +38,13 @@ def root(trained: Path, tmp_path: Path) -> Path:
     (root / "sitecustomize.py").write_text("open('sprung', 'w').close()\n")
     (root / "pyproject.toml").write_text('[tool.dicore]\nplugins = ["./trap.py"]\n')
     shutil.copytree(trained, tmp_path / "outside")
+    code = f"{root / 'trap.py'}:Trap"
+    (root / "by_path.yaml").write_text(f"env: {{type: '{code}'}}\npolicy: {{type: dqn}}\n")
+    (root / "by_import.yaml").write_text(
+        f"env: {{type: cartpole, import_names: ['{root / 'trap.py'}']}}\npolicy: {{type: dqn}}\n"
+    )
+    foreign = shutil.copytree(trained, root / "runs" / "foreign") / "config.json"
+    foreign.write_text(foreign.read_text().replace('"type": "cartpole"', f'"type": "{code}"'))
     (root / "link").symlink_to(tmp_path / "outside")
     return root
 
@@ -87,7 +94,7 @@ def test_what_is_read(root: Path) -> None:
         (bad,) = await ask(client, "check", config="cartpole_dqn", overrides=["policy.nstepp=3"])
         assert "nstepp" in bad["problems"][0]
         assert (await ask(client, "status", run="runs/first"))["ended"]
-        (run,) = await ask(client, "report", runs=["runs"])
+        (run,) = await ask(client, "report", runs=["runs/first"])
         assert (run["policy"], run["env"]) == ("dqn", "cartpole")
         assert (await ask(client, "diagnose", run="runs/first"))["format"] == 1
 
@@ -108,6 +115,10 @@ def test_what_is_refused(root: Path) -> None:
         assert not trap["valid"]
         trap = (await ask(client, "check", env="trap:Trap-v0", policy="dqn"))[0]
         assert not trap["valid"]
+        await ask(client, "check", config="by_import.yaml")  # its path is not imported
+        for name in ("by_path.yaml", "runs/foreign"):
+            trap = (await ask(client, "check", config=name))[0]
+            assert not trap["valid"], name
         for option in ("exp_name=x", "--plugin=trap.py", "a=/etc", "a=../x", "a", "{a: 1}"):
             assert "option" in await refused(
                 client, "check", config="good.yaml", overrides=[option]
@@ -133,6 +144,7 @@ def test_a_training_is_started_and_stopped(root: Path) -> None:
         bad = {**TRAIN, "overrides": ["policy.nstepp=3"], "name": "bad"}
         assert "nstepp" in await refused(client, "train", **bad)
         assert "not a name" in await refused(client, "train", **{**TRAIN, "name": "../x"})
+        assert "nstepp" in await refused(client, "train", **bad), "the name is free again"
         assert (await ask(client, "train", **TRAIN))["run"] == "runs/one"
         assert "exists" in await refused(client, "train", **TRAIN)
         assert (await ask(client, "status", run="runs/one"))["state"] == "running"

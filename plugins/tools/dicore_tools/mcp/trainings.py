@@ -67,6 +67,7 @@ class Trainings:
             while not (folder / "run.json").is_file() and process.poll() is None:
                 await anyio.sleep(0.05)
         if process.poll():
+            del self._started[folder]  # its name is free again, unless it left a folder
             text = said.read_text("utf-8", "replace")[-_TAIL:].strip()
             raise UsageError(text or f"the training ended with exit code {process.returncode}")
         return {"run": f"runs/{folder.name}", "pid": process.pid}
