@@ -111,7 +111,7 @@ def _peer(file: str, obs_norm: str | None, compare: str | None) -> Any:
     from dicore_registry.public_names import public_name
 
     found = None
-    with contextlib.suppress(MissingPackageError):  # without dicore-compat: by names and tables
+    with contextlib.suppress(MissingPackageError):  # then by names and tables
         found = public_name("peer_weights")(file, obs_norm=obs_norm)
     if found is None and (obs_norm or compare):
         raise UsageError(
