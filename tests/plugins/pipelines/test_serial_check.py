@@ -73,8 +73,8 @@ def test_what_would_train_nothing_or_not_as_it_says(overrides: list[str], proble
 def test_all_of_it_at_once_with_lines(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
-        "env:\n  type: cartpole\npipeline:\n  expert: random\npolicy:\n  type: dqn\n  priority: true\n"
-        "  replay_buffer: naive\n"
+        "env:\n  type: cartpole\npipeline:\n  expert: random\npolicy:\n  type: dqn\n"
+        "  priority: true\n  replay_buffer: naive\n"
     )
     with pytest.raises(ConfigError) as caught:
         check(file)
