@@ -235,7 +235,7 @@ def kuhn_exploitability(folder: Path, *, last: bool) -> float:
     sides, seen = Sides(EnvSpec.of(KuhnPoker())), kuhn_observations()
     places = [folder / "ckpt" / "final"] if last else [path for _, path in copies(folder)]
     strategies = np.array([probabilities(each, seen, sides)[:, 1] for each in places])
-    return exploitability(strategies if last else strategies[len(strategies) // 4 :])
+    return exploitability(strategies)
 
 
 # ---- Leduc poker
@@ -260,7 +260,6 @@ def leduc_exploitability(folder: Path, *, last: bool) -> float:
     envs.close()
     places = [folder / "ckpt" / "final"] if last else [path for _, path in copies(folder)]
     strategies = np.array([probabilities(each, seen, sides) for each in places])
-    strategies = strategies if last else strategies[len(strategies) // 4 :]
     table.action_probability_array[:] = _mean(game, table, strategies)
     return float(measured(game, table))
 
