@@ -13,8 +13,8 @@ import pytest
 FAILING = {
     "dicore": 85,
     "dicore_registry": 16,
-    "dicore_plugins": 451,
-    "dicore_dist": 54,
+    "dicore_plugins": 447,
+    "dicore_dist": 50,
     "dicore_compat": 31,
     "dicore_contrib_envs": 18,
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dicore.config.schema import ComponentConfig, components, frozen, option
+from dicore.interfaces.buffer import IBuffer
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.buffers.naive.config import (
     alpha_option,
@@ -14,9 +15,6 @@ from dicore_plugins.buffers.naive.config import (
     max_use_option,
     share_option,
 )
-
-if TYPE_CHECKING:
-    from dicore.interfaces.buffer import IBuffer
 
 __all__ = ["DequeConfig"]
 

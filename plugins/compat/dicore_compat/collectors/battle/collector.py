@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import attrs
 
@@ -13,6 +13,7 @@ from dicore.data import Batch, Columns, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.policy import CollectMode
+from dicore.run import LogHub
 from dicore_compat.collectors.battle.config import (
     BattleEpisodeCollectorConfig,
     BattleSampleCollectorConfig,
@@ -21,9 +22,6 @@ from dicore_compat.collectors.battle.sides import are_two, joint_collect_mode, s
 from dicore_plugins.collectors.episode.collector import EpisodeCollector
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.functional.samples import transitions
-
-if TYPE_CHECKING:
-    from dicore.run import LogHub
 
 __all__ = ["BattleEpisodeCollector", "BattleSampleCollector"]
 

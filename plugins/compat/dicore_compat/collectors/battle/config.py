@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dicore.config.schema import frozen
+from dicore.interfaces.collector import ISerialCollector
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.collectors.episode.config import EpisodeCollectorConfig
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
-
-if TYPE_CHECKING:
-    from dicore.interfaces.collector import ISerialCollector
 
 
 @frozen(kw_only=True)

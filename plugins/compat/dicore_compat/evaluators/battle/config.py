@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dicore.config.schema import frozen, option
+from dicore.interfaces.evaluator import ISerialEvaluator
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
-
-if TYPE_CHECKING:
-    from dicore.interfaces.evaluator import ISerialEvaluator
 
 
 @frozen(kw_only=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dicore.data import Tree
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.evaluator import EvalResult
+from dicore.run import LogHub
 from dicore_compat.collectors.battle.sides import are_two, joint_eval_mode
 from dicore_compat.evaluators.battle.config import BattleEvaluatorConfig
 from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
-
-if TYPE_CHECKING:
-    from dicore.run import LogHub
 
 __all__ = ["BattleEvaluator"]
 
