@@ -154,7 +154,7 @@ class TestUnknown:
             ("acme-rl/zzzzzzzz", "acme-rl provides acme-rl/redq"),
             (
                 "mystery/qwertz",
-                "no installed package 'mystery' provides a policy: pip install mystery?",
+                "no installed package 'mystery' provides a policy; no file 'mystery/qwertz' either",
             ),
             *((name, "expected 'name' or 'package/name'") for name in ("/", "a/b/c", "/x", "x/")),
         ],

@@ -23,6 +23,12 @@ def test_runs_are_named_by_their_path_below_the_place(runs: Path) -> None:
     assert names(runs / "a_s0", runs / "deep") == ["a_s0", "deep/er/c"]
 
 
+def test_a_folder_of_runs_may_be_called_as_a_part_of_a_run(tmp_path: Path) -> None:
+    for place in ("log/a", "video/b", "c", "c/log/d"):
+        make_run(tmp_path / place, [(0, 1.0)])
+    assert names(tmp_path) == ["c", "log/a", "video/b"]
+
+
 def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
     one, two = (make_run(tmp_path / each / "s0", [(0, 1.0)]) for each in ("one", "two"))
     assert names(one, two) == [str(one), str(two)]

@@ -75,3 +75,9 @@ def test_numbers_of_any_size_are_kept_to_six_digits(tmp_path: Path, value: float
     make_run(tmp_path / "runs/a", [(0, value)])
     (line,) = drawn(tmp_path / "runs", View())["groups"][0]["lines"]
     assert line["y"] == [pytest.approx(value, rel=1e-5)]
+
+
+def test_small_values_beside_a_large_one_are_kept(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs/a", [(0, 1e6), (1, 0.4), (2, 0.1234567)])
+    (line,) = drawn(tmp_path / "runs", View())["groups"][0]["lines"]
+    assert line["y"] == [1e6, 0.4, 0.123457]

@@ -111,3 +111,11 @@ def test_a_link_is_refused(file: Path, tmp_path: Path) -> None:
     file.symlink_to(tmp_path / "other")
     with pytest.raises(OSError, match="link"):
         MetricsTail(file).read(["a"])
+
+
+def test_metrics_whose_names_differ_in_digits_are_all_known(file: Path) -> None:
+    tail = MetricsTail(file)
+    append(file, "".join(line(step, **{f"agent_{step % 3}": 1.0}) for step in range(6)))
+    found = tail.read([])
+    assert found is not None
+    assert {"agent_0", "agent_1", "agent_2"} <= {*found.columns}

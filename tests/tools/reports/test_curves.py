@@ -184,6 +184,12 @@ def test_smoothing_is_the_mean_of_the_last_few(values: list[float], window: int)
     np.testing.assert_allclose(smoothed.y, expected, rtol=1e-9, atol=1e-6)
 
 
+@pytest.mark.parametrize("window", [1, 2])
+def test_one_large_value_spoils_only_its_window(window: int) -> None:
+    smoothed = curve([(0, 1e17), (1, 2.5), (2, 3.5), (3, 4.5)]).smooth(window)
+    assert smoothed.y[2:].tolist() == ([3.5, 4.5] if window == 1 else [3, 4])
+
+
 def plot(*arguments: Any, code: int = 0) -> None:
     assert main(["plot", *map(str, arguments)]) == code
 

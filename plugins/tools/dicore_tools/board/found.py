@@ -15,8 +15,10 @@ from dicore_tools.reports.curves import find_runs
 
 __all__ = ["check_places", "find_folders"]
 
-_WITHOUT_RUNS: Final = frozenset({"ckpt", "log", "video", "__pycache__", "node_modules"})
-"""Folders that are not searched: those inside a run, and those that have many files."""
+_OF_RUNS: Final = frozenset({"ckpt", "log", "video"})
+"""Folders of a run, which are not searched."""
+_WITHOUT_RUNS: Final = frozenset({"__pycache__", "node_modules"})
+"""Folders with many files, which are not searched."""
 _MOST_RUNS: Final = 5_000
 
 
@@ -57,9 +59,11 @@ def _folders(place: Path) -> Iterator[Path]:
             return
     for folder, below, files in os.walk(place.resolve()):
         inside = {"config.json", "run.json"} & set(files)
+        left_out = _WITHOUT_RUNS
         if len(inside) == 2 or (inside and _is_ours(Path(folder) / inside.pop())):
             yield Path(folder)
-        below[:] = sorted(name for name in below if name[0] != "." and name not in _WITHOUT_RUNS)
+            left_out |= _OF_RUNS
+        below[:] = sorted(name for name in below if name[0] != "." and name not in left_out)
 
 
 def _is_ours(file: Path) -> bool:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-import numpy as np
 
 from dicore_tools.reports.chart import thinned
 from dicore_tools.reports.curves import AXES, TAG, Axis, Band, Curve, Group, goal_of, group_runs
@@ -103,8 +100,5 @@ def _line(curve: Curve, name: str, most: int) -> dict[str, object]:
 
 
 def _rounded(values: Floats) -> list[float]:
-    """Returns values with six digits of the largest, which are all that a picture shows."""
-    largest = float(np.abs(values).max(initial=0.0))
-    digits = 6 - math.ceil(math.log10(largest)) if largest > 0 else 0
-    rounded: list[float] = np.round(values, min(digits, 300)).tolist()
-    return rounded
+    """Returns values with six digits each, which are all that a picture shows."""
+    return [float(f"{value:.6g}") for value in values]

@@ -36,7 +36,9 @@ function test(word) {
     return (row) => COLUMNS.some((column) => String(row[column.key] ?? "").toLowerCase().includes(word));
   if (sign === ":") return (row) => String(row[key] ?? "").toLowerCase().includes(wanted);
   const limit = Number(wanted);
-  if (Number.isNaN(limit) || sign === "=") return (row) => String(row[key] ?? "").toLowerCase() === wanted;
+  const equals = (value) => typeof value === "number" ? value === limit : String(value ?? "").toLowerCase() === wanted;
+  if (sign === "=") return (row) => Array.isArray(row[key]) ? row[key].some(equals) : equals(row[key]);
+  if (Number.isNaN(limit)) return () => false;
   const compare = { ">": (a) => a > limit, "<": (a) => a < limit, ">=": (a) => a >= limit, "<=": (a) => a <= limit }[sign];
   return (row) => row[key] !== null && row[key] !== "" && compare(Number(row[key]));
 }

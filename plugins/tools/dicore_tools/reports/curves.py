@@ -80,10 +80,11 @@ class Curve:
         Args:
             window: Number of points; fewer at the beginning.
         """
-        sums = np.concatenate([[0.0], np.cumsum(self.y)])
-        last = np.arange(1, len(self.y) + 1)
-        first = np.maximum(last - window, 0)
-        smoothed = (sums[last] - sums[first]) / (last - first)
+        if window == 1 or not len(self.y):
+            return self
+        padded = np.concatenate([np.zeros(window - 1), self.y])
+        sums = np.lib.stride_tricks.sliding_window_view(padded, window).sum(1)
+        smoothed = sums / np.minimum(np.arange(1, len(self.y) + 1), window)
         return Curve(self.folder, self.x, smoothed, self.config, self.solved)
 
 
