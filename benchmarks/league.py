@@ -42,7 +42,7 @@ RPS5 = [
     [[0, 0] if a == b else [1, -1] if (a - b) % 5 in (1, 2) else [-1, 1] for b in range(5)]
     for a in range(5)
 ]
-STEPS = {"rps": 40_000, "kuhn_poker": 160_000, "leduc_poker": 400_000, "tictactoe": 120_000}
+STEPS = {"rps": 40_000, "kuhn_poker": 160_000, "leduc_poker": 400_000, "tictactoe": 300_000}
 FROZEN = {"rps": 1024, "kuhn_poker": 4096, "leduc_poker": 8192, "tictactoe": 8000}
 """Env steps after which a copy is frozen."""
 ENVS: dict[str, dict[str, Any]] = {
@@ -64,11 +64,12 @@ def policy_of(game: str) -> dict[str, Any]:
     if game == "tictactoe":
         return {
             "type": "dqn", "discount_factor": 0.99,
-            "model": {"encoder_hidden_size_list": [128, 128], "dueling": True},
-            "learn": {"batch_size": 256, "update_per_collect": 16, "target_update_freq": 500},
+            "model": {"encoder_hidden_size_list": [256, 256], "dueling": True},
+            "learn": {"batch_size": 256, "update_per_collect": 8, "target_update_freq": 500,
+                      "learning_rate": 1e-3, "learning_rate_end": 0.03, "criterion": "mse"},
             "collect": {"n_sample": 128},
-            "other": {"eps": {"type": "linear", "start": 1.0, "end": 0.1, "decay": 30_000},
-                      "replay_buffer": {"replay_buffer_size": 50_000}},
+            "other": {"eps": {"type": "linear", "start": 1.0, "end": 0.2, "decay": 50_000},
+                      "replay_buffer": {"replay_buffer_size": 100_000}},
         }  # fmt: skip
     if game in POKER:
         return {
@@ -99,7 +100,7 @@ def players_of(game: str, kind: str) -> list[dict[str, Any]]:
         past = {"self_play": 0.0, "verification": 0.0, "weighting": "uniform", "reset": 1.0}
         return [{"type": "main", **often, **past}]
     if game == "tictactoe":
-        return [{"type": "main", **often, "self_play": 0.5}]
+        return [{"type": "main", **often, "self_play": 0.8}]
     roles = ("main", "main_exploiter", "league_exploiter")
     return [{"type": role, "freeze_steps": every, "least_steps": every // 2} for role in roles]
 
@@ -114,6 +115,7 @@ def trained(game: str, kind: str, steps: int, seed: int, runs: Path) -> Path:
             "job_steps": 1024 if game == "tictactoe" else 512,
             **({} if game == "rps" else {"sample": True}),
             **({"opponents": 8} if game in POKER and kind == "league" else {}),
+            **({"opponents": 4} if game == "tictactoe" else {}),
         }  # fmt: skip
         cfg = {"env": env, "policy": policy_of(game), "pipeline": pipeline}
         resume = {"exist": "resume"} if folder.exists() else {}
