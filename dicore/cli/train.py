@@ -137,7 +137,8 @@ def command(
             raise UsageError(f"{word}: a command stands first", hint=f"dicore {word} …")
     if len(files) > 1:
         wrong = f"expected at most one config file, got {', '.join(files)}"
-        raise UsageError(wrong, hint="write overrides as a.b=c, without spaces")
+        env, policy, *_ = files
+        raise UsageError(wrong, hint=f"-e {env} -p {policy}? Overrides are a.b=c, without spaces")
     resumes = given["resume"] or given["exist"] == "resume" or requeue
     if (given["allow_change"] or given["ignore_missing"]) and not resumes:
         raise UsageError("--allow-change and --ignore-missing have no effect without --resume RUN")

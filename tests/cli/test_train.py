@@ -215,6 +215,7 @@ BAD = [
     (["-e", "pendulum", "-p", "dqn"], "'dqn' needs discrete actions"),
     (["missing.py"], "missing.py: no such config file"),
     (["a.py", "-c", "b.py"], "expected at most one config file, got b.py, a.py"),
+    (["cartpole", "ppo"], "-e cartpole -p ppo?"),
     (["-e", "cartpole", "-p", "dqn", "-m", "srial"], "did you mean 'serial'?"),
     (["-e", "cartpole"], "nothing to train: no config"),
     (["--sed", "1"], "no such option '--sed'; did you mean '--seed'?"),

@@ -362,6 +362,7 @@ def test_what_cannot_be_plotted(
     make_run(tmp_path / "b", [])
     for words, text in {
         "a -y evaluator/return_maen": "did you mean 'evaluator/return_mean'?",
+        "a -y return": "did you mean 'evaluator/return_mean'?",
         "b": "the run has logged nothing yet",
         "a -o x.gif": ".png, .svg, .pdf",
         "a --smoth 3": "did you mean '--smooth'",

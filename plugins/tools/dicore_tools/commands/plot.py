@@ -129,7 +129,10 @@ def command(
         say(_draw_profiles(places, out, look["title"]), result=True)
         return
     from dicore_tools.reports.curves import group_runs
+    from dicore_tools.reports.picture import check_format
 
+    if not text:
+        check_format(out)  # before the warnings about runs
     groups = group_runs([each.smooth(smooth) for each in _curves(places, tag, axis)], group)
     if text:
         from dicore_tools.reports.text import sparklines, supports_blocks

@@ -346,7 +346,8 @@ def _json(file: Path) -> dict[str, object]:
 def _tag_hint(tag: str, tags: Collection[str]) -> str:
     from dicore_registry import nearest
 
-    close = nearest(tag, tags)
+    inside = [each for each in tags if tag and tag in each]
+    close = nearest(tag, tags) or min(inside, key=len, default="")
     if close:
         return f"did you mean '{close}'?"
     return "log/metrics.jsonl lists the metric names" if tags else "the run has logged nothing yet"

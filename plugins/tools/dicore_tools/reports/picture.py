@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLORS", "FORMATS", "draw", "new_figure", "save"]
+__all__ = ["COLORS", "FORMATS", "check_format", "draw", "new_figure", "save"]
 
 FORMATS: Final = (".png", ".svg", ".pdf")
 Limits = tuple[float | None, float | None] | None
@@ -104,15 +104,20 @@ def new_figure(height: float) -> tuple[Figure, Axes]:
         return figure, figure.add_subplot()
 
 
+def check_format(file: Path) -> None:
+    """Raises `UsageError` if the suffix of a file is not that of an image."""
+    if file.suffix.lower() not in FORMATS:
+        formats = ", ".join(FORMATS)
+        raise UsageError(f"{file}: unknown image format '{file.suffix}'", hint=f"use {formats}")
+
+
 def save(figure: Figure, file: Path) -> None:
     """Writes a figure in the format of the file's suffix.
 
     Raises:
         UsageError: the format is unknown, or the file cannot be written.
     """
-    if file.suffix.lower() not in FORMATS:
-        formats = ", ".join(FORMATS)
-        raise UsageError(f"{file}: unknown image format '{file.suffix}'", hint=f"use {formats}")
+    check_format(file)
     from matplotlib import rc_context
 
     data = io.BytesIO()
