@@ -112,7 +112,7 @@ def compile_config(  # noqa: PLR0913 - sources are many
     if isinstance(main, Compiled):
         tree, saved = saved_tree(main, redact=False), main.saved
         sources = evolved(sources, main=tree, name="compiled config", saved=saved)
-    file = sources.read(problems)
+    file = sources.read(problems, bool(names_only))
     problems.raise_if_any()
     record = file.record if file is not None else None
     resolver = ComponentResolver(registry, problems, names_only, recorded_components(record))

@@ -81,13 +81,15 @@ def read_config(
     return found.main, found.create
 
 
-def read_file(path: str | PathLike[str], cpanel: Mapping[str, object] | None = None) -> ConfigFile:
-    """Reads a config file with its lines; see `read_config`."""
+def read_file(
+    path: str | PathLike[str], cpanel: Mapping[str, object] | None = None, names_only: bool = False
+) -> ConfigFile:
+    """Reads a config file with its lines; see `read_config`. Names alone: not one in Python."""
     file = Path(path).expanduser()
     if (file / _RECORD).is_file():
         file, path = file / _RECORD, Path(path) / _RECORD
     if not file.is_file():
-        if (module := _module_file(path)) is None:
+        if (module := _module_file(path, names_only)) is None:
             raise ConfigError(f"{path}: no such config file", hint=f"looked in {Path.cwd()}")
         found: ConfigFile = find_format("py").read(module, str(path), cpanel, str(path))
         return replace(found, name=str(module))
@@ -95,39 +97,41 @@ def read_file(path: str | PathLike[str], cpanel: Mapping[str, object] | None = N
     if suffix == "json":
         found = read_text(file, _json, cpanel)
     else:
-        found = _format_of(file, str(path), suffix).read(file, str(path), cpanel)
+        found = _format_of(file, str(path), suffix, names_only).read(file, str(path), cpanel)
     return replace(found, name=str(path))
 
 
 def is_config(path: str | PathLike[str]) -> bool:
     """Returns whether a path is a file or a run folder, or names a Python module."""
     file = Path(path).expanduser()
-    is_file = file.is_file() or (file / _RECORD).is_file()
-    return is_file or _module_file(path) is not None
+    return file.is_file() or (file / _RECORD).is_file() or _module_file(path) is not None
 
 
-def _module_file(path: str | PathLike[str]) -> Path | None:
+def _module_file(path: str | PathLike[str], names_only: bool = False) -> Path | None:
     """Returns the file of a module (`package.module`); its package is imported to find it."""
     name = str(path)
     suffix = Path(name).suffix.lower().removeprefix(".")
     if _MODULE.fullmatch(name) is None or suffix in ("json", *known(_GROUP)):
         return None
-    python = find_format("py")
+    python = find_format("py", name, names_only)
     return None if python is None else python.find_module(name)
 
 
-def find_format(name: str) -> Any:
+def find_format(name: str, label: str = "", names_only: bool = False) -> Any:
     """Returns the installed format of a suffix (`py`), or None."""
     registry = default()
+    if name == "py" and (names_only or registry.switches.names_only):
+        what = f"{label}: a config in Python is executed, which --names-only forbids"
+        raise ConfigError(what, hint="write it as YAML, TOML or JSON")
     try:
         return registry.load(registry.find(_GROUP, name))
     except UnknownComponentError:
         return None
 
 
-def _format_of(file: Path, label: str, suffix: str) -> Any:
-    found = find_format(suffix) if suffix.isidentifier() and suffix != _PANEL else None
-    if found is not None:
+def _format_of(file: Path, label: str, suffix: str, names_only: bool) -> Any:
+    is_name = suffix.isidentifier() and suffix != _PANEL
+    if is_name and (found := find_format(suffix, label, names_only)) is not None:
         return found
     if dist := known(_GROUP).get(suffix):
         raise ConfigError(f"{label}: reading .{suffix} files comes with {dist}: pip install {dist}")
@@ -194,8 +198,7 @@ def _json(text: str) -> tuple[Any, dict[str, int]]:
         tree = json.loads(text)
     except json.JSONDecodeError as error:
         raise TextError(f"{error.lineno}: {error.msg} (column {error.colno})") from error
-    yaml = find_format("yaml")
-    lines = yaml.lines(text) if yaml is not None else {}
+    lines = yaml.lines(text) if (yaml := find_format("yaml")) is not None else {}
     return (tree if lines else json.loads(text, object_pairs_hook=_each_key_once)), lines
 
 
@@ -248,5 +251,4 @@ def _section(value: object, name: str) -> dict[str, object]:
 
 
 def _below(lines: Mapping[str, int], key: str) -> dict[str, int]:
-    start = f"{key}."
-    return {p.removeprefix(start): line for p, line in lines.items() if p.startswith(start)}
+    return {p[len(key) + 1 :]: line for p, line in lines.items() if p.startswith(f"{key}.")}

@@ -39,20 +39,20 @@ class Sources:
     name: str = "config"
     saved: bool = False
 
-    def read(self, problems: Problems) -> ConfigFile | None:
+    def read(self, problems: Problems, names_only: bool = False) -> ConfigFile | None:
         """Reads the user's config if it is a file or has a control panel."""
         main, cpanel = self.main, self.cpanel
-        is_path = isinstance(main, str | PathLike)
         has_panel = isinstance(main, Mapping) and "gen_params" in main
-        if not is_path and not has_panel and cpanel is None:
+        if not isinstance(main, str | PathLike) and not has_panel and cpanel is None:
             return None
         from dicore.config.reader import control_panel, read_file
 
         try:
             if isinstance(cpanel, str):
                 cpanel = control_panel("cpanel").parse(cpanel)
-            read: Any = read_file if is_path else control_panel("cpanel").read_dict
-            file: ConfigFile | None = read(main if is_path or has_panel else {}, cpanel)
+            if isinstance(main, str | PathLike):
+                return read_file(main, cpanel, names_only)
+            file: ConfigFile = control_panel("cpanel").read_dict(main if has_panel else {}, cpanel)
         except ConfigError as error:
             problems.extend(("", line) for line in error.problems)
             problems.hints.append(error.hint)

@@ -12,6 +12,7 @@ import pytest
 
 from dicore.config import is_config, read_config
 from dicore.errors import ConfigError, ConfigWarning
+from dicore_registry import Registry
 from tests.core.config.conftest import least, problems_of, write
 
 PYTHON = """
@@ -76,6 +77,29 @@ def test_a_module_is_read_by_its_name(
         assert not is_config(name)
         with pytest.raises(ConfigError, match="no such config file"):
             read_config(name)
+
+
+@pytest.mark.parametrize("by", ["argument", "environment"])
+@pytest.mark.parametrize("name", ["trap_package.pole", "trap.py", "trap.PY"])
+def test_names_only_runs_no_config_in_python(
+    build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, by: str
+) -> None:
+    """Nor is the package of a module imported, to see where the module is."""
+    sprung = tmp_path / "sprung"
+    trap = f"open({str(sprung)!r}, 'w').close()\n"
+    (tmp_path / "trap_package").mkdir()
+    for file in ("trap_package/__init__.py", "trap_package/pole.py", "trap.py", "trap.PY"):
+        (tmp_path / file).write_text(f"{trap}main_config = create_config = {{}}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    if by == "environment":
+        monkeypatch.setenv("DICORE_NAMES_ONLY", "1")
+        monkeypatch.setattr("dicore.config.reader.default", Registry)
+        with pytest.raises(ConfigError, match="which --names-only forbids"):
+            read_config(name)
+    with pytest.raises(ConfigError, match=f"{name}: a config in Python is executed"):
+        build(name, **({"names_only": True} if by == "argument" else {}))
+    assert not sprung.exists()
 
 
 @pytest.mark.parametrize(
