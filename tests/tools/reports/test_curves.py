@@ -303,6 +303,13 @@ def test_a_legend_of_thirty_is_inside_the_picture(name: str) -> None:
     assert axes.get_window_extent().height > 200
 
 
+def test_a_summary_whose_folders_are_none_has_no_runs(tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    file.write_text(json.dumps({"runs": [{"folder": 3}, {"folder": "/"}, {"folder": ".."}]}))
+    with pytest.raises(UsageError, match="no runs found"):
+        find_runs([file])
+
+
 def test_a_summary_of_seeds_stands_for_its_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -322,8 +322,9 @@ def _summarized(file: Path) -> list[RunFolder]:
             f"{file}: not a summary of runs",
             hint="pass run folders, or a folder that contains runs",
         )
-    folders = [Path(run["folder"]) for run in items if isinstance(run, dict) and run.get("folder")]
-    beside = [file.with_name(folder.name) for folder in folders]
+    named = [run.get("folder") for run in items if isinstance(run, dict)]
+    folders = [Path(each) for each in named if isinstance(each, str) and each]
+    beside = [file.parent / folder.name for folder in folders]
     pairs = zip(folders, beside, strict=True)
     runs = [RunFolder(near if near.is_dir() else far) for far, near in pairs]
     return [run for run in runs if run.metadata.is_file()]
