@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -46,14 +47,15 @@ def root(trained: Path, tmp_path: Path) -> Path:
     foreign = shutil.copytree(trained, root / "runs" / "foreign") / "config.json"
     foreign.write_text(foreign.read_text().replace('"type": "cartpole"', f'"type": "{code}"'))
     (root / "link").symlink_to(tmp_path / "outside")
+    (root / "runs" / "linked").symlink_to("first")
     return root
 
 
-def talk(root: Path, *words: str, do: Talk) -> None:
+def talk(root: Path, *words: str, do: Talk, **env: str) -> None:
     """Starts a server below a root and lets a client talk to it."""
     server = StdioServerParameters(
         command=PYTHON[0], args=[*PYTHON[1:], "mcp", "--root", str(root), *words],
-        env={**os.environ}, cwd=str(root.parent),
+        env={**os.environ, **env}, cwd=str(root.parent),
     )  # fmt: skip
 
     async def session() -> None:
@@ -94,6 +96,8 @@ def test_what_is_read(root: Path) -> None:
         (bad,) = await ask(client, "check", config="cartpole_dqn", overrides=["policy.nstepp=3"])
         assert "nstepp" in bad["problems"][0]
         assert (await ask(client, "status", run="runs/first"))["ended"]
+        assert (await ask(client, "status", run="runs/linked"))["ended"], "a link in the root"
+        assert len(await ask(client, "report", runs=["."])) == 2, "a link out is not followed"
         (run,) = await ask(client, "report", runs=["runs/first"])
         assert (run["policy"], run["env"]) == ("dqn", "cartpole")
         assert (await ask(client, "diagnose", run="runs/first"))["format"] == 1
@@ -129,6 +133,84 @@ def test_what_is_refused(root: Path) -> None:
 
     talk(root, do=do)
     assert not [*root.parent.rglob("sprung")]
+
+
+def test_no_text_names_a_module_to_import(root: Path) -> None:
+    """The path of the process has a module and a package that tell when they are run."""
+    trap = (
+        f"open({str(root.parent / 'sprung')!r}, 'w').close()\nmain_config = create_config = {{}}\n"
+    )
+    package = root.parent / "modules" / "trap_package"
+    package.mkdir(parents=True)
+    for file in (package / "__init__.py", package / "pole.py", package.parent / "trap_module.py"):
+        file.write_text(trap)
+    (root / "whole.yaml").write_text("env: {type: 'trap_module:A'}\npolicy: {type: dqn}\n")
+
+    async def do(client: Client) -> None:
+        for name in ("trap_package.pole", "trap_module", "unittest.__main__"):
+            for tool, more in (("check", {}), ("train", {"max_env_step": 1, "name": "no"})):
+                answer = await client.call_tool(tool, {"config": name, **more})
+                assert answer.is_error or not answer.structured_content["result"][0]["valid"]
+        dqn = {"env": "cartpole", "policy": "dqn"}
+        for option in ("policy.import_names=[trap_module]", "env={import_names: trap_module}"):
+            assert "imports no modules" in await refused(client, "check", **dqn, overrides=[option])
+        for given in (
+            {**dqn, "env": "trap_module:Trap-v0"},
+            {**dqn, "policy": "trap_package.pole:Trap"},
+            {**dqn, "overrides": ["policy.model.type=trap_module:Trap"]},
+            {"config": "whole.yaml"},
+        ):
+            (found,) = await ask(client, "check", **given)
+            assert not found["valid"], given
+
+    talk(root, "--write", do=do, PYTHONPATH=str(package.parent))
+    assert not [*root.parent.rglob("sprung")]
+
+
+def test_links_and_summaries_lead_to_nothing_outside(root: Path) -> None:
+    outside, runs = root.parent / "outside", root / "runs"
+    for name, part in (("log", "log"), ("config", "config.json"), ("deep", "log/metrics.jsonl")):
+        made = shutil.copytree(outside, runs / name) / part
+        shutil.rmtree(made) if made.is_dir() else made.unlink()
+        made.symlink_to(outside / part)
+    shutil.copytree(outside, runs / "inner")
+    shutil.rmtree(runs / "inner" / "ckpt")
+    (runs / "inner" / "ckpt").symlink_to("../log", target_is_directory=True)
+    away = json.dumps({"runs": [{"folder": str(outside)}, {"folder": 3}, {"folder": "/"}]})
+    (root / "summary.json").write_text(away)
+    (root / "beside.json").write_text(json.dumps({"runs": [{"folder": "/away/link"}]}))
+    (root / "near.json").write_text(json.dumps({"runs": [{"folder": str(runs / "first")}]}))
+
+    async def do(client: Client) -> None:
+        for name in ("log", "config", "deep", "inner"):
+            run = f"runs/{name}"
+            assert "is a link out" in await refused(client, "status", run=run)
+            assert "is a link out" in await refused(client, "diagnose", run=run)
+            assert "is a link out" in await refused(client, "report", runs=[run])
+            assert "is a link out" in await refused(client, "check", config=run)
+        for name in ("summary.json", "beside.json"):
+            assert "not below the root" in await refused(client, "report", runs=[name])
+        assert len(await ask(client, "report", runs=["near.json"])) == 1
+
+    talk(root, do=do)
+
+
+def test_odd_texts_are_refused(root: Path) -> None:
+    async def do(client: Client) -> None:
+        for text in ("a\0", "a\n", "\x1b[2J", "\x85"):
+            for tool, given in (
+                ("status", {"run": text}),
+                ("check", {"config": text}),
+                ("check", {"config": "good.yaml", "overrides": [f"policy.nstep={text}"]}),
+                ("list", {"match": text}),
+            ):
+                assert "control characters" in await refused(client, tool, **given)
+        assert "longer than" in await refused(client, "status", run="a" * 5000)
+        assert "too long" in await refused(client, "status", run="a" * 4000)
+        (root / "circle").symlink_to("circle")
+        assert "not below" in await refused(client, "status", run="circle")
+
+    talk(root, do=do)
 
 
 def started(root: Path) -> list[psutil.Process]:

@@ -15,7 +15,7 @@ from dicore_tools.json_output.runs import (
     StartedTraining,
     StoppedTraining,
 )
-from dicore_tools.mcp.places import below, config_of, override
+from dicore_tools.mcp.places import config_of, folder_of, override, runs_of
 
 __all__ = ["READING", "WRITING", "Call", "config_words"]
 
@@ -103,14 +103,14 @@ READING: Final[Mapping[str, Call]] = {
                   lambda given, root: ["config", "check", *config_words(given, root)]),
     "status": Call("Says whether a run goes on, and how far it is.", OfRun,
                    SerialStatus | ParallelStatus,
-                   lambda given, root: ["status", "--", str(below(root, given["run"]))]),
+                   lambda given, root: ["status", "--", str(folder_of(root, given["run"]))]),
     "report": Call("Reports results of runs: evaluations, best returns, how they were made.",
                    OfRuns, list[RunReport],
                    lambda given, root: ["report", "--",
-                                        *(str(below(root, each)) for each in given["runs"])]),
+                                        *map(str, runs_of(root, given["runs"]))]),
     "diagnose": Call("Finds faults of learning in a run, and the options to change.", OfRun,
                      Diagnosis,
-                     lambda given, root: ["diagnose", "--", str(below(root, given["run"]))]),
+                     lambda given, root: ["diagnose", "--", str(folder_of(root, given["run"]))]),
 }  # fmt: skip
 """Tools that change nothing."""
 WRITING: Final[Mapping[str, Call]] = {

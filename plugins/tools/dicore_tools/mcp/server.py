@@ -26,6 +26,7 @@ from dicore import __version__
 from dicore.errors import DicoreError, UsageError
 from dicore_tools.json_output.schema import json_schema
 from dicore_tools.mcp.calls import READING, WRITING, Call
+from dicore_tools.mcp.places import check_texts
 from dicore_tools.mcp.trainings import PYTHON, Trainings
 
 __all__ = ["NOTE", "serve"]
@@ -62,6 +63,8 @@ class _Answers:
         except DicoreError as error:
             hint = f"\nhint: {error.hint}" if error.hint else ""
             return _failed(f"{error.message}{hint}")
+        except OSError as error:
+            return _failed(f"{params.name}: {error.strerror}")
 
     async def _answer(self, name: str, given: Mapping[str, Any]) -> Any:
         call = self._calls.get(name)
@@ -73,8 +76,10 @@ class _Answers:
             jsonschema.validate(given, json_schema(call.takes, closed=True))
         except jsonschema.ValidationError as error:
             raise UsageError(f"{name}: {error.json_path}: {error.message}") from error
+        check_texts(given)
         if call.words is not None:
-            return await self._command([*call.words(given, self._root)])
+            words = await anyio.to_thread.run_sync(call.words, given, self._root)  # it may look far
+            return await self._command(words)
         return await (self.trainings.start if name == "train" else self.trainings.stop)(given)
 
     async def _command(self, words: list[str]) -> Any:
