@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from dicore.errors import UsageError
 from dicore_tools.import_probe import MARK, kill_group, marked
 from dicore_tools.json_output.runs import StartedTraining, StoppedTraining
 from dicore_tools.mcp.calls import config_words
-from dicore_tools.mcp.places import below, name_of
+from dicore_tools.mcp.places import below, name_of, target_of
 
 __all__ = ["PYTHON", "Trainings"]
 
@@ -42,6 +43,7 @@ class Trainings:
         self._root, self._place = root, place
         self._env = {**marked(), "DICORE_NAMES_ONLY": "1"}
         self._started: dict[Path, subprocess.Popen[str]] = {}
+        self._numbers = count()
 
     async def start(self, given: Mapping[str, Any]) -> StartedTraining:
         """Starts a training, and returns when it has its folder.
@@ -49,11 +51,13 @@ class Trainings:
         Raises:
             UsageError: the folder exists, too many trainings run, or it ended with an error.
         """
-        folder = self._root / "runs" / name_of(given["name"])
-        if folder.exists() or folder in self._started:
-            raise UsageError(f"runs/{folder.name} exists", hint="choose another name")
-        if not folder.parent.resolve().is_relative_to(self._root):
+        runs = target_of(self._root, self._root / "runs")
+        if runs is None:
             raise UsageError("runs: a link out of the root of this server")
+        folder = runs / name_of(given["name"])
+        known = self._started.get(folder)
+        if os.path.lexists(folder) or (known is not None and known.poll() is None):
+            raise UsageError(f"runs/{folder.name} exists", hint="choose another name")
         if sum(each.poll() is None for each in self._started.values()) >= _MOST:
             raise UsageError(f"{_MOST} trainings of this server run already", hint="stop one")
         limits = [
@@ -67,7 +71,8 @@ class Trainings:
             while not (folder / "run.json").is_file() and process.poll() is None:
                 await anyio.sleep(0.05)
         if process.poll():
-            del self._started[folder]  # its name is free again, unless it left a folder
+            if self._started.get(folder) is process:  # its name was free as soon as it had ended
+                del self._started[folder]
             text = said.read_text("utf-8", "replace")[-_TAIL:].strip()
             raise UsageError(text or f"the training ended with exit code {process.returncode}")
         return {"run": f"runs/{folder.name}", "pid": process.pid}
@@ -103,7 +108,7 @@ class Trainings:
 
     def _open(self, words: Sequence[str]) -> tuple[subprocess.Popen[str], Path]:
         """Starts a process in a group of its own; returns it, and what it writes to stderr."""
-        said = self._place / f"stderr_{len(self._started)}.txt"
+        said = self._place / f"stderr_{next(self._numbers)}.txt"
         with said.open("w") as errors:
             process = subprocess.Popen(  # noqa: S603 - this interpreter
                 [*PYTHON, *words], cwd=self._place, env={**os.environ, **self._env},
