@@ -100,6 +100,18 @@ def test_a_report_embeds_no_file_that_a_link_leads_to(run: Path, tmp_path: Path)
     assert "YSBwcml2YXRlIGtle" not in page
 
 
+@pytest.mark.parametrize("reader", ["report", "diagnose", "status", "plot"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_metrics_that_are_no_file_are_a_problem(
+    run: Path, capsys: pytest.CaptureFixture[str], kind: str, reader: str
+) -> None:
+    """A run without metrics has only begun; one whose metrics are no file is damaged."""
+    (run / "log/metrics.jsonl").unlink(missing_ok=True)
+    KINDS[kind](run / "log/metrics.jsonl")
+    assert READERS[reader](str(run)) == 2
+    assert "metrics.jsonl: " in capsys.readouterr().err
+
+
 def test_only_regular_files_of_bounded_size_are_read(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.write_text('{"a": 1}')

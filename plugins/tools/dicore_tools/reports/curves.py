@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from os.path import lexists
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -184,7 +185,7 @@ def read_curve(run: RunFolder, *, tag: str = TAG, axis: Axis = "env_step") -> Cu
         UsageError: the run's files cannot be read, or it has no such metric.
     """
     file = run.log / "usage.jsonl" if tag.startswith("usage/") else run.metrics
-    columns = read_columns(file) if file.is_file() else {}
+    columns = read_columns(file) if lexists(file) else {}
     if tag not in columns:
         raise UsageError(f"{run}: no finite '{tag}' in {file}", hint=_tag_hint(tag, columns))
     config, result = _json(run.config).get("config"), _json(run.metadata).get("result")

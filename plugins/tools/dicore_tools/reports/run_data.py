@@ -9,6 +9,7 @@ import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import lexists
 from typing import Any, Final
 
 import numpy as np
@@ -107,7 +108,7 @@ def read_run(folder: RunFolder, columns: Mapping[str, Floats] | None = None) -> 
         UsageError: its files cannot be read.
     """
     if columns is None:
-        columns = read_columns(folder.metrics) if folder.metrics.is_file() else {}
+        columns = read_columns(folder.metrics) if lexists(folder.metrics) else {}
     record, config = _json(folder, "metadata"), _json(folder, "config").get("config", {})
     for file, ours in ((folder.metadata, _is_ours(record)), (folder.config, _is_config(config))):
         if not ours:
