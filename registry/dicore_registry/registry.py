@@ -169,6 +169,8 @@ class Registry:
         provider, _, bare = name.strip().rpartition("/")
         key, provider = canonical(bare), dist_name(provider)
         found = [e for e in self._named(kind, key) if key in (e.name, family(e.name)[0])]
+        if not found and kind == "preset" and key.endswith("_v1"):  # without a number it is 1
+            found = [e for e in self._named(kind, key[:-3]) if e.name == key[:-3]]
         wanted = provider or self.switches.prefer.get((kind, key), "")
         if not provider and (not wanted or any(entry.dist == LOCAL for entry in found)):
             return key, candidates(found)

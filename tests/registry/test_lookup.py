@@ -67,6 +67,20 @@ class TestNumbered:
         world.add("acme-rl", {"dicore.buffer": {"mix": "a:M", "mix_v2": "a:M2"}})
         assert world.registry().find("buffer", "mix").target == "a:M"
 
+    def test_a_preset_without_number_is_version_1(self, world: World) -> None:
+        group = {"pong": "a:P", "pong_v2": "a:P2", "breakout_v2": "a:B2", "lake": "a:L"}
+        world.add("acme-rl", {"dicore.preset": group, "dicore.buffer": {"mix": "a:M"}})
+        registry = world.registry()
+        for name in ("pong_v1", "acme-rl/pong_v1", "Pong-v1"):
+            assert registry.find("preset", name).target == "a:P"
+        assert registry.find("preset", "lake_v1").target == "a:L"
+        for kind, name in (("preset", "breakout_v1"), ("preset", "lake_v2"), ("buffer", "mix_v1")):
+            assert isinstance(failure(registry, kind, name), UnknownComponentError)
+
+    def test_an_old_version_comes_before_the_name_without_number(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.preset": {"pong": "a:P2", "pong_v1": "a:P1"}})
+        assert world.registry().find("preset", "pong_v1").target == "a:P1"
+
     def test_numbers_of_several_packages_are_ambiguous(self, world: World) -> None:
         world.add("acme-rl", {"dicore.buffer": {"mix_v1": "a:M", "mix_v2": "a:M2"}})
         world.add("other-rl", {"dicore.buffer": {"mix_v3": "o:M3"}})
