@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
+from postbox_rl.logger import MOST_BYTES
 from postbox_rl.store import Store
 
 __all__ = ["Service"]
 
-_MOST_BYTES: Final = 4 << 20
 _PATIENCE_S: Final = 10.0
 
 
@@ -76,7 +77,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path != "/runs":
             self._answer(HTTPStatus.NOT_FOUND, "GET /runs, POST /entries")
         else:
-            self._answer(HTTPStatus.OK, json.dumps(list(self.server.store.runs())))
+            runs = [
+                {name: _plain(each[name]) for name in each} for each in self.server.store.runs()
+            ]
+            self._answer(HTTPStatus.OK, json.dumps(runs, allow_nan=False))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - of the base class
         """Prints nothing: each run would print a line per second."""
@@ -91,8 +95,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, "GET /runs, POST /entries")
         elif not size.isdecimal():
             self._answer(HTTPStatus.LENGTH_REQUIRED, "say Content-Length")
-        elif len(size) > len(str(_MOST_BYTES)) or int(size) > _MOST_BYTES:
-            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {_MOST_BYTES} bytes")
+        elif len(size) > len(str(MOST_BYTES)) or int(size) > MOST_BYTES:
+            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MOST_BYTES} bytes")
         else:
             body = self.rfile.read(int(size))
             self.close_connection = False
@@ -110,3 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
+
+
+def _plain(value: object) -> object:
+    """Returns inf as text: JSON has none."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
