@@ -14,7 +14,7 @@ import yaml
 from dicore.cli import main
 from dicore.config import compile_config, to_dict
 from dicore.config.reader import read_config
-from dicore.errors import UsageError
+from dicore.errors import ConfigError, UsageError
 from dicore_registry import default
 from dicore_tools.commands.config_schema import config_schema
 from dicore_tools.config_formats.editor_schema import FILE, write_schema
@@ -87,6 +87,7 @@ def test_what_may_be_written(validator: Any, path: str, value: Any) -> None:
         ("policy.learn.batch_size", 0),
         ("policy.learn.lerning_rate", 0.1),
         ("policy.other.replay_buffer", {"type": "naive", "size": 5}),
+        ("policy.learn.optimizer", {"type": "adam", "learner": {}}),
         ("policy.learn.criterion", "l1"),
         ("policy.discount_factor", 1.5),
         ("seed", -1),
@@ -97,13 +98,68 @@ def test_what_may_not(validator: Any, path: str, value: Any) -> None:
         validator.validate(changed(path, value))
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("env.env_wrapper", "frame_stack"),
+        ("env.env_wrapper", {"type": "frame_stack"}),
+        ("env.env_wrapper", None),
+        ("env.env_manager", "base"),
+        ("env.manager", None),
+        ("env.stop_value", ".inf"),
+        ("policy.model", None),
+        ("policy.eval", None),
+        ("policy.model", {"type": "dqn", "encoder_hidden_size_list": "64,64"}),
+        ("policy.learn.learning_rate", "1e-3"),
+        ("policy.learn.learning_rate", "nan"),
+        ("policy.learn.learning_rate", "${env:A_NUMBER}"),
+        ("policy.learn.learning_rate", "apple"),
+        ("policy.learn.batch_size", "1e2"),
+        ("policy.learn.batch_size", "64"),
+        ("policy.learn.batch_size", "${env:A_NUMBER}"),
+        ("policy.learn.batch_size", 64.5),
+        ("policy.learn.ignore_done", "${env:A_SWITCH}"),
+        ("policy.learn.ignore_done", "true"),
+        ("policy.learn.criterion", None),
+        ("policy.learn.nstep", 3),
+        ("policy.batch_size", 64),
+        ("policy.replay_buffer", "naive"),
+        ("evaluator", {"n_episode": 5}),
+        ("pipeline", None),
+        ("seed", None),
+    ],
+)
+def test_it_agrees_with_the_compiler(
+    validator: Any, path: str, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_NUMBER", "32")
+    monkeypatch.setenv("A_SWITCH", "true")
+    config = changed(path, value)
+    try:
+        compile_config(config)
+        compiles = True
+    except ConfigError:
+        compiles = False
+    assert validator.is_valid(config) == compiles
+
+
+def test_none_stands_where_another_name_gives_the_value(validator: Any) -> None:
+    config = changed("env.n_evaluator_episode", None)
+    config["policy"]["eval"] = {"evaluator": {"n_episode": 5}}
+    assert compile_config(config).cfg.env.n_evaluator_episode == 5
+    validator.validate(config)
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate(changed("env.collector_env_num", None))
+
+
 def test_editors_get_meaning_and_default(validator: Any) -> None:
     buffer = validator.schema["$defs"]["buffer.dicore-plugins.naive"]
     assert (
         buffer["description"] == "Stores experience first-in, first-out; samples batches uniformly."
     )
     size = buffer["properties"]["replay_buffer_size"]
-    assert (size["type"], size["minimum"], size["default"]) == ("integer", 1, 10_000)
+    assert size["type"] == ["integer", "string"], "text as `1e5`"
+    assert (size["minimum"], size["default"]) == (1, 10_000)
     assert size["description"].startswith("capacity in samples")
     assert validator.schema["properties"]["seed"]["default"] == 0
 

@@ -1,7 +1,8 @@
 """JSON Schema of configs, with the options of all installed components.
 
-It is less strict than compiling a config: constraints between options are not part of it, and
-numbers written as text are accepted only by the compiler.
+It is less strict than compiling a config: constraints between options are not part of it, nor is
+what `${env:NAME}` stands for, and JSON Schema cannot tell `64.0` from 64. What compiles passes it:
+other names of a path, one component for a list, None for what another name gives, `"1e-3"`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import types
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin
 
+from dicore.config.layers import ALIASES
+from dicore.config.paths import join
 from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fields_of
 from dicore.config.sections import RunConfig
 from dicore.config.signature import config_class
@@ -33,19 +36,22 @@ _BOUNDS: Final = {
     "le": "maximum",
     "lt": "exclusiveMaximum",
 }
+_VARIABLE: Final = r"\$\{env:"
+_COUNT: Final = r"^[-+]?[0-9]{1,15}[eE][+]?[0-9]{1,2}$"
+_NUMBER: Final = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?\.?[iI][nN][fF]$"
 _PLAIN: Final[dict[object, dict[str, object]]] = {
-    bool: {"type": "boolean"},
-    int: {"type": "integer"},
+    bool: {"type": ["boolean", "string"], "pattern": _VARIABLE},
+    int: {"type": ["integer", "string"], "pattern": f"{_COUNT}|{_VARIABLE}"},
     str: {"type": "string"},
     float: {
         "anyOf": [
-            {"type": "number"},
-            {"enum": ["inf", "-inf", "nan"]},
+            {"type": ["number", "string"], "pattern": f"{_NUMBER}|{_VARIABLE}"},
             {"type": "object", "required": ["__float__"]},
         ]
     },
     types.NoneType: {"type": "null"},
 }
+_NULL: Final = {"type": "null"}
 
 
 def config_schema(registry: Registry) -> dict[str, object]:
@@ -79,26 +85,34 @@ class _Writer:
         self._registry = registry
         self.definitions: dict[str, object] = {}
 
-    def section(self, cls: type[Section]) -> dict[str, Any]:
+    def section(self, cls: type[Section], path: str = "") -> dict[str, Any]:
+        """Returns the schema of a section at a path of the config, with its short forms."""
         fields = fields_of(cls).items()
         own = {
-            name: self._option(field)
+            name: self._option(field, join(path, name))
             for name, field in fields
             if not (name == "type" and issubclass(cls, ComponentConfig))
         }
+        for alias, target in ALIASES.items():
+            above, _, name = alias.rpartition(".")
+            if above == path and name not in own:
+                own[name] = {"description": f"another name of {target}"}
         return {"type": "object", "properties": own, "additionalProperties": False}
 
-    def _option(self, field: Field) -> dict[str, object]:
+    def _option(self, field: Field, path: str) -> dict[str, object]:
         facts = field.metadata
         if "section" in facts:
-            schema = self.section(facts["section"])
+            schema = {**self.section(facts["section"], path), "type": ["object", "null"]}
         elif "component" in facts:
-            schema = {"anyOf": [self._slot(facts["component"])]}
-            schema["anyOf"] += [{"type": "null"}] if facts.get("optional") else []
+            schema = {"anyOf": [self._slot(facts["component"]), _NULL]}
         elif "components" in facts:
-            schema = _array(self._slot(facts["components"]))
+            slot = self._slot(facts["components"])
+            schema = {"anyOf": [_array(slot), slot, _NULL]}
         else:
             schema = _leaf(field)
+            if path in ALIASES.values():  # None leaves it to another name
+                kept = {name: schema.pop(name) for name in ("default",) if name in schema}
+                schema = {"anyOf": [schema, _NULL], **kept}
         if text := facts.get("help"):
             unit = facts.get("unit")
             schema = {**schema, "description": f"{text} [{unit}]" if unit else text}
@@ -148,7 +162,8 @@ class _Writer:
             target = self._registry.load(entry)
             if isinstance(target, Renamed | Removed):
                 return False
-            schema = self.section(config_class(target, entry.kind))
+            place = self._registry.kinds()[entry.kind].section or f"{entry.kind}."
+            schema = self.section(config_class(target, entry.kind), place)
         except (RegistryError, ConfigError, TypeError):
             return False
         schema["properties"] |= {"type": {"type": "string"}, "import_names": {}, "cfg_type": {}}
@@ -167,13 +182,26 @@ def _leaf(field: Field) -> dict[str, Tree]:
         if math.isfinite(bound)
     }
     if facts.get("choices"):
-        schema = {"enum": list(facts["choices"])}
+        known = [*facts["choices"], *([None] if types.NoneType in get_args(field.hint) else [])]
+        schema = _enum(known)
     elif bounds:
         schema = _bounded(schema, bounds)
     default = field.default()
     if default is not REQUIRED and _is_json(default):
         schema = {**schema, "default": list(default) if isinstance(default, tuple) else default}
     return schema
+
+
+def _enum(values: list[Any]) -> dict[str, object]:
+    """Returns the schema of a choice; `none` may be written as None."""
+    known = [*values, None] if "none" in values and None not in values else values
+    return {"anyOf": [{"enum": known}, {"type": "string", "pattern": _VARIABLE}]}
+
+
+def _list(items: object) -> dict[str, object]:
+    """Returns the schema of a list of plain values, which may be written as `64,64`."""
+    text = {"type": "string", "pattern": f",|{_VARIABLE}"}
+    return {"anyOf": [_array(items), text]}
 
 
 def _array(items: object) -> dict[str, object]:
@@ -185,7 +213,7 @@ def _array(items: object) -> dict[str, object]:
 
 def _bounded(schema: dict[str, Any], bounds: Mapping[str, Any]) -> dict[str, object]:
     """Adds bounds to the number types of a schema."""
-    if schema.get("type") in ("integer", "number"):
+    if {"integer", "number"}.intersection(schema.get("type") or ()):
         return {**schema, **bounds}
     if "anyOf" in schema:
         return {**schema, "anyOf": [_bounded(each, bounds) for each in schema["anyOf"]]}
@@ -202,14 +230,15 @@ def _typed(hint: object) -> dict[str, object]:
     if origin in (Union, types.UnionType):
         return {"anyOf": [_typed(each) for each in inner]}
     if origin is Literal:
-        return {"enum": list(inner)}
+        return _enum(list(inner))
     if origin in (list, tuple, set, collections.abc.Sequence):
         items = [each for each in inner if each is not Ellipsis]
         same = origin is not tuple or Ellipsis in inner
-        return _array(_typed(items[0])) if items and same else _array({})
+        return _list(_typed(items[0]) if items and same else {})
     if origin in (dict, collections.abc.Mapping) or hint is dict:
         values = _typed(inner[1]) if inner else {}
-        return {"type": "object", "additionalProperties": values or True}
+        text = {"type": ["object", "string"], "pattern": _VARIABLE}
+        return {**text, "additionalProperties": values or True}
     return {}
 
 
