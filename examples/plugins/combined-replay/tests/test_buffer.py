@@ -7,6 +7,7 @@ import pytest
 from combined_replay.buffer import CombinedReplayBuffer
 
 from dicore.data import Batch
+from dicore.errors import ReplayUnderflowError
 
 
 def filled(count: int, capacity: int = 8, **options: Any) -> CombinedReplayBuffer:
@@ -35,6 +36,14 @@ def test_the_others_are_drawn_from_all() -> None:
     drawn = np.concatenate([buffer.sample_batch(8)["number"][:-1] for _ in range(200)])
     counts = np.bincount(drawn, minlength=8)
     assert counts.min() > 0.7 * counts.mean()
+
+
+def test_a_batch_larger_than_the_buffer_is_refused_and_others_are_independent() -> None:
+    buffer = filled(6, newest=4)
+    with pytest.raises(ReplayUnderflowError):
+        buffer.sample_batch(7)
+    others = [tuple(buffer.sample_batch(6)["number"][:-4]) for _ in range(200)]
+    assert {len(set(pair)) for pair in others} == {1, 2}
 
 
 def test_several_batches_have_it_each() -> None:
