@@ -94,7 +94,7 @@ class Postbox:
                 self._warn("is slow: it lacks the last %d entries", left)
 
     def _post(self, entry: dict[str, Any]) -> None:
-        if len(self._waiting) == _MOST_WAITING:
+        if len(self._waiting) == _MOST_WAITING and not self._lost:
             self._warn("is slow: it misses the oldest of %d entries that wait", _MOST_WAITING)
         self._waiting.append(entry)
         self._start()

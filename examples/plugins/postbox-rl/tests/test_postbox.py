@@ -6,6 +6,7 @@ import logging
 import math
 import platform
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -166,13 +167,18 @@ def test_a_resumed_run_goes_on_after_its_checkpoint(
 
 
 def test_a_service_that_is_away_is_one_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logger = opened("http://127.0.0.1:9", tmp_path)
     with caplog.at_level(logging.WARNING):
         for step in range(3):
             logger.log_scalars({"x": 1.0}, env_step=step, train_iter=0)
             logger.flush()
+        until = time.monotonic() + 20
+        while not caplog.records and time.monotonic() < until:
+            time.sleep(0.01)
+        monkeypatch.setattr("postbox_rl.logger._MOST_WAITING", len(logger._waiting))
+        logger.log_scalars({"x": 1.0}, env_step=3, train_iter=0)
         logger.close()
     assert len(caplog.records) == 1
     assert "does not take metrics" in caplog.text
