@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box
 
 from dicore.cli import main
 from dicore.errors import UsageError
 from dicore.run.request import TrainRequest
-from dicore_compat.weights.convert import peer_weights
+from dicore_compat.weights.convert import compare_actions, peer_weights
 from dicore_compat.weights.peers import networks_of
 from dicore_tools.sessions import create
 
@@ -90,6 +91,95 @@ def test_a_normalisation_between_layers_is_named(
     run = made("tianshou_dqn", "", "[16, 16]", "policy.model.layer_norm=true")
     assert main(words("tianshou_dqn", run)) == 2
     assert "set policy.model.layer_norm=false" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("sizes", "words_of_error"), [
+    ("[16]", ["layer network.2: the network of the run has no such layer",
+              "encoder_hidden_size_list=[16, 16]"]),
+    ("[16, 16, 16]", ["layer model.encoder.layers.2: the network of cleanrl has no such layer"]),
+])  # fmt: skip
+def test_a_network_of_another_depth_is_refused(
+    sizes: str, words_of_error: list[str], made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made("cleanrl_dqn", "", sizes)
+    assert main([*words("cleanrl_dqn", run, compare=False), "--partial"]) == 2
+    err = capsys.readouterr().err
+    assert all(each in err for each in words_of_error)
+    assert not [*(run / "ckpt").glob("imported*")]
+
+
+def test_a_normalisation_between_layers_is_refused_without_actions(
+    made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made("tianshou_dqn", "", "[16, 16]", "policy.model.layer_norm=true")
+    assert main(words("tianshou_dqn", run, compare=False)) == 2
+    assert "set policy.model.layer_norm=false" in capsys.readouterr().err
+
+
+def test_an_earlier_import_stays_if_another_fails(made: Any, tmp_path: Path) -> None:
+    run = made("cleanrl_dqn")
+    assert main(words("cleanrl_dqn", run)) == 0
+    [kept] = (run / "ckpt").glob("imported*")
+    before = (kept / "tensors.safetensors").read_bytes()
+    with np.load(HERE / "cleanrl_dqn.npz") as data:
+        np.savez(tmp_path / "other.npz", obs=data["obs"], action=1 - data["action"])
+    given = [*words("cleanrl_dqn", run, compare=False), "--compare", str(tmp_path / "other.npz")]
+    assert main(given) == 2
+    assert [*(run / "ckpt").glob("imported*")] == [kept]
+    assert (kept / "tensors.safetensors").read_bytes() == before
+
+
+OBS, ACTION = np.ones((4, 3), np.float32), np.ones((4, 1), np.float32)
+
+
+@pytest.mark.parametrize(("obs", "action", "error"), [
+    (OBS, ACTION * [[1], [np.inf], [1], [1]], "action has values that are not finite"),
+    (OBS, ACTION * np.nan, "action has values that are not finite"),
+    (OBS * np.nan, ACTION, "obs has values that are not finite"),
+    (OBS, ACTION[:1], "4 observations, but 1 actions"),
+    (OBS[:1], ACTION, "1 observations, but 4 actions"),
+    (OBS[:0], ACTION[:0], "with at least one row"),
+    (OBS, np.ones((4, 2)), r"action is \[4, 2\], expected \[N, 1\]"),
+    (np.ones((4, 5)), ACTION, r"obs is \[4, 5\], expected \[N, 3\]"),
+    (np.ones(1), ACTION, r"obs is \[1\]"),
+    (OBS, np.array(["x"] * 4), "action has values that are not finite numbers"),
+    (OBS, np.float32(1), "action is "),
+])  # fmt: skip
+def test_recorded_actions_that_cannot_be_compared(
+    obs: Any, action: Any, error: str, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "a.npz", obs=obs, action=action)
+    with pytest.raises(UsageError, match=error):
+        compared(tmp_path / "a.npz", lambda obs: np.ones(1))
+
+
+def test_a_file_that_is_no_npz_cannot_be_compared(tmp_path: Path) -> None:
+    (tmp_path / "torn.npz").write_bytes((HERE / "skrl_ppo.npz").read_bytes()[:200])
+    np.save(tmp_path / "a.npy", ACTION)
+    for name in ("torn.npz", "a.npy", "missing.npz"):
+        with pytest.raises(UsageError, match=r"expected an \.npz with obs and action"):
+            compared(tmp_path / name, lambda obs: np.ones(1))
+
+
+def test_actions_are_compared_within_their_bounds(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", obs=OBS, action=ACTION * 5)
+    assert compared(tmp_path / "a.npz", lambda obs: np.array([7.0])) == 4
+    with pytest.raises(UsageError, match="differ"):
+        compared(tmp_path / "a.npz", lambda obs: np.array([np.nan]))
+
+
+def test_the_tolerance_is_a_share_of_the_range(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", obs=OBS, action=ACTION * 0)
+    assert compared(tmp_path / "a.npz", lambda obs: np.array([1e-4])) == 4
+    with pytest.raises(UsageError, match="differ"):
+        compared(tmp_path / "a.npz", lambda obs: np.array([1e-4]), bound=0.1)
+
+
+def compared(file: Path, act: Any, bound: float = 2.0) -> int:
+    weights = peer_weights(HERE / "skrl_ppo.pt")
+    assert weights is not None
+    spaces = Box(-9, 9, (3,)), Box(-bound, bound, (1,))
+    return compare_actions(act, file, weights, {}, spaces)
 
 
 def test_statistics_that_are_missing_are_asked_for(

@@ -6,9 +6,10 @@ statistics become part of the first layer, and those of values of the last layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -17,8 +18,12 @@ from dicore.errors import UsageError
 from dicore_compat.weights.peers import Layer, Networks, Scale, networks_of
 from dicore_plugins.export.import_weights import read_tensors
 
+if TYPE_CHECKING:
+    from dicore.interfaces.env import Space
+
 __all__ = ["PeerWeights", "compare_actions", "peer_weights"]
 
+_Array = np.ndarray[Any, Any]
 _ACTIVATIONS: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
     "tanh": torch.tanh, "relu": torch.relu, "elu": torch.nn.functional.elu,
     "gelu": torch.nn.functional.gelu,
@@ -42,6 +47,61 @@ class PeerWeights(NamedTuple):
     tensors: dict[str, torch.Tensor]
     sources: dict[str, str]
     notes: tuple[str, ...] = ()
+
+    def check_model(self, model: object) -> None:
+        """Compares options of our model with what these checkpoints have.
+
+        Args:
+            model: Config of the model.
+
+        Raises:
+            UsageError: it normalises between layers, which no tensor shows.
+        """
+        if getattr(model, "layer_norm", False):
+            raise UsageError(
+                f"policy.model.layer_norm is set, but the layers of {self.peer} have nothing"
+                " between them but an activation",
+                hint="set policy.model.layer_norm=false",
+            )
+
+    def check_layers(self, taken: Iterable[str], kept: Iterable[str], left: Iterable[str]) -> None:
+        """Compares the lengths of the chains of layers.
+
+        Args:
+            taken: Our names that got weights.
+            kept: Our names for which these have none.
+            left: Our names, of these weights, that the policy does not have.
+
+        Raises:
+            UsageError: a chain is longer here or there.
+        """
+        chains = {_chain_of(name) for name in taken} - {""}
+        for name in left:
+            if _chain_of(name) in chains:
+                raise UsageError(
+                    f"layer {self.sources[name].rpartition('.')[0]}: the network of the run has no"
+                    f" such layer; that of {self.peer} has more layers",
+                    hint=self._sizes(_chain_of(name)),
+                )
+        for name in kept:
+            if _chain_of(name) in chains:
+                raise UsageError(
+                    f"layer {name.rpartition('.')[0]}: the network of {self.peer} has no"
+                    " such layer; that of the run has more layers",
+                    hint=self._sizes(_chain_of(name)),
+                )
+
+    def _sizes(self, chain: str) -> str:
+        sizes = [each.shape[0] for name, each in self.tensors.items()
+                 if _chain_of(name) == chain and name.endswith(".weight")]  # fmt: skip
+        if "encoder" not in chain:
+            sizes = sizes[:-1]
+        return f"set policy.model.encoder_hidden_size_list={sizes}"
+
+
+def _chain_of(name: str) -> str:
+    """Returns the network that a layer belongs to; empty: what is no layer."""
+    return name.rpartition(".layers.")[0]
 
 
 def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> PeerWeights | None:
@@ -137,61 +197,105 @@ def _notes(found: Networks) -> list[str]:
 
 
 def compare_actions(
-    act: Callable[[Any], Any], file: str | Path, weights: PeerWeights, model: Mapping[str, Any]
+    act: Callable[[Any], Any],
+    file: str | Path,
+    weights: PeerWeights,
+    model: Mapping[str, Any],
+    spaces: tuple[Space, Space],
 ) -> int:
     """Compares actions here with those that the other framework recorded; returns their number.
+
+    Both are clipped to the action space first, as environments do it.
 
     Args:
         act: Returns the action of our policy for one observation.
         file: An .npz file with `obs` [N, ...] and `action` [N, ...], in units of the environment.
         weights: The weights that the policy has.
         model: Options of our model.
+        spaces: Spaces of observations and of actions.
 
     Raises:
-        UsageError: actions differ; the message says where, if that can be found out.
+        UsageError: the file has other shapes or values that are not finite, or actions differ; the
+            message says where, if that can be found out.
     """
-    try:
-        with np.load(file, allow_pickle=False) as data:
-            obs, wanted = data["obs"], data["action"]
-    except (OSError, ValueError, KeyError) as error:
-        raise UsageError(
-            f"--compare: {file}: expected an .npz with obs and action: {error}"
-        ) from error
+    seen, space = spaces
+    obs, wanted = _recorded(file, seen, space)
     found = np.stack([np.asarray(act(each)).reshape(wanted.shape[1:]) for each in obs])
-    unlike = _unlike(found, wanted)
+    unlike = _unlike(found, wanted, space)
     if not unlike.any():
         return len(obs)
     raise UsageError(
         f"actions differ from those of {weights.peer} on {int(unlike.sum())} of {len(obs)}"
         f" observations, the first time on number {int(unlike.argmax())}",
-        hint=_why(weights, torch.as_tensor(obs).float(), wanted, model),
+        hint=_why(weights, torch.as_tensor(obs).float(), wanted, model, space),
     )
 
 
-def _unlike(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _recorded(file: str | Path, seen: Space, space: Space) -> tuple[_Array, _Array]:
+    """Returns observations and actions of a file, in the shapes of their spaces."""
+    try:
+        with Path(file).open("rb") as opened, np.load(opened, allow_pickle=False) as data:
+            obs, wanted = data["obs"], data["action"]
+    except Exception as error:  # of a broken file: whatever the reader raises
+        raise UsageError(
+            f"--compare: {file}: expected an .npz with obs and action: {error}"
+        ) from error
+    for name, each, its in (("obs", obs, seen), ("action", wanted, space)):
+        shape = getattr(its, "shape", None)
+        if shape is None:
+            raise UsageError(f"--compare: {name} of the run is not an array, but {its}")
+        if each.dtype.kind not in "biuf" or not np.isfinite(each).all():
+            raise UsageError(f"--compare: {file}: {name} has values that are not finite numbers")
+        flat = name == "action" and each.ndim > 0 and each.size == len(each) * math.prod(shape)
+        if each.ndim == 0 or not len(each) or not (each.shape[1:] == shape or flat):
+            raise UsageError(
+                f"--compare: {file}: {name} is {[*each.shape]}, expected [N"
+                f"{''.join(f', {size}' for size in shape)}] with at least one row"
+            )
+    if len(obs) != len(wanted):
+        raise UsageError(f"--compare: {file}: {len(obs)} observations, but {len(wanted)} actions")
+    return obs, wanted.reshape(len(wanted), *(space.shape or ()))
+
+
+def _unlike(found: _Array, wanted: _Array, space: Space) -> _Array:
     """Returns which actions differ, bool [N]."""
-    far = _EQUAL * max(1.0, float(np.abs(wanted).max()))
-    differs = found != wanted if wanted.dtype.kind in "iu" else np.abs(found - wanted) > far
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is None or high is None or np.dtype(space.dtype).kind != "f":
+        differs = found != wanted
+    else:
+        low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+        found, wanted = (np.clip(each.astype(np.float64), low, high) for each in (found, wanted))
+        bounded, spread = np.isfinite(high - low), np.ptp(wanted, axis=0)
+        largest = np.abs(wanted).max(axis=0)
+        rest = np.where(spread > 0, spread, np.where(largest > 0, largest, 1.0))
+        far = _EQUAL * np.where(bounded, np.where(bounded, high - low, 0.0), rest)
+        differs = ~(np.abs(found - wanted) <= far)
     return np.asarray(differs.reshape(len(wanted), -1).any(1))
 
 
-def _why(weights: PeerWeights, obs: torch.Tensor, wanted: Any, model: Mapping[str, Any]) -> str:
+def _why(
+    weights: PeerWeights,
+    obs: torch.Tensor,
+    wanted: _Array,
+    model: Mapping[str, Any],
+    space: Space,
+) -> str:
     """Returns what would make the actions equal: another activation, or another first layer."""
     start = "model.actor.layers." if "model.actor.layers.0.weight" in weights.tensors else ""
     names = [name.removesuffix(".weight") for name in weights.tensors
              if name.endswith(".weight") and "critic" not in name]  # fmt: skip
     first = weights.sources[f"{names[0]}.weight"].removesuffix(".weight")
-    for other, function in _ACTIVATIONS.items():
+    fits = obs.flatten(1).shape[1] == weights.tensors[f"{names[0]}.weight"].shape[1]
+    for other, function in _ACTIVATIONS.items() if fits else ():
         x = obs.flatten(1)
         for number, name in enumerate(names):
             x = x @ weights.tensors[f"{name}.weight"].T + weights.tensors[f"{name}.bias"]
             x = function(x) if number < len(names) - 1 else x
-        action = x.numpy() if start and wanted.dtype.kind == "f" else x.argmax(1).numpy()
-        if not _unlike(action.reshape(wanted.shape), wanted).any():
-            if model.get("layer_norm"):
-                return (
-                    f"after layer {first} nothing is normalised: set policy.model.layer_norm=false"
-                )
+        action = x.numpy() if start and hasattr(space, "low") else x.argmax(1).numpy()
+        if (
+            action.size == wanted.size
+            and not _unlike(action.reshape(wanted.shape), wanted, space).any()
+        ):
             if other == model.get("activation"):
                 return "the layers are equal: set policy.action_scaling to what the actions have"
             return f"after layer {first} there is {other}: set policy.model.activation={other}"

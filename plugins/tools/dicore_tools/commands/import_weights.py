@@ -87,9 +87,7 @@ def command(
             if peer is None:
                 done = take(where, file, table=rows, trust=trust, **given)
             else:
-                done = _take_peer(peer, take, where, trust=trust, **given)
-                if compare is not None:
-                    _compare(peer, done, where, compare, trust=trust)
+                done = _take_peer(peer, take, where, compare=compare, trust=trust, **given)
     if suggest is not None:
         say(_write_table(Path(suggest), found), result=True)
         return
@@ -121,23 +119,45 @@ def _peer(file: str, obs_norm: str | None, compare: str | None) -> Any:
     return found
 
 
-def _take_peer(peer: Any, take: Any, where: str, **given: Any) -> Any:
-    """Imports weights by our names; the rows name the tensors of their file."""
+def _take_peer(
+    peer: Any, take: Any, where: str, *, name: str, compare: str | None, trust: bool, partial: bool
+) -> Any:
+    """Imports weights by our names; the rows name the tensors of their file.
+
+    They are checked in a checkpoint of their own, so that an earlier one stays if they do not fit.
+    """
     from dataclasses import replace
 
     from safetensors.torch import save_file
 
+    peer.check_model(_model(where, name, trust=trust))
     with tempfile.TemporaryDirectory(prefix="dicore-weights-") as folder:
         file = Path(folder) / "weights.safetensors"
         save_file(peer.tensors, file)
-        done = take(where, file, table=None, **given)
+        given: dict[str, Any] = {"table": None, "trust": trust, "partial": partial}
+        tried = take(where, file, name=f"{name}-unchecked", **given)
+        try:
+            peer.check_layers([own for own, *_ in tried.rows], tried.kept, tried.unused)
+            if compare is not None:
+                _compare(peer, tried, where, compare, trust=trust)
+        finally:
+            shutil.rmtree(tried.checkpoint)
+        done = take(where, file, name=name, **given)
     for note in peer.notes:
         click.echo(f"note: {note}", err=True)
     return replace(done, rows=[(own, shape, peer.sources[own]) for own, shape, _ in done.rows])
 
 
+def _model(where: str, checkpoint: str | Path, *, trust: bool) -> Any:
+    """Returns the config of the run's model."""
+    from dicore_tools.evaluation.policy_loader import find_policy
+
+    return find_policy(where, checkpoint, trust=trust).compiled.policy.get("model")
+
+
 def _compare(peer: Any, done: Any, where: str, file: str, *, trust: bool) -> None:
-    """Compares actions; removes the checkpoint if they differ."""
+    """Compares the actions of a checkpoint with those in a file."""
+    from dicore.run.env_factory import spec_of
     from dicore_registry.public_names import public_name
     from dicore_tools.agent.inference import make_act
     from dicore_tools.evaluation.policy_loader import find_policy
@@ -145,11 +165,10 @@ def _compare(peer: Any, done: Any, where: str, file: str, *, trust: bool) -> Non
     trained = find_policy(where, done.checkpoint, trust=trust)
     given = trained.compiled.policy.get("model")
     model = {name: getattr(given, name, None) for name in ("activation", "layer_norm")}
-    try:
-        count = public_name("compare_actions", "--compare")(make_act(trained), file, peer, model)
-    except UsageError:
-        shutil.rmtree(done.checkpoint)
-        raise
+    spec = spec_of(trained.compiled.env, trained.compiled.seed)
+    count = public_name("compare_actions", "--compare")(
+        make_act(trained), file, peer, model, (spec.observation, spec.action)
+    )
     click.echo(f"{count} actions are equal to those of {peer.peer}", err=True)
 
 
