@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
+from safetensors.torch import save_file
 
 from dicore.cli import main
 from dicore.errors import UsageError
@@ -247,6 +248,40 @@ def test_what_is_no_chain_of_layers_is_an_error(
 ) -> None:
     with pytest.raises(UsageError, match=error):
         networks_of(tensors)
+
+
+def linear(name: str, inputs: int, outputs: int) -> dict[str, torch.Tensor]:
+    return {f"{name}.weight": torch.ones(outputs, inputs), f"{name}.bias": torch.ones(outputs)}
+
+
+def test_layers_are_in_the_order_of_their_numbers() -> None:
+    found = networks_of({name: each for i in (0, 10, 12, 2, 4, 6, 8)
+                         for name, each in linear(f"network.{i}", 4, 4).items()})  # fmt: skip
+    assert found is not None
+    assert [each.name for each in found.actor] == [f"network.{i}" for i in range(0, 13, 2)]
+    head = linear("policy.model.last.model.0", 4, 2)  # as safetensors sorts it
+    found = networks_of({**head, **linear("policy.model.preprocess.model.model.0", 4, 4)})
+    assert found is not None
+    assert found.actor[-1].name == "policy.model.last.model.0"
+
+
+def test_networks_that_share_layers_can_be_saved(tmp_path: Path) -> None:
+    trunk = linear("net.0", 3, 4)
+    policy = {**trunk, **linear("policy_layer", 4, 1), "log_std_parameter": torch.zeros(1)}
+    torch.save({"policy": policy, "value": {**trunk, **linear("value_layer", 4, 1)}},
+               tmp_path / "a.pt")  # fmt: skip
+    found = peer_weights(tmp_path / "a.pt")
+    assert found is not None
+    save_file(found.tensors, tmp_path / "a.safetensors")
+
+
+def test_networks_of_other_kinds_are_refused() -> None:
+    actor = linear("policy.net.0", 3, 1)
+    with pytest.raises(UsageError, match=r"no value network, but critic_1\.net\.0"):
+        networks_of({**actor, **linear("critic_1.net.0", 4, 1)})
+    memory = {"policy.gru.weight_ih_l0": torch.ones(9, 3)}
+    with pytest.raises(UsageError, match=r"policy\.gru\.weight_ih_l0 belongs to a memory"):
+        networks_of({**actor, **linear("value.net.0", 3, 1), **memory})
 
 
 def test_options_of_peers_are_of_peers(made: Any, tmp_path: Path) -> None:

@@ -170,8 +170,8 @@ def _named(found: Networks) -> dict[str, tuple[torch.Tensor, str]]:
 def _tensors(places: list[str], layers: list[Layer]) -> dict[str, tuple[torch.Tensor, str]]:
     named = {}
     for place, layer in zip(places, layers, strict=True):
-        named[f"{place}.weight"] = layer.weight.contiguous(), f"{layer.name}.weight"
-        named[f"{place}.bias"] = layer.bias.contiguous(), f"{layer.name}.bias"
+        named[f"{place}.weight"] = layer.weight.contiguous().clone(), f"{layer.name}.weight"
+        named[f"{place}.bias"] = layer.bias.contiguous().clone(), f"{layer.name}.bias"
     return named
 
 

@@ -77,6 +77,13 @@ _FORMS: Final = {
 }
 """What names of each framework begin with."""
 
+_MEMORY: Final = re.compile(
+    r"(?!optimizer).*((^|\.)(rnn|gru|lstm)(\.|$)|\.(weight|bias)_(ih|hh)(_|$))"
+)
+"""Tensors of recurrent networks."""
+_LAST: Final = re.compile(r"\.(last|mu|policy_layer|value_layer)(\.|$)")
+"""Layers that stand at the end of a chain, whatever their place in the file."""
+
 
 def networks_of(tensors: Tensors) -> Networks | None:
     """Returns the networks of a checkpoint; None if it is of no framework that is known here.
@@ -88,7 +95,15 @@ def networks_of(tensors: Tensors) -> Networks | None:
         UsageError: it is of one, but its networks are not chains of linear layers.
     """
     peer = next((peer for peer, form in _FORMS.items() if any(map(form.match, tensors))), None)
-    return None if peer is None else _READERS[peer](tensors)
+    if peer is None:
+        return None
+    memory = next(filter(_MEMORY.match, tensors), None)
+    if memory is not None:
+        raise UsageError(
+            f"{peer}: {memory} belongs to a memory, which is not read here",
+            hint="map the names by hand: --suggest table.yaml",
+        )
+    return _READERS[peer](tensors)
 
 
 def _rsl_rl(tensors: Tensors) -> Networks:
@@ -115,7 +130,14 @@ def _rsl_rl_scale(tensors: Tensors, start: str) -> Scale | None:
 def _skrl(tensors: Tensors) -> Networks:
     q = any(name.startswith("q_network.") for name in tensors)
     seen = _skrl_scale(tensors, "observation_preprocessor.", "state_preprocessor.")
-    shared = not q and not any(name.startswith("value.") for name in tensors)
+    shared = any(name.startswith("policy.value_layer.") for name in tensors)
+    if not q and not shared and not any(name.startswith("value.") for name in tensors):
+        other = next((name for name in tensors if name.startswith("critic")), "only a policy")
+        raise UsageError(
+            f"skrl: the file has no value network, but {other}: it is not of PPO, A2C or TRPO",
+            hint="map the names by hand: --suggest table.yaml",
+        )
+    shared = shared and not any(name.startswith("value.") for name in tensors)
     actor = _chain(tensors, r"q_network\." if q else r"policy\.", without="value_layer")
     critic = [] if q else _chain(tensors, r"policy\." if shared else r"value\.",
                                  without="policy_layer")  # fmt: skip
@@ -171,19 +193,14 @@ _READERS: Final = {
 
 
 def _chain(tensors: Tensors, start: str, *, without: str = "") -> list[Layer]:
-    """Returns the linear layers whose names begin so, in the order of the file.
+    """Returns the linear layers whose names begin so, by their numbers.
 
     Raises:
         UsageError: there is none, one is not linear, or two do not fit together.
     """
     layers: list[Layer] = []
-    for name, weight in tensors.items():
-        if not re.match(start, name) or (without and f".{without}" in name):
-            continue
-        place, _, last = name.rpartition(".")
-        if last != "weight":
-            continue
-        bias = tensors.get(f"{place}.bias")
+    for place in _ordered(_places(tensors, start, without)):
+        weight, bias = tensors[f"{place}.weight"], tensors.get(f"{place}.bias")
         if weight.ndim != 2 or bias is None:
             raise UsageError(
                 f"layer {place} is not linear: weight {[*weight.shape]}",
@@ -199,3 +216,21 @@ def _chain(tensors: Tensors, start: str, *, without: str = "") -> list[Layer]:
     if not layers:
         raise UsageError(f"there is no layer whose name begins with {start}")
     return layers
+
+
+def _places(tensors: Tensors, start: str, without: str) -> list[str]:
+    """Returns the names of layers that begin so, in the order of the file."""
+    return [name.removesuffix(".weight") for name in tensors
+            if name.endswith(".weight") and re.match(start, name)
+            and not (without and f".{without}" in name)]  # fmt: skip
+
+
+def _ordered(places: list[str]) -> list[str]:
+    """Returns layers by number; safetensors sorts names, so 10 is before 2 and `mu` first."""
+    kinds = [*dict.fromkeys(re.sub(r"\d+", "#", place) for place in places)]
+
+    def order(place: str) -> tuple[bool, int, list[int]]:
+        kind = kinds.index(re.sub(r"\d+", "#", place))
+        return bool(_LAST.search(place)), kind, [*map(int, re.findall(r"\d+", place))]
+
+    return sorted(places, key=order)
