@@ -284,6 +284,40 @@ def test_networks_of_other_kinds_are_refused() -> None:
         networks_of({**actor, **linear("value.net.0", 3, 1), **memory})
 
 
+def test_what_is_left_out_is_listed_and_noted(
+    made: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensors = torch.load(HERE / "skrl_ppo.pt", weights_only=True)  # noqa: TID251 - weights only
+    torch.save({**tensors, "extra": torch.ones(2)}, tmp_path / "a.pt")
+    run = made("skrl_ppo", "", "[16, 16]", 'env.env_wrapper=[{"type":"obs_norm"}]')
+    capsys.readouterr()
+    assert main(["import-weights", str(tmp_path / "a.pt"), "--run", str(run), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["unused"] == ["extra"]
+    assert "obs_norm" in err
+    assert "--compare finds out" in err
+
+
+@pytest.mark.parametrize("given", [
+    {"mean": np.zeros(3), "var": np.zeros(3), "epsilon": 0.0},
+    {"mean": np.zeros(3) * 1j, "var": np.ones(3)},
+    {"mean": np.full(3, np.nan), "var": np.ones(3)},
+])  # fmt: skip
+def test_statistics_that_normalise_nothing_are_refused(given: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "norm.npz", **given)
+    with pytest.raises(UsageError, match=r"not real|not finite"):
+        peer_weights(HERE / "cleanrl_ppo.pt", obs_norm=tmp_path / "norm.npz")
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    torch.save({"network.0.weight": torch.ones(64, 64)}, tmp_path / "a.pt")
+    content = (tmp_path / "a.pt").read_bytes()
+    ones = torch.ones(64).numpy().tobytes()
+    (tmp_path / "a.pt").write_bytes(content.replace(ones, bytes(len(ones)), 1))
+    with pytest.raises(UsageError, match="is damaged"):
+        peer_weights(tmp_path / "a.pt")
+
+
 def test_options_of_peers_are_of_peers(made: Any, tmp_path: Path) -> None:
     torch.save({"a": torch.zeros(1)}, tmp_path / "a.pt")
     run = made("cleanrl_dqn")

@@ -7,6 +7,8 @@ statistics become part of the first layer, and those of values of the last layer
 from __future__ import annotations
 
 import math
+import re
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -29,6 +31,11 @@ _ACTIVATIONS: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
     "gelu": torch.nn.functional.gelu,
 }  # fmt: skip
 """Those that policies have here."""
+_ASIDE: Final = re.compile(
+    r"optimizer|target_|model_old\.|.*(obs_normalizer|_preprocessor)\."
+    r"|(.*[._])?(log_?std|std_param|log_std_param|log_std_parameter|sigma_param)$"
+)
+"""Tensors that are used in another form, or made anew."""
 _EQUAL: Final = 1e-4
 """Largest difference between actions that are equal but for rounding, as a share of their range."""
 
@@ -41,12 +48,14 @@ class PeerWeights(NamedTuple):
         tensors: Tensors by our names.
         sources: Names in the file by our names.
         notes: What differs from what the framework does.
+        unused: Names in the file that are left out, without those of optimizers and targets.
     """
 
     peer: str
     tensors: dict[str, torch.Tensor]
     sources: dict[str, str]
     notes: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
 
     def check_model(self, model: object) -> None:
         """Compares options of our model with what these checkpoints have.
@@ -115,7 +124,9 @@ def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> Pee
     Raises:
         UsageError: a file cannot be read, or its networks are not chains of linear layers.
     """
-    found = networks_of(read_tensors(file))
+    _check_archive(file)
+    read = read_tensors(file)
+    found = networks_of(read)
     if found is None:
         return None
     if obs_norm is not None:
@@ -125,26 +136,47 @@ def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> Pee
         found = found._replace(seen=scale, critic_seen=scale)
     named = {**_named(found)}
     notes = tuple(_notes(found))
+    sources = {source for _, source in named.values()}
     return PeerWeights(
         found.peer,
         {name: tensor for name, (tensor, _) in named.items()},
         {name: source for name, (_, source) in named.items()},
         notes,
+        tuple(name for name in read if name not in sources and not _ASIDE.match(name)),
     )
+
+
+def _check_archive(file: str | Path) -> None:
+    """Refuses a damaged archive: torch reads it without a look at its checksums."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            damaged = archive.testzip()
+    except (zipfile.BadZipFile, OSError):  # no archive, or the reader says what is wrong
+        return
+    if damaged is not None:
+        raise UsageError(f"{file}: {damaged} is damaged", hint="copy the file again")
 
 
 def _read_scale(file: str | Path) -> Scale:
     try:
         with np.load(file, allow_pickle=False) as data:
-            mean, var = (torch.as_tensor(data[name]).double().flatten() for name in ("mean", "var"))
+            mean, var = (torch.as_tensor(data[name]).flatten() for name in ("mean", "var"))
             epsilon = float(data["epsilon"]) if "epsilon" in data else 1e-8
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"--obs-norm: {file}: expected an .npz with mean and var: {error}"
         ) from error
+    if mean.is_complex() or var.is_complex():
+        raise UsageError(f"--obs-norm: {file}: mean and var are complex, not real numbers")
+    mean, var = mean.double(), var.double()
     if mean.shape != var.shape or not bool((var >= 0).all()):
         raise UsageError(
-            f"--obs-norm: {file}: mean and var are not of one size, or var is negative"
+            f"--obs-norm: {file}: mean and var are not of one size, or var is negative or NaN"
+        )
+    if not bool((torch.isfinite(mean) & torch.isfinite(var) & (var + epsilon > 0)).all()):
+        raise UsageError(
+            f"--obs-norm: {file}: mean or var is not finite, or var + epsilon is not positive",
+            hint="leave epsilon out to add 1e-8 to variances of zero",
         )
     return Scale(mean, (var + epsilon).sqrt())
 

@@ -17,6 +17,8 @@ from dicore.errors import MissingPackageError, UsageError
 from dicore_tools.commands.options import TRUST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dicore_tools.json_output.runs import ImportedWeights
 
 __all__ = ["command"]
@@ -130,7 +132,8 @@ def _take_peer(
 
     from safetensors.torch import save_file
 
-    peer.check_model(_model(where, name, trust=trust))
+    compiled = _compiled(where, name, trust=trust)
+    peer.check_model(compiled.policy.get("model"))
     with tempfile.TemporaryDirectory(prefix="dicore-weights-") as folder:
         file = Path(folder) / "weights.safetensors"
         save_file(peer.tensors, file)
@@ -143,16 +146,26 @@ def _take_peer(
         finally:
             shutil.rmtree(tried.checkpoint)
         done = take(where, file, name=name, **given)
-    for note in peer.notes:
+    for note in _notes(peer, compiled.env, compare):
         click.echo(f"note: {note}", err=True)
-    return replace(done, rows=[(own, shape, peer.sources[own]) for own, shape, _ in done.rows])
+    left = [peer.sources[own] for own in done.unused]
+    rows = [(own, shape, peer.sources[own]) for own, shape, _ in done.rows]
+    return replace(done, rows=rows, unused=[*left, *peer.unused])
 
 
-def _model(where: str, checkpoint: str | Path, *, trust: bool) -> Any:
-    """Returns the config of the run's model."""
+def _compiled(where: str, checkpoint: str, *, trust: bool) -> Any:
+    """Returns the config of the run."""
     from dicore_tools.evaluation.policy_loader import find_policy
 
-    return find_policy(where, checkpoint, trust=trust).compiled.policy.get("model")
+    return find_policy(where, checkpoint, trust=trust).compiled
+
+
+def _notes(peer: Any, env: Any, compare: str | None) -> Iterator[str]:
+    yield from peer.notes
+    if any(each.type == "obs_norm" for each in env.env_wrapper):
+        yield "the run normalises observations itself (env.env_wrapper: obs_norm), the file's too"
+    if compare is None and "model.log_std" in peer.tensors:
+        yield "whether means are squashed (tanh) is not in the file: --compare finds out"
 
 
 def _compare(peer: Any, done: Any, where: str, file: str, *, trust: bool) -> None:
