@@ -148,7 +148,9 @@ def _qualified_hint(kind: str, name: str, of_kind: Sequence[Entry]) -> str:
         return f"did you mean '{close}'?"
     if same_dist:
         return f"{dist} provides {_listed(same_dist)}"
-    advice = f": pip install {dist}" if dist in known(kind).values() else f"; no file '{name}' either"
+    advice = (
+        f": pip install {dist}" if dist in known(kind).values() else f"; no file '{name}' either"
+    )
     return f"no installed package '{dist}' provides {article(kind)}{advice}"
 
 
