@@ -49,7 +49,7 @@ def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixt
     said = capsys.readouterr()
     assert said.out.count(SHOWN) == 2
     assert "\tund\nsoweiter ☃\n" in said.out
-    assert said.err.count(SHOWN) == 3
+    assert said.err.count(SHOWN) == 4
     assert not set(said.out + said.err) & {"\x1b", "\x9b", "\r", "\u202e", "\x7f"}
 
 

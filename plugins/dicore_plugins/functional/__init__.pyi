@@ -22,8 +22,6 @@ from dicore_plugins.functional.advantage import (
     get_gae_with_default_last_value as get_gae_with_default_last_value,
 )
 from dicore_plugins.functional.advantage import nstep_return as nstep_return
-from dicore_plugins.functional.bridges import BRIDGED as BRIDGED
-from dicore_plugins.functional.bridges import STATE as STATE
 from dicore_plugins.functional.bridges import nstep_sequences as nstep_sequences
 from dicore_plugins.functional.bridges import with_bridges as with_bridges
 from dicore_plugins.functional.distributional import c51_loss as c51_loss

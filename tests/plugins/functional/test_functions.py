@@ -223,6 +223,9 @@ OTHERS: dict[str, Callable[[], Call]] = {
              "nstep": 3, "gamma": 0.9}
     ),
     "nstep_samples": lambda: ((block(), 3, 0.9, tail()), {}),
+    "nstep_sequences": lambda: (
+        (functional.with_bridges(block(), 1, 0.9, (2,), tail()), 3, 2, 1, tail()), {}
+    ),
     "proportional": lambda: ((np.exp(LOGIT), NOISE), {}),
     "rows_after": lambda: (
         (np.ones((T, 2)), np.ones(2), np.ones(len(tail().final_index)), tail()), {}
@@ -232,6 +235,7 @@ OTHERS: dict[str, Callable[[], Call]] = {
     "to_batch": lambda: ((transitions(),), {}),
     "transitions": lambda: ((block(), tail()), {}),
     "uniform_entropy": lambda: ((torch.ones(B, A),), {}),
+    "with_bridges": lambda: ((block(), 2, 0.9, (2,), tail()), {}),
     "uniform": lambda: ((np.random.default_rng(0), (2, B), LOGIT), {}),
 }  # fmt: skip
 CALLS = {**LOSSES, **TARGETS, **OTHERS}

@@ -19,10 +19,15 @@ import torch
 from torch import Tensor
 
 from dicore.data import Batch, Columns, Tree, tree_map
-from dicore_plugins.functional import BRIDGED, STATE, nstep_sequences, with_bridges
+from dicore_plugins.functional import nstep_sequences, with_bridges
 from dicore_plugins.policies import RecurrentPolicy
 
 __all__ = ["RememberingPolicy", "acting_steps", "as_sequences", "as_steps"]
+
+STATE = "prev_state"
+"""Column with the recurrent states before each step."""
+_BRIDGED = ("reward", "done", "value_gamma", "bridge")
+"""Columns of n-step returns, of the steps of a sequence that are learned from."""
 
 
 class RememberingPolicy(RecurrentPolicy):
@@ -76,7 +81,7 @@ def as_steps(batch: Batch, model: Any, target: Any, cfg: Any) -> Batch:
     time = _in_time(batch, "obs", "next_obs", "end", "action")
     steps = len(time["end"]) - first - cfg.nstep
     until = first + steps
-    bridged = {key: batch[key].reshape(rows, until, -1).transpose(0, 1)[first:] for key in BRIDGED}
+    bridged = {key: batch[key].reshape(rows, until, -1).transpose(0, 1)[first:] for key in _BRIDGED}
     last = bridged.pop("bridge")[..., 0] + torch.arange(steps, device=batch["end"].device)[:, None]
     memory, after = _memories(model, time, batch[STATE], first)
     with torch.no_grad():
