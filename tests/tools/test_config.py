@@ -184,10 +184,7 @@ class TestCheck:
         [
             (["-e", "pendulum", "-p", "dqn"], "policy.type: 'dqn' needs discrete actions"),
             (["cartpole_dqn", "policy.model.obs_shape=9"], "policy.model.obs_shape: expected 4,"),
-            (
-                ["cartpole_dqn", "env.n_evaluator_episode=1"],
-                "env.evaluator_env_num: 10 envi",
-            ),
+            (["cartpole_dqn", "pipeline.expert=random"], "pipeline.expert: has no effect"),
             (["cartpole_dqn", '{"policy.nstp": 1}'], "did you mean 'nstep'?"),
             (["-e", "", "-p", ""], "env.type: expected a name, got ''"),
             (["-e", "cartpole"], "nothing to train: no config"),

@@ -132,7 +132,8 @@ def test_a_line_that_is_not_of_metrics_is_named(
 ) -> None:
     folder = make_run(tmp_path / "a", POINTS)
     (folder / "log/metrics.jsonl").write_text(f"{line}\n")
-    assert main([command, str(folder), "-o", str(tmp_path / "x.html")]) == 2
+    out = tmp_path / f"x.{'png' if command == 'plot' else 'html'}"
+    assert main([command, str(folder), "-o", str(out)]) == 2
     assert re.search(r"metrics\.jsonl(: a line is not|, line 1: not)", capsys.readouterr().err)
 
 
