@@ -11,17 +11,15 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
+from gymnasium import Space
 
 from dicore.errors import UsageError
 from dicore_compat.weights.peers import Layer, Networks, Scale, networks_of
 from dicore_plugins.export.import_weights import read_tensors
-
-if TYPE_CHECKING:
-    from dicore.interfaces.env import Space
 
 __all__ = ["PeerWeights", "compare_actions", "peer_weights"]
 
@@ -233,7 +231,7 @@ def compare_actions(
     file: str | Path,
     weights: PeerWeights,
     model: Mapping[str, Any],
-    spaces: tuple[Space, Space],
+    spaces: tuple[Space[Any], Space[Any]],
 ) -> int:
     """Compares actions here with those that the other framework recorded; returns their number.
 
@@ -263,7 +261,7 @@ def compare_actions(
     )
 
 
-def _recorded(file: str | Path, seen: Space, space: Space) -> tuple[_Array, _Array]:
+def _recorded(file: str | Path, seen: Space[Any], space: Space[Any]) -> tuple[_Array, _Array]:
     """Returns observations and actions of a file, in the shapes of their spaces."""
     try:
         with Path(file).open("rb") as opened, np.load(opened, allow_pickle=False) as data:
@@ -289,7 +287,7 @@ def _recorded(file: str | Path, seen: Space, space: Space) -> tuple[_Array, _Arr
     return obs, wanted.reshape(len(wanted), *(space.shape or ()))
 
 
-def _unlike(found: _Array, wanted: _Array, space: Space) -> _Array:
+def _unlike(found: _Array, wanted: _Array, space: Space[Any]) -> _Array:
     """Returns which actions differ, bool [N]."""
     low, high = getattr(space, "low", None), getattr(space, "high", None)
     if low is None or high is None or np.dtype(space.dtype).kind != "f":
@@ -310,7 +308,7 @@ def _why(
     obs: torch.Tensor,
     wanted: _Array,
     model: Mapping[str, Any],
-    space: Space,
+    space: Space[Any],
 ) -> str:
     """Returns what would make the actions equal: another activation, or another first layer."""
     start = "model.actor.layers." if "model.actor.layers.0.weight" in weights.tensors else ""
