@@ -77,6 +77,21 @@ def test_the_written_pages_have_no_warning(tmp_path: Path) -> None:
     assert done.stderr  # it has run: what is generated is excluded
 
 
+def test_a_class_that_the_reference_names_as_an_attribute_is_in_it() -> None:
+    """Sphinx links these; `config_class` of a network or a policy is one."""
+    found = [getattr(import_module(path), n) for path, ns in public_names().items() for n in ns]
+    classes = {each for each in found if isinstance(each, type)}
+    missing = {
+        f"{shown.__module__}.{shown.__qualname__}.{name}: {value.__qualname__}"
+        for shown in classes
+        for name, value in vars(shown).items()
+        if isinstance(value, type) and value.__module__.startswith("dicore")
+        and "." not in value.__qualname__ and value not in classes
+    }  # fmt: skip
+    assert len(classes) > 500
+    assert missing <= {"dicore.task.task.Task.role: Role"}  # made by a call: docs/conf.py
+
+
 def test_the_docstrings_of_the_reference_are_well_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DICORE_NO_PLUGINS", "1")
     mark_code = runpy.run_path(str(ROOT / "docs" / "conf.py"))["_mark_code"]

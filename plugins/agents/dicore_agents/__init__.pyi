@@ -70,6 +70,7 @@ from dicore_agents.models.observations import agent_rows as agent_rows
 from dicore_agents.models.observations import alive_of as alive_of
 from dicore_agents.models.observations import team_state as team_state
 from dicore_agents.models.team_q import TeamQAC as TeamQAC
+from dicore_agents.models.team_q_config import TeamQACConfig as TeamQACConfig
 from dicore_agents.policies.actor_critic.base import TeamPolicy as TeamPolicy
 from dicore_agents.policies.actor_critic.coma import COMAPolicy as COMAPolicy
 from dicore_agents.policies.actor_critic.config import COMAConfig as COMAConfig
@@ -87,6 +88,7 @@ from dicore_agents.policies.continuous.config import MADDPGConfig as MADDPGConfi
 from dicore_agents.policies.continuous.config import MASACConfig as MASACConfig
 from dicore_agents.policies.continuous.config import MATD3Config as MATD3Config
 from dicore_agents.policies.continuous.config import TeamQACCollectConfig as TeamQACCollectConfig
+from dicore_agents.policies.continuous.config import TeamQACPolicyConfig as TeamQACPolicyConfig
 from dicore_agents.policies.continuous.maddpg import DiscreteMADDPGPolicy as DiscreteMADDPGPolicy
 from dicore_agents.policies.continuous.maddpg import MADDPGPolicy as MADDPGPolicy
 from dicore_agents.policies.continuous.masac import DiscreteMASACPolicy as DiscreteMASACPolicy
