@@ -76,6 +76,7 @@ from dicore_plugins.models.shapes import action_options as action_options
 from dicore_plugins.models.shapes import action_shape_problem as action_shape_problem
 from dicore_plugins.models.shapes import action_start as action_start
 from dicore_plugins.models.shapes import box_options as box_options
+from dicore_plugins.models.shapes import channels_first as channels_first
 from dicore_plugins.models.shapes import discrete_shape as discrete_shape
 from dicore_plugins.models.shapes import hybrid_options as hybrid_options
 from dicore_plugins.models.shapes import obs_shape_problem as obs_shape_problem

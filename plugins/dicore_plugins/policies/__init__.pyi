@@ -88,6 +88,7 @@ from dicore_plugins.policies.continuous.tqc_config import TQCConfig as TQCConfig
 from dicore_plugins.policies.continuous.tqc_config import TQCLearnConfig as TQCLearnConfig
 from dicore_plugins.policies.create import create_policy as create_policy
 from dicore_plugins.policies.create import get_policy_cls as get_policy_cls
+from dicore_plugins.policies.fitting import expect_one_agent as expect_one_agent
 from dicore_plugins.policies.imitation.bc import BCPolicy as BCPolicy
 from dicore_plugins.policies.imitation.bc import CloningPolicy as CloningPolicy
 from dicore_plugins.policies.imitation.bc_config import BCConfig as BCConfig
