@@ -31,6 +31,7 @@ PROJECTS = (
     ROOT / "plugins/tools",
     ROOT / "plugins/compat",
     ROOT / "plugins/agents",
+    ROOT / "plugins/worlds",
     ROOT / "contrib_envs",
 )
 EXTRAS = {"dicore_contrib_envs": "[classic-control]"}

@@ -29,6 +29,7 @@ _PACKAGES = {
     "dist": ("dicore_dist", "Training in several processes."),
     "compat": ("dicore_compat", "What receives programs of DI-engine and Digideep."),
     "agents": ("dicore_agents", "Several agents: environments, networks, algorithms, leagues."),
+    "worlds": ("dicore_worlds", "Latent world models and the algorithms that learn from them."),
     "plugins": ("dicore.hookspecs", "Plugin hooks (pluggy)."),
     "envs": ("dicore_contrib_envs", "Presets as dicts."),
     "cli": ("dicore.cli", "The command line as a function."),

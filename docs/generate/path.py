@@ -24,6 +24,7 @@ _FOLDERS = {
     "dicore_tools": "plugins/tools/",
     "dicore_compat": "plugins/compat/",
     "dicore_agents": "plugins/agents/",
+    "dicore_worlds": "plugins/worlds/",
     "dicore_dist": "plugins/dist/",
     "dicore_contrib_envs": "contrib_envs/",
 }

@@ -20,6 +20,7 @@ OWN = (
     "dicore-tools",
     "dicore-compat",
     "dicore-agents",
+    "dicore-worlds",
     "dicore-contrib-envs",
 )
 """The distributions whose components have a page here."""

@@ -21,7 +21,8 @@ from typing import Any
 
 PACKAGES = (
     *("dicore", "dicore_registry", "dicore_plugins"),
-    *("dicore_compat", "dicore_dist", "dicore_agents", "dicore_contrib_envs", "dicore_tools"),
+    *("dicore_compat", "dicore_dist", "dicore_agents", "dicore_worlds", "dicore_contrib_envs"),
+    "dicore_tools",
 )
 LEARNING_RATE = 0.000123
 COMMAND = ["train", "-q", "-e", "cartpole", "-p", "dqn", "-s", "0"]

@@ -138,6 +138,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "qtran vdn wqmix"
         ),
     },
+    "dicore-worlds": {
+        "model": "dreamer",
+        "policy": "dreamer",
+        "preset": "cartpole_dreamer pendulum_dreamer",
+    },
     "dicore-contrib-envs": {
         "env": (
             "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 FIRST_PARTY = frozenset(
     {
         *("dicore", "dicore-plugins", "dicore-dist"),
-        *("dicore-tools", "dicore-compat", "dicore-agents", "dicore-contrib-envs"),
+        *("dicore-tools", "dicore-compat", "dicore-agents", "dicore-worlds"),
+        "dicore-contrib-envs",
     }
 )
 

@@ -106,6 +106,7 @@ def test_the_architecture_names_every_folder() -> None:
         "plugins/dist/*",
         "plugins/compat/*",
         "plugins/agents/*",
+        "plugins/worlds/*",
         "contrib_envs/*",
     ]
     inside = [path.parent for name in packages for path in ROOT.glob(f"{name}/__init__.py")]

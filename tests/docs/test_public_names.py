@@ -52,6 +52,16 @@ def test_examples(file: Path) -> None:
     assert private_imports(file.read_text(encoding="utf-8")) == []
 
 
+def test_latent_world_models_are_written_as_a_package_of_a_stranger() -> None:
+    """`lazy`, which makes a stub the public names of a package, is the only exception."""
+    files = sorted((ROOT / "plugins/worlds/dicore_worlds").rglob("*.py"))
+    found = {name for file in files for name in private_imports(file.read_text(encoding="utf-8"))}
+    assert len(files) > 8
+    assert {name for name in found if not name.startswith("dicore_worlds.")} == {
+        "dicore_plugins.lazy:lazy"
+    }
+
+
 @pytest.mark.parametrize(
     ("kind", "agents"), [*((each, 1) for each in kinds()), ("env", 2), ("policy", 2)]
 )

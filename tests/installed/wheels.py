@@ -199,6 +199,7 @@ OWN = (
         ROOT / "plugins" / "dist",
         ROOT / "plugins" / "compat",
         ROOT / "plugins" / "agents",
+        ROOT / "plugins" / "worlds",
         ROOT / "contrib_envs",
     ),
     ROOT / "examples" / "dicore-hello",

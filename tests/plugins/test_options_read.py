@@ -21,6 +21,7 @@ import dicore_compat
 import dicore_dist
 import dicore_plugins
 import dicore_registry
+import dicore_worlds
 from dicore.config import (
     ComponentConfig,
     LearnConfig,
@@ -41,7 +42,10 @@ contrib = pytest.importorskip("dicore_contrib_envs")
 
 FILES = sorted(
     file
-    for package in (dicore, dicore_plugins, dicore_dist, dicore_compat, dicore_agents, contrib)
+    for package in (
+        *(dicore, dicore_plugins, dicore_dist, dicore_compat, dicore_agents, dicore_worlds),
+        contrib,
+    )
     for file in Path(str(package.__file__)).parent.rglob("*.py")
 )
 HOLDS_A_CONFIG = {"cfg", "_cfg"}

@@ -23,6 +23,7 @@ SOURCES = (
     "plugins/tools",
     "plugins/compat",
     "plugins/agents",
+    "plugins/worlds",
     "contrib_envs",
 )
 PROJECTS = tuple(
