@@ -61,7 +61,12 @@ class DreamerModelConfig(ComponentConfig):
 
     def sizes(self) -> dict[str, int]:
         """Returns the sizes of the layers by name."""
-        given = {name: self[name] for name in SIZES["XS"]}
+        given = {
+            "deter": self.deter,
+            "units": self.units,
+            "layers": self.layers,
+            "cnn_depth": self.cnn_depth,
+        }
         return {
             name: SIZES[self.size][name] if size is None else size for name, size in given.items()
         }

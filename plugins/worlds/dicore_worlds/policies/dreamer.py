@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
-from dicore.errors import UsageError
+from dicore.errors import NonFiniteError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
@@ -128,6 +128,11 @@ class DreamerPolicy(RecurrentPolicy):
         """Converts what the actor chose to actions of the environment."""
         if self._unit is not None:
             return {**output, "action": self._unit.env(output["action"])}
+        if not np.isfinite(output["logit"]).all():
+            raise NonFiniteError(
+                "the network returns NaN or inf",
+                hint="lower policy.learn.learning_rate; the last checkpoints may be finite",
+            )
         return {**output, "action": output["action"] + self._cfg.action_start}
 
     # ---- samples
