@@ -69,6 +69,34 @@ def test_signals_and_errors_end_it() -> None:
     assert b"ZeroDivisionError" in done.stderr
 
 
+ENDS = """
+import atexit, os, sys, threading, time
+print("begun")
+atexit.register(print, "exit")
+def late():
+    time.sleep(0.1)
+    print("thread")
+threading.Thread(target=late).start()
+open("left.txt", "w").write("all")
+left = open("open.txt", "w")
+left.write("all")
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "says"),
+    [("", 0, ""), ("sys.exit(258)", 2, ""), ("sys.exit('wrong')", 1, "wrong\n"),
+     ("os.kill(os.getpid(), 2)", -2, "KeyboardInterrupt\n")],
+)  # fmt: skip
+def test_it_ends_as_python_does(tmp_path: Path, last: str, code: int, says: str) -> None:
+    """Threads are waited for, functions called, and what was written is in its files."""
+    words = [sys.executable, "-c", ENDS + last]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, "begun\nthread\nexit\n")
+    assert (done.stderr[-len(says) :] if says else done.stderr) == says
+    assert (tmp_path / "left.txt").read_text() == (tmp_path / "open.txt").read_text() == "all"
+
+
 def test_it_begins_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after other tests have imported Ray, OpenCV and compilers, which set these variables."""
     monkeypatch.setenv("PYTHONBREAKPOINT", "ray.util.rpdb.set_trace")

@@ -2,7 +2,8 @@
 
 Whoever calls `subprocess` gets them while `warmed()` holds: real children with their own folder,
 variables, arguments, streams and signals, which have NumPy, torch and Gymnasium in `sys.modules`
-from the beginning, and nothing of dicore. Other programs and options of Python start
+from the beginning, and nothing of dicore. At the end they do not free what they made, object by
+object. Other programs and options of Python start
 as always, and so do programs that look at `sys.modules`, all within `cold()`, and everything in
 `make soak`.
 """
@@ -26,7 +27,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-IMPORTED = ("numpy", "torch", "gymnasium", "attrs", "optree", "pluggy", "psutil")
+IMPORTED = (
+    "numpy", "torch", "gymnasium", "attrs", "optree", "pluggy", "psutil", "click", "yaml",
+    "filelock",
+)  # fmt: skip
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _PLAIN = {
     **dict.fromkeys(("executable", "preexec_fn", "startupinfo", "gid", "gids", "uid")),
@@ -260,6 +264,19 @@ def _begin(request: dict[str, Any], paths: list[str]) -> None:
     sys.path[:] = [*(str(Path(each).absolute()) for each in given if each), *paths]
     importlib.invalidate_caches()
     sys.argv = [option, *rest]
+    try:
+        _run(option, rest)
+    except SystemExit as error:
+        _end(error.code)
+    except KeyboardInterrupt:
+        raise  # with which Python ends by the signal
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        _end(1)
+    _end(None)
+
+
+def _run(option: str, rest: list[str]) -> None:
     if option == "-c":
         sys.argv = ["-c", *rest[1:]]
         sys.path.insert(0, "")
@@ -275,14 +292,39 @@ def _begin(request: dict[str, Any], paths: list[str]) -> None:
         runpy.run_path(option, run_name="__main__")
 
 
+def _end(code: object) -> None:
+    """Ends this process as Python does, but does not free each object: 0.4 s of CPU with torch."""
+    import atexit
+    import gc
+
+    if not isinstance(code, int | None):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    threading._shutdown()  # waits for threads
+    atexit._run_exitfuncs()
+    if vars(main := sys.modules["__main__"]) is not globals():
+        vars(main).clear()
+    gc.collect()  # closes the files that the program left open
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        code = 120
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit((code or 0) & 0xFF)
+
+
 def _main() -> None:
     import gc
+    import weakref
     from importlib import import_module
 
     connection = socket.socket(fileno=int(sys.argv[1]))
     for name in IMPORTED:
         with contextlib.suppress(ImportError):
             import_module(name)
+    for each in vars(weakref.finalize)["_registry"]:
+        each.atexit = False  # torch's libraries take themselves apart
     gc.freeze()
     _begin(_serve(connection), [*sys.path])
 
