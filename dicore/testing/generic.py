@@ -115,11 +115,12 @@ class ComponentContract(Suite):
         """The module of a config class does not import torch: it is imported to list options."""
         if not _is_config_class(self._configured().target):
             skip("it has no config class, so its module may import anything")
+        ours = self.registered.entry
         targets = tuple(
-            entry.target for entry in self.registered.registry.entries()
-            if entry.status == "ok" and entry.dist != "local" and entry.kind not in _NO_CONFIG
+            entry.target for entry in self.registered.registry.entries(ours.kind)
+            if entry.status == "ok" and entry.dist == ours.dist != "local"
         )  # fmt: skip
-        target = self.registered.entry.target
+        target = ours.target
         found = _torch_importers(targets) if target in targets else None
         if found is None:  # or another module hangs or ends the process
             found = _torch_importers((target,))
@@ -195,7 +196,6 @@ _OF_OPTIONS = {
     "options_are_typed", "options_have_help", "config_module_imports_no_torch",
     "default_config_round_trips", "config_pickles",
 }  # fmt: skip
-_NO_CONFIG = ("kind", "default", "plugin", "preset", "command")
 
 
 def _unexpected(entry: Entry, target: Any, wanted: str) -> str:
