@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -95,6 +96,35 @@ def test_it_ends_as_python_does(tmp_path: Path, last: str, code: int, says: str)
     assert (done.returncode, done.stdout) == (code, "begun\nthread\nexit\n")
     assert (done.stderr[-len(says) :] if says else done.stderr) == says
     assert (tmp_path / "left.txt").read_text() == (tmp_path / "open.txt").read_text() == "all"
+
+
+SPAWNED = """
+import os, sys
+end.send(("torch" in sys.modules, "dicore" in sys.modules, os.getppid(), os.getcwd()))
+end.recv()
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_is_spawned_is_forked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, killed: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=exec, args=(SPAWNED, {"end": theirs}))
+    process.start()
+    theirs.close()
+    assert ours.recv() == (True, False, os.getpid(), str(tmp_path))
+    if killed:
+        process.kill()
+    else:
+        ours.send("end")
+    process.join(200)
+    assert process.exitcode == (-signal.SIGKILL if killed else 7)
+    ours.close()
+    process.close()
 
 
 def test_it_begins_sooner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Python processes of tests, forked from one that has imported torch: 2 s of CPU less for each.
 
-Whoever calls `subprocess` gets them while `warmed()` holds: real children with their own folder,
+Whoever calls `subprocess` or spawns with `multiprocessing` gets them while `warmed()` holds: real
+children with their own folder,
 variables, arguments, streams and signals, which have NumPy, torch and Gymnasium in `sys.modules`
 from the beginning, and nothing of dicore. At the end they do not free what they made, object by
 object. Other programs and options of Python start
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import inspect
 import io
 import json
@@ -23,7 +25,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,7 @@ _environ: dict[str, str] = {}
 """Variables as they were when tests began, with which servers begin."""
 _lock = threading.Lock()
 _Popen = subprocess.Popen
+_spawnv = util.spawnv_passfds
 
 
 class Popen(_Popen):
@@ -77,15 +81,29 @@ class Popen(_Popen):
             self._close_pipe_fds(*(at[name] for name in names))
 
 
+def _spawn(path: Any, words: Sequence[Any], passed: Sequence[int]) -> int:
+    """Starts what `multiprocessing` spawns; its tracker of resources starts as always."""
+    at: dict[str, Any] = {
+        **_PLAIN, "args": [os.fsdecode(word) for word in words], "cwd": None, "env": None,
+        "start_new_session": False,
+    }  # fmt: skip
+    if not any("resource_tracker" in word for word in at["args"]) and _may_be_forked(at):
+        with contextlib.suppress(OSError, EOFError):  # the next `subprocess` replaces its server
+            return _forked(at, [0, 1, 2], sorted(passed))
+    return _spawnv(path, words, passed)
+
+
 @contextlib.contextmanager
 def warmed() -> Iterator[None]:
-    """Lets `subprocess` fork; the first process that it forks from is started when it is needed."""
+    """Lets processes fork; the first process that they fork from is started when it is needed."""
     subprocess.Popen = Popen
+    util.spawnv_passfds = _spawn
     _environ.update(os.environ)
     try:
         yield
     finally:
         subprocess.Popen = _Popen
+        util.spawnv_passfds = _spawnv
         _environ.clear()
         for process, connection, _ in _servers.values():
             connection.close()  # which ends it
@@ -96,12 +114,12 @@ def warmed() -> Iterator[None]:
 @contextlib.contextmanager
 def cold() -> Iterator[None]:
     """Lets processes start as always, within."""
-    now = subprocess.Popen
-    subprocess.Popen = _Popen
+    now = subprocess.Popen, util.spawnv_passfds
+    subprocess.Popen, util.spawnv_passfds = _Popen, _spawnv
     try:
         yield
     finally:
-        subprocess.Popen = now
+        subprocess.Popen, util.spawnv_passfds = now
 
 
 def forks() -> bool:
@@ -153,13 +171,19 @@ _NOT_READ = {"PYTHONPATH", "PYTHONBREAKPOINT", "LD_LIBRARY_PATH", "TORCHINDUCTOR
 """Variables that `_begin` takes over, and those that imports of Ray, OpenCV and torch set."""
 
 
-def _forked(at: dict[str, Any], files: list[int]) -> int:
-    """Returns the process id of a new child of this process."""
+def _forked(at: dict[str, Any], files: Sequence[int], passed: Sequence[int] = ()) -> int:
+    """Returns the process id of a new child of this process.
+
+    Args:
+        at: What it is to be.
+        files: Its three streams.
+        passed: What it has under the same numbers.
+    """
     with _lock:
-        return _asked(at, files)
+        return _asked(at, files, passed)
 
 
-def _asked(at: dict[str, Any], files: list[int]) -> int:
+def _asked(at: dict[str, Any], files: Sequence[int], passed: Sequence[int]) -> int:
     python = str(at["args"][0])
     if python not in _servers:
         ours, theirs = socket.socketpair()
@@ -176,12 +200,14 @@ def _asked(at: dict[str, Any], files: list[int]) -> int:
         "cwd": str(Path(os.fsdecode(at["cwd"] or ".")).absolute()),  # as seen from here
         "env": {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()},
         "session": bool(at["start_new_session"]),
+        "files": [0, 1, 2, *passed],
+        "ignored": [n for n in (2, 15) if signal.getsignal(n) is signal.SIG_IGN],
     }
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_SUBREAPER, 1, 0, 0, 0)  # the child of a child that ends becomes ours
     try:
         data = json.dumps(request).encode()
-        socket.send_fds(connection, [len(data).to_bytes(8, "big")], files)
+        socket.send_fds(connection, [len(data).to_bytes(8, "big")], [*files, *passed])
         connection.sendall(data)
         return int.from_bytes(_read(connection, 8), "big")
     finally:
@@ -202,7 +228,7 @@ def _serve(connection: socket.socket) -> dict[str, Any]:
     """Forks for each request; returns the request in the process that is to answer it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the tests end this process
     while True:
-        head, files, *_ = socket.recv_fds(connection, 8, 3)
+        head, files, *_ = socket.recv_fds(connection, 8, 99)
         if not head:
             os._exit(0)
         request: dict[str, Any] = json.loads(_read(connection, int.from_bytes(head, "big")))
@@ -219,11 +245,7 @@ def _serve(connection: socket.socket) -> dict[str, Any]:
             connection.close()
             os.close(here)
             os.close(there)
-            for number, file in enumerate(files):
-                os.dup2(file, number)
-            for file in files:
-                if file > 2:
-                    os.close(file)
+            _as_numbers(files, request["files"])
             return request
         for file in files:
             os.close(file)
@@ -232,6 +254,17 @@ def _serve(connection: socket.socket) -> dict[str, Any]:
         os.close(here)
         os.close(there)
         connection.sendall(number)
+
+
+def _as_numbers(files: Sequence[int], numbers: Sequence[int]) -> None:
+    """Gives files their numbers, which may be those of others of them."""
+    beyond = max(*files, *numbers) + 1
+    above = [fcntl.fcntl(file, fcntl.F_DUPFD, beyond) for file in files]
+    for file in files:
+        os.close(file)
+    for file, number in zip(above, numbers, strict=True):
+        os.dup2(file, number)
+        os.close(file)
 
 
 def _begin(request: dict[str, Any], paths: list[str]) -> None:
@@ -243,6 +276,8 @@ def _begin(request: dict[str, Any], paths: list[str]) -> None:
     if request["session"]:
         os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in request["ignored"]:
+        signal.signal(number, signal.SIG_IGN)
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
