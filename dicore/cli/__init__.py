@@ -216,6 +216,8 @@ def _meant(error: Any, option: str) -> str:
         path = public_name("meant_option")(option)
     close = next(iter(error.possibilities or ()), "")
     flags = {each.name: each.opts for each in error.ctx.command.params} if error.ctx else {}
+    if [option.lstrip("-")] in flags.values():  # an argument
+        return f"; write {error.ctx.command_path} {option.lstrip('-').upper()}"
     own = flags.get(path.rpartition(".")[2])
     if path and own is None and not path.startswith("pipeline.max_"):  # of trainings
         return f"; write {path}=VALUE"

@@ -413,7 +413,8 @@ def _hint(key: str, siblings: Sequence[str], paths: Sequence[str], every: Set[st
         if "." in path or path in siblings:  # a whole component only where it stands
             return f"; '{key}' is {path} here"
     close = nearest(key, siblings, paths)
-    return f"; did you mean '{close}'?" if close else ""
+    said = f"did you mean '{close}'?" if close != key else f"'{key}' stands at the top of a config"
+    return f"; {said}" if close else ""
 
 
 def _slot_class(hint: object) -> type[ComponentConfig]:

@@ -170,16 +170,12 @@ class RunFolder:
         """Returns the folder of an existing run, or raises `UsageError`; changes nothing."""
         folder = cls(path)
         if not folder.path.is_dir():
-            raise UsageError(f"{folder}: no such folder", hint="pass a run folder")
+            raise UsageError(f"{folder}: no such folder", hint="pass a run folder, as runs/NAME")
         if not folder.config.is_file():
             inside = sorted(str(file.parent) for file in Path(path).glob("*/config.json"))
             names = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")
-            raise UsageError(
-                f"{folder}: not a run folder: it has no config.json",
-                hint=f"runs in this folder: {names}"
-                if inside
-                else "name the folder that 'dicore train' printed",
-            )
+            hint = f"runs in this folder: {names}" if inside else "'dicore train' prints its folder"
+            raise UsageError(f"{folder}: not a run folder: it has no config.json", hint=hint)
         return folder
 
     # ---- lock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 _SHOWN = 20
 """Number of names printed; the rest is counted."""
 
+_WORDS = {
+    "algorithm": "policy", "algo": "policy", "agent": "policy", "environment": "env",
+    "network": "model", "wrapper": "env_wrapper", "hook": "learner_hook",
+    "callback": "learner_hook", "vec_env": "env_manager", "replay_buffer": "buffer",
+}  # fmt: skip
+"""What others call a kind."""
 _CUTOFF = 0.6
 _CUTOFF_ELSEWHERE = 0.78
 _BONUS = 0.1
@@ -55,7 +62,7 @@ def provider(kind: str) -> str:
 def unknown_kind(kind: str, kinds: Iterable[str], where: str) -> UnknownComponentError:
     """Returns the error for an unknown kind: its package, a near one, or all."""
     kinds = sorted(kinds)
-    close = nearest(kind, kinds)
+    close = _WORDS.get(kind) or nearest(kind, kinds)
     hint = f"did you mean '{close}'?" if close else f"expected one of {', '.join(kinds)}"
     hint = provider(kind) or hint
     if not kinds:
@@ -77,7 +84,10 @@ def unknown(
     """
     dist, slash, bare = written.rpartition("/")
     name = f"{dist_name(dist)}{slash}{canonical(bare)}"
-    text = f"no {kind} named '{written}'; {_hint(kind, name, entries, order)}"
+    file = f"{written}.py"
+    beside = f"{file} is here: for a class of it, write {file}:CLASS"
+    hint = beside if os.path.isfile(file) else _hint(kind, name, entries, order)  # noqa: PTH113
+    text = f"no {kind} named '{written}'; {hint}"
     return UnknownComponentError(at(where, text), context={"kind": kind, "name": name})
 
 

@@ -120,3 +120,13 @@ def test_pictures_fit_the_terminal() -> None:
     assert all(len(line) <= 79 for line in lines)
     assert (lines[0][0], lines[0][-1]) == (" ", "@")
     assert "\x1b[38;2;255;255;255m" in as_text(frame, 79, 22, colour=True)
+
+
+def test_without_a_display_it_says_that_nothing_is_shown(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dicore_tools.commands.enjoy._place_to_show", lambda: "none")
+    text = "nothing is shown; --show video"
+    assert text in said(capfd, "cartpole", "--steps", "3").out
+    assert text not in said(capfd, "cartpole", "--steps", "3", "--show", "none").out
+    assert text not in said(capfd, "cartpole", "--steps", "3", "--json").out

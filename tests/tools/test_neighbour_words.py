@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("dicore_contrib_envs")
@@ -104,3 +106,36 @@ def test_counts_lists_device_and_logger_in_the_forms_of_others(
     assert (compiled.policy.learn.batch_size, compiled.policy.cuda) == (100, False)
     assert compiled.pipeline.max_env_step == 100_000
     assert [each.type for each in compiled.pipeline.logger] == ["csv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list", "--kind", "policy"], "no such option '--kind'; write dicore list KIND"),
+        (["list", "algorithm"], "unknown kind 'algorithm'; did you mean 'policy'?"),
+        (["show", "algorithm/dqn"], "unknown kind 'algorithm'; did you mean 'policy'?"),
+        (["config", "check", "cartpole_dqn", "pipeline.exp_name=a"],
+         "has no option 'exp_name'; 'exp_name' stands at the top of a config"),
+        (["export", "runs/x"], "'--out': a file .onnx, .pt2 (torch.export) or .ts (TorchScript)"),
+        (["import-weights", "x.pt"], "hint: train one for a step, then: dicore import-weights"),
+        (["hub", "push", "nothing", "hub"], "name a run folder, or the file or folder of a data"),
+        (["diagnose", "nowhere"], "hint: pass a run folder, as runs/NAME"),
+        (["schema", "nosuch"], "hint: dicore schema lists the commands with --json"),
+    ],
+)  # fmt: skip
+def test_a_mistake_of_the_first_hour_is_answered_with_what_to_write(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["env", "policy"])
+def test_a_file_of_the_name_is_pointed_out(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a registered name is near."""
+    monkeypatch.chdir(tmp_path)
+    Path("cartpol.py").touch()
+    with pytest.raises(ConfigError, match=rf"no {kind} named 'cartpol'; cartpol.py is here: .*:CL"):
+        compile_config({"env": "cartpole", "policy": "dqn"} | {kind: "cartpol"})

@@ -19,13 +19,17 @@ from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteErr
 from dicore.values import Tree
 
 __all__ = [
-    "LARGEST", "RemoteError", "after_failures", "all_of", "data_error", "described", "flag_fault",
-    "info_fault", "no_reset", "reset_error", "retry_wait", "reward_fault", "step_error",
-    "warn_no_effect",
+    "LARGEST", "STEP_HINT", "RemoteError", "after_failures", "all_of", "data_error", "described",
+    "flag_fault", "info_fault", "no_reset", "reset_error", "retry_wait", "reward_fault",
+    "step_error", "warn_no_effect",
 ]  # fmt: skip
 
 _LOG = logging.getLogger("dicore.env")
 LARGEST = float(np.finfo(np.float32).max)
+STEP_HINT = (
+    "--debug shows the traceback; env.manager.restart_budget=N replaces N such episodes (in Python,"
+    " the manager's reset({env_id: None}) starts a new one)"
+)
 _LONGEST_WAIT_S = 30.0
 _LONGEST_TEXT = 10_000
 """Characters of the text of an exception that are kept."""
@@ -78,7 +82,7 @@ def step_error(
         )
     return EnvStepError(
         f"env {env_id}: {where} failed on action {action}: {described(error)}",
-        hint="--debug shows the traceback; call reset({env_id: None}) to start a new episode",
+        hint=STEP_HINT,
         context=context,
     )
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dicore.errors import DicoreError, EnvCreateError, EnvError
 from dicore_plugins.env_managers.env_pool import EnvPool
-from dicore_plugins.env_managers.faults import RemoteError, described
+from dicore_plugins.env_managers.faults import STEP_HINT, RemoteError, described
 
 __all__ = [
     "BaseCrew", "BaseWorker", "Limits", "PartPool", "Request", "WorkerLostError", "create_error",
@@ -329,7 +329,7 @@ class WorkerLostError(EnvError):
         """Returns the error for a question `name` that was not answered."""
         return cls(
             f"env {env_id} gave no answer to {name}: {described(error)}",
-            hint="--debug shows the traceback; call reset({env_id: None}) to start a new episode",
+            hint=STEP_HINT,
             context={"env_id": env_id},
         )
 

@@ -74,8 +74,8 @@ def export_policy(
         trust: Run code that `config.json` names by path.
 
     Raises:
-        UsageError: the suffix is unknown, a package is missing, the policy cannot be exported, or
-            the file selects other actions than the policy.
+        UsageError: the suffix is unknown, a package is missing, the policy cannot be exported, the
+            file selects other actions than the policy, or cannot be written.
     """
     out = Path(out)
     if out.suffix not in FORMATS:
@@ -95,12 +95,17 @@ def export_policy(
     finally:
         env.close()
     about = _About(form, compiled, state.name or trained.name, measured)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    done = _written(module, acted, out, about)
-    groups = {
-        name: _written(part, _Acted(obs, {"action": action}, acted.first), _of(out, name), about)
-        for name, part, obs, action in _groups(policy, acted)
-    }
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        done = _written(module, acted, out, about)
+        groups = {
+            name: _written(
+                part, _Acted(obs, {"action": action}, acted.first), _of(out, name), about
+            )
+            for name, part, obs, action in _groups(policy, acted)
+        }
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror or error}") from error
     return replace(done, groups=groups)
 
 

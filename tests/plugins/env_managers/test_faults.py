@@ -122,7 +122,8 @@ def test_a_step_that_raises_is_told_with_all_that_is_known() -> None:
                  "Boom: the simulator is gone", "test_faults.py", "in boom"):  # fmt: skip
         assert part in text
     assert "boom" in "".join(traceback.format_exception(error))
-    assert "reset({env_id: None})" in error.hint
+    assert "env.manager.restart_budget=N" in error.hint
+    assert "in Python, the manager's reset({env_id: None})" in error.hint
 
 
 class Mute(Exception):

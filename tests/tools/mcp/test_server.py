@@ -123,6 +123,7 @@ def test_what_is_refused(root: Path) -> None:
         for name in ("by_path.yaml", "runs/foreign"):
             trap = (await ask(client, "check", config=name))[0]
             assert not trap["valid"], name
+        assert "this server runs no code" in trap["hint"]
         for option in ("exp_name=x", "--plugin=trap.py", "a=/etc", "a=../x", "a", "{a: 1}"):
             assert "option" in await refused(
                 client, "check", config="good.yaml", overrides=[option]

@@ -84,6 +84,7 @@ def _write_page(evidence: Evidence, file: Path) -> None:
     from dicore_tools.reports.page import page
 
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, page([evidence.data]).encode("utf-8", "replace"))
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror or error}") from error

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from math import isfinite
@@ -121,10 +121,8 @@ def command(
         ctx.exit(_print_facts(places, how))
     if len(places) == 1:
         played = how.play(places[0])
-        for video in played.videos:
-            say(f"video: {video}")
-        if how.show == "video" and not played.videos:
-            say(f"no video: no episode ended within {plural(played.steps, 'env step')}")
+        for line in how.seen(played):
+            say(line)
         say(f"{places[0]}: {played}", result=True)
         return
     failed = 0
@@ -154,6 +152,17 @@ class _How:
     load_path: str | None
     trust: bool
     silent: bool = False
+
+    def seen(self, played: Played) -> Iterator[str]:
+        """Yields where the episodes are to be seen, and why they are not."""
+        yield from (f"video: {video}" for video in played.videos)
+        if self.show == "video" and not played.videos:
+            yield f"no video: no episode ended within {plural(played.steps, 'env step')}"
+        if self.show == "auto" and _place_to_show() == "none":
+            yield (
+                "there is no display: nothing is shown; --show video records to --out,"
+                " --show text prints frames"
+            )
 
     def play(self, place: str) -> Played:
         from dicore_tools.evaluation.play import play

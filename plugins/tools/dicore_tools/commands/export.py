@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dicore.console import say, verbosity
+from dicore.errors import UsageError
 from dicore_tools.commands.options import CHECKPOINT, TRUST
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ policy.hunters.onnx. ONNX needs: pip install 'dicore-plugins[export]'
 
 @click.command(name="export", epilog=_EPILOG)
 @click.argument("where", metavar="RUN|CKPT")
-@click.option("-o", "--out", required=True, metavar="FILE", help="Output: .onnx, .pt2 or .ts.")
+@click.option("-o", "--out", metavar="FILE", help="Output: .onnx, .pt2 or .ts.  [required]")
 @CHECKPOINT
 @click.option(
     "-s", "--seed", type=click.IntRange(0), default=0, help="Seed of the compared episode."
@@ -42,12 +43,17 @@ policy.hunters.onnx. ONNX needs: pip install 'dicore-plugins[export]'
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
 def command(
-    where: str, *, out: str, load_path: str | None, seed: int, trust: bool, as_json: bool
+    where: str, *, out: str | None, load_path: str | None, seed: int, trust: bool, as_json: bool
 ) -> None:
     """Writes a trained policy to an ONNX, torch.export or TorchScript file."""
     from dicore.console import own_process
     from dicore_registry.public_names import public_name
 
+    if out is None:
+        raise UsageError(
+            "missing option '-o' / '--out': a file .onnx, .pt2 (torch.export) or .ts (TorchScript)",
+            hint=f"dicore export {where} -o policy.onnx",
+        )
     own_process()
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         export_policy = public_name("export_policy", "dicore export")

@@ -44,7 +44,7 @@ sizes and activation; see docs/howto/import_weights.md.
 
 @click.command(name="import-weights", epilog=_EPILOG)
 @click.argument("file", metavar="TENSORS")
-@click.option("--run", "where", required=True, metavar="RUN", help="Run with the policy's config.")
+@click.option("--run", "where", metavar="RUN", help="Run with the policy's config.  [required]")
 @click.option("--table", metavar="FILE", help="Names in the file by names of the policy (YAML).")
 @click.option("--suggest", metavar="FILE", help="Only write a table by shapes, to be checked.")
 @click.option(
@@ -65,7 +65,7 @@ sizes and activation; see docs/howto/import_weights.md.
 def command(
     file: str,
     *,
-    where: str,
+    where: str | None,
     table: str | None,
     suggest: str | None,
     trust: bool,
@@ -78,6 +78,11 @@ def command(
     from dicore.console import own_process
     from dicore_registry.public_names import public_name
 
+    if where is None:
+        raise UsageError(
+            "missing option '--run': a run whose policy takes the weights",
+            hint=f"train one for a step, then: dicore import-weights {file} --run runs/x",
+        )
     own_process()
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         if suggest is not None:
@@ -212,6 +217,7 @@ def _write_table(path: Path, found: dict[str, str]) -> str:
 
     head = "# name here: name in the file ('' keeps initial values). By shapes only: check it.\n"
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, (head + yaml.safe_dump(found, sort_keys=False)).encode())
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from error

@@ -13,6 +13,8 @@ __all__ = ["write_output"]
 def write_output(text: str, out: str | None, note: str = "") -> None:
     """Writes a text to a file and prints its name; without a file, prints the text.
 
+    Missing folders are made, as for every output file of the package.
+
     Args:
         text: The text.
         out: The file; None: standard output.
@@ -25,6 +27,7 @@ def write_output(text: str, out: str | None, note: str = "") -> None:
         sys.stdout.write(text)
         return
     try:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
         Path(out).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--out: cannot write {out}: {error.strerror}") from error

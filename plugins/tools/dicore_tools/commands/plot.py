@@ -76,6 +76,8 @@ ended. Unfinished runs are included; runs without the metric are skipped.
 @click.option(
     "-y",
     "--y",
+    "--tag",
+    "--metric",
     "tag",
     metavar="TAG",
     default="evaluator/return_mean",

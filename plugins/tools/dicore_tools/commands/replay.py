@@ -128,6 +128,7 @@ def _write(moment: Moment, out: str) -> None:
     import numpy as np
 
     try:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
         with Path(out).open("wb") as file:
             np.savez(file, **moment.arrays())  # type: ignore[arg-type] # its stub has options only
     except OSError as error:

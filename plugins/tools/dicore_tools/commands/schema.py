@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 from dicore.console import write_table
-from dicore.errors import UsageError
+from dicore.errors import UnknownComponentError, UsageError
 
 __all__ = ["command"]
 
@@ -37,8 +37,12 @@ def command(words: Sequence[str], out: str | None) -> None:
     from dicore_tools.json_output.schema import json_schema
     from dicore_tools.json_output.table import commands, has_json, output_of
 
-    with contextlib.redirect_stdout(sys.stderr):  # imports may print
-        found = [*commands(group, words)]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # imports may print
+            found = [*commands(group, words)]
+    except UnknownComponentError as error:
+        error.hint = error.hint or "dicore schema lists the commands with --json"
+        raise
     if not words:
         rows = [(f"dicore {name}", each.get_short_help_str(limit=200)) for name, each in found
                 if has_json(each)]  # fmt: skip

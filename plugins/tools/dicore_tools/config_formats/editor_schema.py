@@ -65,6 +65,7 @@ def write_config(
     """
     check_new(file)
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, config_text(tree, origin, file.suffix, comments=comments).encode())
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror or error}") from error

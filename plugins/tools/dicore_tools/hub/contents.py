@@ -42,7 +42,10 @@ def files_of(path: Path, *, is_run: bool, everything: bool) -> Iterator[tuple[st
         yield path.name, path
         return
     if not path.is_dir():
-        raise UsageError(f"{path}: no such file or folder")
+        raise UsageError(
+            f"{path}: no such file or folder",
+            hint="name a run folder, or the file or folder of a data set",
+        )
     whole = everything or not is_run or (path / CERTIFICATE).is_file()
     found = 0
     for file in sorted(path.rglob("*")):

@@ -38,6 +38,8 @@ NOTE: Final = (
 _LIMIT_S: Final = 300.0
 """Seconds after which a command is ended; a check builds the environment."""
 _MOST_BYTES: Final = 4 << 20
+_HINT: Final = "\n  hint: "
+_NO_CODE: Final = "this server runs no code that a path names; the command line has --trust"
 
 
 class _Answers:
@@ -98,11 +100,26 @@ class _Answers:
             if len(done.stdout) > _MOST_BYTES:
                 raise UsageError(f"{words[0]}: the answer is too long", hint="ask for less")
             try:
-                return json.loads(done.stdout)
+                return _told(json.loads(done.stdout))
             except ValueError:
                 said = done.stderr.decode("utf-8", "replace").strip()
+                text, hint, rest = said.partition(_HINT)
+                said = text + hint + _hint(rest)
                 raise UsageError(said or f"exit code {done.returncode}") from None
         raise UsageError(f"{words[0]}: no answer within {_LIMIT_S:.0f} s")
+
+
+def _told(found: Any) -> Any:
+    """Replaces hints of the command line that no tool has an option for."""
+    if isinstance(found, list):
+        return [_told(each) for each in found]
+    if isinstance(found, dict):
+        return {key: _hint(each) if key == "hint" else _told(each) for key, each in found.items()}
+    return found
+
+
+def _hint(text: str) -> str:
+    return _NO_CODE if any(option in text for option in ("--trust", "--names-only")) else text
 
 
 def _tool(name: str, call: Call) -> types.Tool:
