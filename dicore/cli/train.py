@@ -96,6 +96,7 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
      "Resume this command's run if it exists; requeue the Slurm job after SIGUSR1 or SIGUSR2."),
     ("--trust", _FLAG, "Run code that a run or its config.json names by path (./file.py:Class)."),
     ("--dry-run", _FLAG, "Check config and environment; train nothing."),
+    ("--json as_json", _FLAG, "Print only JSON, at the end; everything else to standard error."),
     ("--profile", _FLAG,
      "Time each middleware and the steps of the learner; prints a table at the end and writes it to"
      " RUN/log/profile.json and profile.txt."),
@@ -130,6 +131,7 @@ def command(
 
     overrides = [word for word in words if "=" in word and not exists(word)]  # noqa: PTH110
     files = [word for word in [config, *words] if word is not None and word not in overrides]
+    as_json = given.pop("as_json")
     if device := given.pop("device"):
         overrides.append(f"policy.cuda={device == 'cuda'}")
     for word in files:
@@ -157,10 +159,11 @@ def command(
         return
     if requeue:
         request = public_name("requeued", "--requeue")(request)
-    if len(seeds) > 1 or together:
-        train_seeds = public_name("train_seeds", "--seed given twice")
-        ctx.exit(train_seeds(request, seeds, jobs, together=together))
-    code = launch(request, observer=Announcer()).exit_code
+    if len(seeds) > 1 or together or as_json:
+        train_seeds = public_name("train_seeds", "--json" if as_json else "--seed given twice")
+        code = train_seeds(request, seeds, jobs, together=together, as_json=as_json)
+    else:
+        code = launch(request, observer=Announcer()).exit_code
     ctx.exit(public_name("requeue")(code) if requeue else code)
 
 

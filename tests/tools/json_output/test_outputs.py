@@ -61,8 +61,12 @@ def place(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return at
 
 
+TRAINED = ["cartpole_dqn", *TUNED, "--exp-name", "trained"]
+SERVING = ("board", "watch")
+"""Commands that do not end by themselves."""
 CASES: dict[str, list[list[str]]] = {
     "benchmark": [["gate.toml", "--list"]],
+    "collect": [["run", "-n", "4", "-o", "samples"]],
     "check": [["diagnosis_rule/no_target"], ["gymnasium:CartPole-v1"]],
     "config check": [["cartpole_dqn"], ["broken.yaml"]],
     "config diff": [["run", "cartpole_dqn"]],
@@ -73,16 +77,24 @@ CASES: dict[str, list[list[str]]] = {
     "eval": [["run", "-n", "2"], ["league/league/main_1", "--against", "league", "-n", "2"]],
     "export": [["run", "-o", "policy.ts"]],
     "hub list": [["hub"]],
+    "hub pull": [["hub", "one", "-o", "pulled"]],
+    "hub push": [["run", "hub", "--name", "two"]],
     "import-weights": [["w.safetensors", "--run", "run"]],
+    "index": [["-o", "site"]],
     "league": [["league"]],
     "list": [[], ["policy"]],
+    "new plugin": [["foo-bar", "--kind", "env"]],
     "plan": [["cartpole_dqn", "--seconds", "0.5", "--no-changes", "-n", "1000"]],
+    "plot": [["run", "-o", "run.svg"]],
     "replay": [["run", "--at", "1"]],
     "report": [["run", "league"]],
     "search": [["cartpole"]],
     "selftest": [["-m", "base", "--fault", "raises"]],
+    "session module": [["run"]],
+    "session new": [["-e", "cartpole", "-p", "dqn", "--exp-name", "made"]],
     "show": [["policy/dqn"], ["preset/cartpole_dqn"], ["kind/buffer"], ["command/list"]],
     "status": [["run"], ["parallel"]],
+    "train": [[*TRAINED, "-n", "16"], [*TRAINED, "-n", "16", "-s", "0", "-s", "1"]],
     "tune": [["cartpole_dqn", *TUNED, "--space", "policy.nstep=1|3", "--max-env-step", "16",
               "-n", "1", "-o", "study"]],
     "verify": [["signed", "--sign", "mine.pem"], ["signed", "--certificate", "mine.pub"]],
@@ -90,6 +102,16 @@ CASES: dict[str, list[list[str]]] = {
 """Words of the commands, in the folder `place`."""
 MAY_FAIL = {("config check", 1): 2, ("enjoy", 1): 1}
 """Exit codes other than 0."""
+
+LOUD = """
+import os
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Loud(CartPoleEnv):
+    def step(self, action):
+        os.system("echo from a process")
+        return super().step(action)
+"""
 
 Printed = Callable[..., Iterator[Any]]
 
@@ -118,8 +140,53 @@ def known() -> dict[str, click.Command]:
 
 
 def test_every_command_with_json_declares_and_is_run() -> None:
-    assert {*known()} == {*CASES}, "add a row to CASES, and a type to the table of outputs"
-    assert {*OUTPUTS} <= {*CASES}
+    assert {*known()} == {*CASES, *SERVING}, "add a row to CASES, and a type to the table"
+    assert {*OUTPUTS} <= {*CASES, *SERVING}
+
+
+def test_a_server_prints_its_address_at_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("starlette")
+    monkeypatch.setattr("dicore_tools.board.server.serve", lambda _, at: at.close())
+    monkeypatch.setattr("http.server.ThreadingHTTPServer.serve_forever", lambda *_, **__: None)
+    for name in SERVING:
+        assert main([name, str(place / "run"), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        jsonschema.validate(found, json_schema(OUTPUTS[name], closed=True))
+        assert found["address"].startswith("http://127.0.0.1:")
+
+
+def test_a_training_prints_its_lines_to_standard_error(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also those of processes that it starts."""
+    monkeypatch.chdir(place)
+    Path("loud.py").write_text(LOUD)
+    words = ["-e", "loud.py:Loud", "-p", "dqn", *TUNED, "--exp-name", "loud", "-n", "16"]
+    assert main(["train", *words, "--json"]) == 0
+    said = capfd.readouterr()
+    found = json.loads(said.out)
+    assert "training dqn on loud.py:Loud" in said.err
+    assert "from a process" in said.err
+    assert (found["run"], found["ending"], found["env_step"]) == ("loud", "budget", 16)
+    assert Path(found["checkpoint"]).is_dir()
+    assert main(["train", "-e", "cartpole", "-p", "none", "--json"]) == 2
+    assert capfd.readouterr().out == "", "an error is no JSON"
+
+
+def test_seeds_that_fail_have_a_row(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    Path("broken.py").write_text(LOUD.replace("return super", "raise ValueError; return super"))
+    words = ["-e", "broken.py:Loud", "-p", "dqn", *TUNED, "-s", "3", "-s", "4", "-n", "16"]
+    assert main(["train", *words, "--json"]) == 1
+    rows = json.loads(capfd.readouterr().out)
+    assert [(each["seed"], each["status"], each["run"]) for each in rows] == [
+        (3, "failed", None), (4, "failed", None),
+    ]  # fmt: skip
+    assert all("ValueError" in each["error"] for each in rows)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +237,7 @@ def test_the_schema_is_printed_by_the_command_and_by_the_option(
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["train"], "dicore train has no --json"),
+        (["completion"], "dicore completion has no --json"),
         (["config"], "dicore config is a group"),
         (["nothing"], "nothing"),
     ],

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from dicore.console import say, verbosity
 from dicore.errors import MissingDependencyError
+from dicore_tools.commands.options import AS_JSON
+from dicore_tools.commands.output import write_json
+
+if TYPE_CHECKING:
+    from dicore_tools.json_output.written import Served
 
 __all__ = ["command"]
 
@@ -35,8 +41,9 @@ else is written. Ctrl-C ends it.
     help="Port on 127.0.0.1.  [default: 8310, or a free one if it is in use]",
 )
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
+@AS_JSON
 @verbosity
-def command(places: Sequence[str], *, port: int | None, show: bool) -> None:
+def command(places: Sequence[str], *, port: int | None, show: bool, as_json: bool) -> None:
     """Serves a page to filter, tag, compare and follow runs in the browser."""
     try:
         from dicore_tools.board.app import make_app
@@ -50,7 +57,11 @@ def command(places: Sequence[str], *, port: int | None, show: bool) -> None:
     app = make_app(places)
     listener = listen(port)
     address = f"http://{HOST}:{listener.getsockname()[1]}"
-    say(f"{address}   (Ctrl-C ends)", result=True)
+    if as_json:
+        served: Served = {"address": address}
+        write_json(served)
+    else:
+        say(f"{address}   (Ctrl-C ends)", result=True)
     if show:
         click.launch(address)
     serve(app, listener)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dicore.console import verbosity
-from dicore_tools.commands.options import CHECKPOINT, EPISODE_SEED, TRUST
+from dicore_tools.commands.options import AS_JSON, CHECKPOINT, EPISODE_SEED, TRUST
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore_tools.json_output.written import Collected
 
 __all__ = ["command"]
 
@@ -85,6 +86,7 @@ folder as a Batch.
 @EPISODE_SEED
 @CHECKPOINT
 @TRUST
+@AS_JSON
 @verbosity
 def command(
     words: tuple[str, ...],
@@ -94,11 +96,13 @@ def command(
     load_path: str | None,
     out: str,
     count: int | None,
+    as_json: bool,
     **given: Any,
 ) -> None:
     """Collects samples with a policy and saves them to a folder or a file."""
     from dicore.console import say
     from dicore.errors import UsageError
+    from dicore_tools.commands.output import write_json
     from dicore_tools.commands.words import split_words
     from dicore_tools.demo_dataset import collect_demo_data
 
@@ -115,6 +119,10 @@ def command(
             overrides=overrides,
             **given,
         )
+    if as_json:
+        told: Collected = {"path": out, "samples": len(data), "columns": [*map(str, data.keys())]}
+        write_json(told)
+        return
     say(f"{out}: {len(data)} samples of {', '.join(data.keys())}", result=True)
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext, redirect_stdout
+from typing import TYPE_CHECKING
 
 import click
 
 from dicore.console import printable, say, write_table
+from dicore_tools.commands.options import AS_JSON
+from dicore_tools.commands.output import write_json
+
+if TYPE_CHECKING:
+    from dicore_tools.json_output.written import Pulled, Pushed
 
 _EPILOG = """\b
 Examples:
@@ -34,15 +40,28 @@ def command() -> None:
 @click.option("--licence", default="", metavar="SPDX", help="Under which others may use it.")
 @click.option("--all", "everything", is_flag=True, help="All files of a run, all checkpoints.")
 @click.option("--overwrite", is_flag=True, help="Replace an item of this name.")
+@AS_JSON
 def push(
-    source: str, place: str, *, name: str | None, licence: str, everything: bool, overwrite: bool
+    source: str,
+    place: str,
+    *,
+    name: str | None,
+    licence: str,
+    everything: bool,
+    overwrite: bool,
+    as_json: bool,
 ) -> None:
     """Copies a run or a data set into a place."""
     from dicore_tools.hub import transfer
 
-    where = transfer.push(
-        source, place, name=name, licence=licence, everything=everything, overwrite=overwrite
-    )
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what is left out
+        where = transfer.push(
+            source, place, name=name, licence=licence, everything=everything, overwrite=overwrite
+        )
+    if as_json:
+        told: Pushed = {"address": where}
+        write_json(told)
+        return
     say(where, result=True)
 
 
@@ -50,18 +69,24 @@ def push(
 @click.argument("place", metavar="PLACE")
 @click.argument("name", metavar="ITEM")
 @click.option("-o", "--out", metavar="FOLDER", help="New folder.  [default: the name]")
-def pull(place: str, name: str, *, out: str | None) -> None:
+@AS_JSON
+def pull(place: str, name: str, *, out: str | None, as_json: bool) -> None:
     """Copies an item into a new folder; its files are compared with the hashes of its card."""
     from dicore_tools.hub import transfer
 
     card = transfer.pull(place, name, out or name)
+    if as_json:
+        told: Pulled = {"path": out or name, "kind": str(card.get("kind")),
+                        "files": sorted(card["files"])}  # fmt: skip
+        write_json(told)
+        return
     what = "dicore eval" if card.get("kind") == "run" else "a data set:"
     say(printable(f"{out or name}: {len(card['files'])} files; {what} {out or name}"), result=True)
 
 
 @command.command(name="list")
 @click.argument("place", metavar="PLACE")
-@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@AS_JSON
 def list_(place: str, *, as_json: bool) -> None:
     """Lists what is in a place."""
     from dicore_tools.foreign import one_line
@@ -69,7 +94,7 @@ def list_(place: str, *, as_json: bool) -> None:
 
     cards = transfer.listed(place)
     if as_json:
-        sys.stdout.write(json.dumps(cards, indent=1) + "\n")
+        write_json(cards)
         return
     rows = [[one_line(card.get(key, "")) for key in ("name", "kind", "env", "policy", "seed")]
             + [_return(card), one_line(card.get("licence", ""))] for card in cards]  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,9 +13,12 @@ import click
 from dicore.console import plural, printable, say, write_table
 from dicore.errors import UsageError
 from dicore_registry import default
+from dicore_tools.commands.options import AS_JSON
+from dicore_tools.commands.output import write_json
 from dicore_tools.foreign import fetch, is_web, one_line
 
 if TYPE_CHECKING:
+    from dicore_tools.json_output.written import WrittenIndex
     from dicore_tools.plugin_index.package import Package
 
 _INDEX_EPILOG = """\b
@@ -43,9 +45,12 @@ _MOST_BYTES: Final = 1 << 26
 @click.option("-o", "--out", metavar="FOLDER", required=True, help="Folder of the two files.")
 @click.option("--results", metavar="FILE", help="Records of dicore benchmark: packages with a row.")
 @click.option("--key", "keys", metavar="KEY.pub", multiple=True, help="Whose badges are trusted.")
-def command(wheels: Sequence[str], out: str, results: str | None, keys: Sequence[str]) -> None:
+@AS_JSON
+def command(
+    wheels: Sequence[str], out: str, results: str | None, keys: Sequence[str], *, as_json: bool
+) -> None:
     """Writes a page and a JSON file about plugin packages, from wheels or from those installed."""
-    from dicore_tools.plugin_index.pages import as_json, as_page
+    from dicore_tools.plugin_index import pages
 
     packages = [*_packages(wheels or _installed())]
     if results:
@@ -56,10 +61,19 @@ def command(wheels: Sequence[str], out: str, results: str | None, keys: Sequence
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "index.json").write_text(as_json(packages), encoding="utf-8")
-        (folder / "index.html").write_text(as_page(packages), encoding="utf-8")
+        (folder / "index.json").write_text(pages.as_json(packages), encoding="utf-8")
+        (folder / "index.html").write_text(pages.as_page(packages), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--out: cannot write {folder}: {error.strerror or error}") from error
+    if as_json:
+        written: WrittenIndex = {
+            "page": str(folder / "index.html"), "index": str(folder / "index.json"),
+            "packages": [each.name for each in packages],
+            "problems": {each.name: [*each.problems, *each.notes] for each in packages
+                         if each.problems or each.notes},
+        }  # fmt: skip
+        write_json(written)
+        return
     for each in packages:
         for told in (*each.problems, *each.notes):
             say(one_line(f"{each.name}: {told}"))
@@ -69,7 +83,7 @@ def command(wheels: Sequence[str], out: str, results: str | None, keys: Sequence
 @click.command(name="search", epilog=_SEARCH_EPILOG)
 @click.argument("words", nargs=-1, required=True, metavar="WORD...")
 @click.option("--index", "place", metavar="FILE|URL", help="An index that dicore index wrote.")
-@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@AS_JSON
 @click.pass_context
 def search(ctx: click.Context, words: Sequence[str], place: str | None, *, as_json: bool) -> None:
     """Finds plugin packages by words in their names, summaries and components."""
@@ -79,7 +93,7 @@ def search(ctx: click.Context, words: Sequence[str], place: str | None, *, as_js
     known = read_index(_text_of(place), place) if place else [*_packages(_installed())]
     found = matching(known, words)
     if as_json:
-        sys.stdout.write(json.dumps([each.facts() for each in found], indent=1) + "\n")
+        write_json([each.facts() for each in found])
     elif found:
         rows = [
             [*map(one_line, (each.name, each.version, TIERS[each.tier], _fitting(each, words),

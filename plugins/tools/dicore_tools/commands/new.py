@@ -10,14 +10,19 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 import dicore_registry
 from dicore.errors import UsageError
 from dicore_registry import nearest
+from dicore_tools.commands.options import AS_JSON
+from dicore_tools.commands.output import write_json
 from dicore_tools.licences import is_licence
+
+if TYPE_CHECKING:
+    from dicore_tools.json_output.written import NewPackage
 
 __all__ = ["command", "write_plugin"]
 
@@ -124,7 +129,9 @@ def command() -> None:
     help="Agents of an environment.",
 )
 @click.option("--multi-agent", is_flag=True, help="A policy for several agents.")
-def plugin(
+@AS_JSON
+def plugin(  # noqa: PLR0913 - the options of the command
+    *,
     dist: str,
     kind: str | None,
     name: str | None,
@@ -133,6 +140,7 @@ def plugin(
     folder: str | None,
     agents: int,
     multi_agent: bool,
+    as_json: bool,
 ) -> None:
     """Creates a package with one component and its tests.
 
@@ -142,6 +150,14 @@ def plugin(
     place = write_plugin(
         dist, kind, name=name, backend=backend, licence=licence, folder=folder, agents=agents
     )
+    if as_json:
+        component = name or re.sub(r"[-.]+", "_", dist.strip()).lower()
+        made: NewPackage = {
+            "folder": str(place), "kind": "plugin",
+            "component": f"{_canonical_kind(kind)}/{dicore_registry.canonical(component)}",
+        }  # fmt: skip
+        write_json(made)
+        return
     sys.stdout.write(
         f"created {place}; next:\n  cd {place}\n  pip install -e '.[test]'\n  pytest\n"
     )

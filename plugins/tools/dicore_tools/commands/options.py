@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-__all__ = ["CHECKPOINT", "EPISODE_SEED", "TRUST"]
+__all__ = ["AS_JSON", "CHECKPOINT", "EPISODE_SEED", "TRUST"]
 
 CHECKPOINT: Final = click.option(
     "--load-path",
@@ -25,3 +25,4 @@ TRUST: Final = click.option(
     is_flag=True,
     help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
 )
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print only JSON.")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+from dicore.console import say
 from dicore.errors import UsageError
 
-__all__ = ["write_output"]
+__all__ = ["write_json", "write_output"]
+
+
+def write_json(value: object) -> None:
+    """Prints what `--json` prints, which its TypedDict declares."""
+    say(json.dumps(value, indent=1, allow_nan=False), result=True)
 
 
 def write_output(text: str, out: str | None, note: str = "") -> None:

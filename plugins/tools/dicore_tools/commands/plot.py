@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dicore.console import plural, verbosity
+from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.options import AS_JSON
+from dicore_tools.commands.output import write_json
 
 if TYPE_CHECKING:
+    from dicore_tools.json_output.written import Plotted
     from dicore_tools.reports.curves import Axis, Curve, Group
 
 __all__ = ["command"]
@@ -111,8 +114,9 @@ ended. Unfinished runs are included; runs without the metric are skipped.
     "--profile", is_flag=True, help="Draw where the time of runs trained with --profile went."
 )
 @click.option("--text", is_flag=True, help="Draw in the terminal instead of a file.")
+@AS_JSON
 @verbosity
-def command(
+def command(  # noqa: PLR0913 - the options of the command
     places: Sequence[str],
     *,
     out: Path,
@@ -122,13 +126,15 @@ def command(
     smooth: int,
     text: bool,
     profile: bool,
+    as_json: bool,
     **look: Any,
 ) -> None:
     """Plots learning curves of runs, with mean and band over seeds."""
-    from dicore.console import say
-
+    if as_json and text:
+        raise UsageError("--json and --text both print")
     if profile:
-        say(_draw_profiles(places, out, look["title"]), result=True)
+        told = _draw_profiles(places, out, look["title"])
+        _tell(told, out, () if as_json else None)
         return
     from dicore_tools.reports.curves import group_runs
     from dicore_tools.reports.picture import check_format
@@ -145,7 +151,22 @@ def command(
     from dicore_tools.reports.picture import draw, save
 
     save(draw(groups, axis=axis, tag=tag, **look), out)
-    say(f"{out}: {_describe(groups)}", result=True)
+    _tell(f"{out}: {_describe(groups)}", out, groups if as_json else None)
+
+
+def _tell(text: str, out: Path, groups: Sequence[Group] | None) -> None:
+    """Prints a text, or JSON about groups."""
+    if groups is None:
+        say(text, result=True)
+        return
+    plotted: Plotted = {
+        "file": str(out),
+        "groups": [
+            {"label": each.label, "runs": [str(curve.folder) for curve in each.curves]}
+            for each in groups
+        ],
+    }
+    write_json(plotted)
 
 
 def _draw_profiles(places: Sequence[str], out: Path, title: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -113,8 +113,8 @@ def _facts(run: RunData) -> RunReport:
     return {
         "run": str(run.folder.path),
         "state": run.state,
-        "env": _type_of(run.config, "env"),
-        "policy": _type_of(run.config, "policy"),
+        "env": run.type_of("env"),
+        "policy": run.type_of("policy"),
         "preset": shown(str(run.record.get("preset") or "")),
         "seed": seed if isinstance(seed, int) else None,
         "env_step": env_step,
@@ -126,8 +126,3 @@ def _facts(run: RunData) -> RunReport:
         if isinstance(versions, Mapping)
         else {},
     }
-
-
-def _type_of(config: Mapping[str, Any], name: str) -> str:
-    part = config.get(name)
-    return str(part.get("type", "")) if isinstance(part, Mapping) else ""

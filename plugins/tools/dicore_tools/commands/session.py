@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import Any
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import own_process, say, verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.options import AS_JSON
+from dicore_tools.commands.output import write_json
+
+if TYPE_CHECKING:
+    from dicore_tools.json_output.written import MadeRun
 
 __all__ = ["command"]
 
@@ -47,8 +54,9 @@ def command() -> None:
     help="If the folder exists: add a number, delete its contents, or fail.",
 )
 @click.option("--trust", is_flag=True, help="Run code that a run names by path (./file.py:Class).")
+@AS_JSON
 @verbosity
-def new(*, words: Sequence[str], **given: Any) -> None:
+def new(*, words: Sequence[str], as_json: bool, **given: Any) -> None:
     """Makes a run folder with its config, and trains nothing.
 
     The config and the environment are checked as by dicore train --dry-run. `dicore train --resume
@@ -63,14 +71,20 @@ def new(*, words: Sequence[str], **given: Any) -> None:
     if len(files) > 1:
         raise UsageError(f"expected at most one config, got {', '.join(files)}")
     request = TrainRequest(config=files[0] if files else None, overrides=overrides, **given)
-    folder = create(request)
+    with redirect_stdout(sys.stderr):  # environments may print
+        folder = create(request)
+    if as_json:
+        made: MadeRun = {"run": str(folder), "file": str(folder.path / "__init__.py")}
+        write_json(made)
+        return
     say(f"{folder}: made; train it: dicore train --resume {folder}", result=True)
 
 
 @command.command(name="module")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@AS_JSON
 @verbosity
-def module(*, runs: Sequence[str]) -> None:
+def module(*, runs: Sequence[str], as_json: bool) -> None:
     """Writes `__init__.py` into runs, so that Python imports them.
 
     `from runs import pole` gives `pole.agent`, `pole.load(checkpoint)`, `pole.checkpoints`,
@@ -78,5 +92,11 @@ def module(*, runs: Sequence[str]) -> None:
     """
     from dicore_tools.sessions import make_module
 
+    made: list[MadeRun] = []
     for run in runs:
-        say(f"{make_module(run)}: written", result=True)
+        file = make_module(run)
+        made.append({"run": run, "file": str(file)})
+        if not as_json:
+            say(f"{file}: written", result=True)
+    if as_json:
+        write_json(made)

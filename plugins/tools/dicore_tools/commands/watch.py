@@ -18,9 +18,12 @@ import click
 
 from dicore.console import say, verbosity
 from dicore.errors import DicoreError, UsageError
+from dicore_tools.commands.options import AS_JSON
+from dicore_tools.commands.output import write_json
 
 if TYPE_CHECKING:
     from dicore.run.folder import RunFolder
+    from dicore_tools.json_output.written import Served
     from dicore_tools.reports.run_data import RunData
 
 __all__ = ["command", "serve"]
@@ -56,12 +59,17 @@ machine, forward the port: ssh -L 8300:127.0.0.1:8300 HOST. Ctrl-C ends it.
     help="Port on 127.0.0.1; 0: any free one.",
 )
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
+@AS_JSON
 @verbosity
-def command(places: Sequence[str], *, every: int, port: int, show: bool) -> None:
+def command(places: Sequence[str], *, every: int, port: int, show: bool, as_json: bool) -> None:
     """Serves the report of runs on this machine; it is renewed while they go on."""
     server = serve(places, every=every, port=port)
     address = f"http://127.0.0.1:{server.server_address[1]}"
-    say(f"{address}   (Ctrl-C ends)", result=True)
+    if as_json:
+        served: Served = {"address": address}
+        write_json(served)
+    else:
+        say(f"{address}   (Ctrl-C ends)", result=True)
     if show:
         click.launch(address)
     try:

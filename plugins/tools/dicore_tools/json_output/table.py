@@ -13,14 +13,16 @@ from typing import Annotated, Final
 import click
 
 from dicore.errors import UsageError
-from dicore_tools.json_output import components, runs
+from dicore_tools.json_output import components, runs, written
 
 __all__ = ["OUTPUTS", "commands", "has_json", "output_of"]
 
 _Config = Annotated[dict[str, object], "a config file: see dicore config schema"]
 OUTPUTS: Final[Mapping[str, object]] = {
     "benchmark": list[runs.ListedRow] | list[runs.MeasuredRow],
+    "board": written.Served,
     "check": components.Checks,
+    "collect": written.Collected,
     "config check": list[components.CheckedConfig],
     "config diff": components.Differences,
     "config show": _Config
@@ -31,17 +33,26 @@ OUTPUTS: Final[Mapping[str, object]] = {
     "eval": runs.Evaluation | runs.Battle,
     "export": list[runs.Exported],
     "hub list": list[components.HubCard],
+    "hub pull": written.Pulled,
+    "hub push": written.Pushed,
     "import-weights": runs.ImportedWeights,
+    "index": written.WrittenIndex,
     "list": list[components.Component],
+    "new plugin": written.NewPackage,
     "plan": runs.PlanOfTraining,
+    "plot": written.Plotted,
     "replay": runs.Replayed,
     "report": list[runs.RunReport],
     "search": list[components.Package],
     "selftest": components.SelftestCase,
+    "session module": list[written.MadeRun],
+    "session new": written.MadeRun,
     "show": components.ComponentFacts,
     "status": runs.SerialStatus | runs.ParallelStatus,
+    "train": written.Trained | list[written.Trained],
     "tune": runs.Study,
     "verify": runs.Verdict | runs.Certificate,
+    "watch": written.Served,
 }
 """Type of the output of each command."""
 

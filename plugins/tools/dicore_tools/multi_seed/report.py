@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.cli.train import Announcer
 from dicore.console import is_quiet, number, say, write_table
-from dicore.run.launch import Outcome, TrainRequest
+from dicore.run.checkpoint_store import CheckpointStore
+from dicore.run.folder import RunFolder
+from dicore.run.launch import Outcome, TrainRequest, launch
+from dicore_tools.commands.output import write_json
 from dicore_tools.multi_seed.process_pool import SeedRun
 from dicore_tools.multi_seed.series import Series, run_series
+from dicore_tools.preset_versions import shown
+from dicore_tools.reports.run_data import read_run
+
+if TYPE_CHECKING:
+    from dicore_tools.json_output.written import Trained
 
 __all__ = ["train_seeds"]
 
@@ -19,7 +27,12 @@ _NUMBERS = range(5)
 
 
 def train_seeds(
-    request: TrainRequest, seeds: Sequence[int], jobs: int, *, together: bool = False
+    request: TrainRequest,
+    seeds: Sequence[int],
+    jobs: int,
+    *,
+    together: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Trains one run per seed, prints the results and returns the exit code.
 
@@ -28,7 +41,59 @@ def train_seeds(
         seeds: The seeds.
         jobs: Number of seeds to train in parallel.
         together: Train all at once in this process.
+        as_json: Print one JSON object, or a list of them for several seeds, and all other lines to
+            standard error; there may be one seed, or none.
     """
+    if as_json:
+        from dicore_tools.json_output.standard_output import to_standard_error
+
+        with to_standard_error():
+            code, told = _trained(request, seeds, jobs, together=together)
+        write_json(told)
+        return code
+    return _series(request, seeds, jobs, together=together).exit_code
+
+
+def _trained(
+    request: TrainRequest, seeds: Sequence[int], jobs: int, *, together: bool
+) -> tuple[int, Trained | list[Trained]]:
+    """Trains, and returns the exit code and what `--json` prints."""
+    if len(seeds) > 1 or together:
+        series = _series(request, seeds, jobs, together=together)
+        return series.exit_code, [*map(_facts, series.runs)]
+    outcome = launch(request, observer=Announcer())
+    run = SeedRun.of(seeds[0] if seeds else 0, outcome)
+    return outcome.exit_code, _facts(run)
+
+
+def _facts(run: SeedRun) -> Trained:
+    """Returns what `--json` prints of a run; a run that failed to start has no folder."""
+    facts: Trained = {
+        "run": None, "status": run.status, "ending": run.status, "error": run.error,
+        "env": "", "policy": "", "preset": "", "seed": run.seed, "env_step": 0, "train_iter": 0,
+        "wall_s": 0.0, "best_return": None, "last_return": None, "checkpoint": None,
+    }  # fmt: skip
+    if run.folder is None:
+        return facts
+    found = read_run(RunFolder.open(run.folder))
+    curve, (env_step, train_iter, wall_s) = found.curve(), found.progress
+    seed, checkpoints = found.record.get("seed"), found.folder.checkpoints
+    checkpoint = CheckpointStore(checkpoints).best_or_latest()
+    if run.status == "done":
+        facts["ending"] = "stop value" if found.result.get("stop") else "budget"
+    facts["run"], facts["env_step"], facts["train_iter"] = run.folder, env_step, train_iter
+    facts["env"], facts["policy"] = found.type_of("env"), found.type_of("policy")
+    facts["preset"] = shown(str(found.record.get("preset") or ""))
+    facts["seed"] = seed if isinstance(seed, int) else run.seed
+    facts["wall_s"], facts["best_return"] = wall_s, found.best_return
+    facts["last_return"] = None if curve is None else float(curve.y[-1])
+    if checkpoint is not None:
+        facts["checkpoint"] = str(checkpoints / checkpoint)
+    return facts
+
+
+def _series(request: TrainRequest, seeds: Sequence[int], jobs: int, *, together: bool) -> Series:
+    """Trains one run per seed and prints the results."""
     announced = jobs == 1 and not is_quiet()  # the runs print their own results
     if jobs > 1:
         say(f"training {len(seeds)} seeds ({', '.join(map(str, seeds))}), {jobs} in parallel")
@@ -44,7 +109,7 @@ def train_seeds(
         say("")
         write_table(_HEADER, [*map(_row, series.runs), *_totals(series)], _NUMBERS)
     say(_last_line(series), result=True)
-    return series.exit_code
+    return series
 
 
 def _say_result(run: SeedRun, outcome: Outcome | None) -> None:

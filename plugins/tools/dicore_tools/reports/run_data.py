@@ -57,6 +57,11 @@ class RunData:
         found: Mapping[str, Any] = self.record.get("result") or {}
         return found
 
+    def type_of(self, name: str) -> str:
+        """Returns the type of a component of the config, such as `env`; "" if it has none."""
+        part = self.config.get(name)
+        return str(part.get("type", "")) if isinstance(part, Mapping) else ""
+
     def curve(self, tag: str = TAG, axis: Axis = "env_step") -> Curve | None:
         """Returns the curve of a metric; None if the run has no value of it."""
         points = self.columns.get(tag)
