@@ -59,9 +59,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "policy": (
             "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
-            "discrete_sac dqfd dqn dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn paddpg "
-            "pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil "
-            "sqil_sac sql sqn td3 td3_bc tqc"
+            "discrete_sac dqfd dqn droq dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn "
+            "paddpg pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc redq sac "
+            "sqil sqil_sac sql sqn td3 td3_bc tqc"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
         "world_model": "ensemble",
@@ -167,10 +167,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac "
             "mountain_car_dqn mountain_car_dqn_rnd moving_paddpg moving_pdqn moving_ppo "
             "pendulum_awac pendulum_bc pendulum_bcq pendulum_cql pendulum_crossq pendulum_d4pg "
-            "pendulum_ddpg pendulum_edac pendulum_ibc pendulum_iql pendulum_mbpo pendulum_ppo "
-            "pendulum_sac pendulum_td3 pendulum_td3_bc pendulum_tqc pong_dqn swimmer_ppo "
-            "swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq two_step_dqn "
-            "walker2d_ppo walker2d_sac"
+            "pendulum_ddpg pendulum_droq pendulum_edac pendulum_ibc pendulum_iql pendulum_mbpo "
+            "pendulum_ppo pendulum_redq pendulum_sac pendulum_td3 pendulum_td3_bc pendulum_tqc "
+            "pong_dqn swimmer_ppo swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn "
+            "two_step_bdq two_step_dqn walker2d_ppo walker2d_sac"
         ),
     },
 }

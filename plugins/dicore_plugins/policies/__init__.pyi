@@ -57,7 +57,6 @@ from dicore_plugins.policies.continuous.base_config import (
 )
 from dicore_plugins.policies.continuous.crossq import CrossQPolicy as CrossQPolicy
 from dicore_plugins.policies.continuous.crossq_config import CrossQConfig as CrossQConfig
-from dicore_plugins.policies.continuous.crossq_config import CrossQLearnConfig as CrossQLearnConfig
 from dicore_plugins.policies.continuous.d4pg import D4PGPolicy as D4PGPolicy
 from dicore_plugins.policies.continuous.d4pg_config import D4PGConfig as D4PGConfig
 from dicore_plugins.policies.continuous.discrete_sac import DiscreteSACPolicy as DiscreteSACPolicy
@@ -74,6 +73,10 @@ from dicore_plugins.policies.continuous.pdqn_config import HybridQConfig as Hybr
 from dicore_plugins.policies.continuous.pdqn_config import HybridQLearnConfig as HybridQLearnConfig
 from dicore_plugins.policies.continuous.pdqn_config import PDQNConfig as PDQNConfig
 from dicore_plugins.policies.continuous.pdqn_config import PDQNLearnConfig as PDQNLearnConfig
+from dicore_plugins.policies.continuous.redq import REDQPolicy as REDQPolicy
+from dicore_plugins.policies.continuous.redq_config import DroQConfig as DroQConfig
+from dicore_plugins.policies.continuous.redq_config import REDQConfig as REDQConfig
+from dicore_plugins.policies.continuous.redq_config import REDQLearnConfig as REDQLearnConfig
 from dicore_plugins.policies.continuous.sac import SACPolicy as SACPolicy
 from dicore_plugins.policies.continuous.sac_config import SACCollectConfig as SACCollectConfig
 from dicore_plugins.policies.continuous.sac_config import SACConfig as SACConfig

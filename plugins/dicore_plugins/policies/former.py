@@ -13,6 +13,7 @@ FORMER = {
     "A2CLearnConfig": "A2CConfig.learn",
     "BCOLearnConfig": "BCOConfig.learn",
     "BCOOtherConfig": "BCOConfig.other",
+    "CrossQLearnConfig": "CrossQConfig.learn",
     "D4PGOtherConfig": "D4PGConfig.other",
     "DDPGLearnConfig": "DDPGConfig.learn",
     "DQfDOtherConfig": "DQfDConfig.other",

@@ -274,6 +274,8 @@ def test_the_global_generators_of_a_seed_are_its_own(monkeypatch: pytest.MonkeyP
         (["-p", "dqn", "policy.learn.compile=true"], "policy.learn.compile"),
         (["-p", "dqn", "policy.model.noisy=true"], "policy.model.noisy"),
         (["-p", "dqn", "policy.reward_model=rnd"], "policy.reward_model"),
+        (["-e", "pendulum", "-p", "sac", "policy.model.critic_layer_norm=true"],
+         "policy.model.critic_layer_norm"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_trained_together_is_one_error_before_any_folder(

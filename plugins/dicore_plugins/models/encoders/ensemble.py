@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
 from dicore_plugins.models.encoders.mlp import (
@@ -36,6 +37,9 @@ class EnsembleMLP(nn.Module):
         initial_weights: See `MLP`.
         renorm: Normalise the input of each layer by `BatchRenorm`, with this many batches of
             warm-up; None: do not.
+        layer_norm: Normalise each row before the activation function; see `MLP`.
+        dropout: Probability of a zero before that, in training mode (Hiraoka et al. 2022,
+            arXiv:2110.02034); drawn from torch's global generator.
     """
 
     def __init__(
@@ -46,8 +50,11 @@ class EnsembleMLP(nn.Module):
         *,
         initial_weights: InitialWeights = "orthogonal",
         renorm: int | None = None,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.layer_norm, self.dropout = layer_norm, dropout
         self.count, self.activation = count, activation
         self._activation = function = ACTIVATIONS[activation]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
@@ -85,7 +92,9 @@ class EnsembleMLP(nn.Module):
         pairs = zip(weights.values(), biases.values(), strict=True)
         for index, (weight, bias) in enumerate(pairs):
             if index:
-                x = activate(x)
+                if self.dropout and self.training:
+                    x = F.dropout(x, self.dropout)
+                x = activate(F.layer_norm(x, x.shape[-1:]) if self.layer_norm else x)
             if norms is not None:
                 x = norms[index].forward(x, frozen=frozen)
             if frozen:
@@ -99,6 +108,7 @@ class EnsembleMLP(nn.Module):
         return (
             applies(type(self), "forward_and_pull", "forward")
             and self.norms is None
+            and not (self.layer_norm or self.dropout)
             and self.activation in SLOPES
             and all(map(has_gradient, self.parameters()))
         )
@@ -147,7 +157,8 @@ class EnsembleMLP(nn.Module):
             See `MLP.by_numpy`.
         """
         activate, norms = self._activation.by_numpy, self.norms
-        if activate is None or not applies(type(self), "by_numpy", "forward") or not on_cpu(self):
+        same = applies(type(self), "by_numpy", "forward") and not self.layer_norm
+        if activate is None or not same or not on_cpu(self):
             return None
         views = [
             (weight[0].detach().numpy(), bias[0].detach().numpy())

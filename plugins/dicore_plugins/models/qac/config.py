@@ -88,6 +88,12 @@ class QACConfig(ActorQModelConfig):
         " actions",
     )
     num_critics: int = option(2, "number of Q networks, of which targets take the minimum", ge=1)
+    critic_layer_norm: bool = option(
+        False, "normalise the hidden layers of the Q networks; set it if values diverge"
+    )
+    critic_dropout: float = option(
+        0.0, "probability that an update drops a unit of the Q networks", ge=0, lt=1
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support."""
@@ -117,6 +123,8 @@ class QACConfig(ActorQModelConfig):
             "fixed_std": self.fixed_std,
             "log_std_init": self.log_std_init,
             "num_critics": self.num_critics,
+            "critic_layer_norm": self.critic_layer_norm,
+            "critic_dropout": self.critic_dropout,
         }
 
 
@@ -137,9 +145,9 @@ class CrossQModelConfig(QACConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support."""
         yield from super().check()
-        for name in ("gsde", "fixed_std"):
+        for name in ("gsde", "fixed_std", "critic_layer_norm", "critic_dropout"):
             if self.get(name):
-                yield name, "is not available with batch renormalisation; set it to False"
+                yield name, "is not available with batch renormalisation; leave it out"
 
     def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network."""

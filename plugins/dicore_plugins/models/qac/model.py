@@ -47,6 +47,8 @@ class QAC(ActorWithQ):
         num_outputs: N, outputs of each Q network; a subclass with N > 1 implements `expected`.
         renorm: Normalise the inputs of all layers by `BatchRenorm` with this many batches of
             warm-up; None: do not. The network is then in evaluation mode at first.
+        critic_layer_norm: Normalise the hidden layers of the Q networks; see `EnsembleMLP`.
+        critic_dropout: Probability of a zero there, in training mode.
         type: No effect; with it, `QAC(**cfg.policy.model)` takes a whole section.
 
     Attributes:
@@ -75,6 +77,8 @@ class QAC(ActorWithQ):
         obs_norm: bool = False,
         num_outputs: int = 1,
         renorm: int | None = None,
+        critic_layer_norm: bool = False,
+        critic_dropout: float = 0.0,
         type: str | None = None,  # noqa: A002 - the key of a config
     ) -> None:
         super().__init__()
@@ -98,7 +102,8 @@ class QAC(ActorWithQ):
         else:
             self.actor = MLP(sizes, activation, **form)
         sizes = (features + width, *critic_hidden_size_list, num_outputs)
-        self.critic = EnsembleMLP(num_critics, sizes, activation, renorm=renorm, **form)
+        form |= {"renorm": renorm, "layer_norm": critic_layer_norm, "dropout": critic_dropout}
+        self.critic = EnsembleMLP(num_critics, sizes, activation, **form)
         if renorm is not None:
             self.eval()
 

@@ -113,6 +113,8 @@ class ContinuousQPolicy(Policy):
         self._target_model: Any = None
         if self.has_target:
             self._target_model = copy.deepcopy(model).requires_grad_(False).eval()
+            if getattr(model.critic, "dropout", 0.0):  # targets drop units, too: of DroQ
+                self._target_model.critic.train()
             if getattr(model, "obs_norm", None) is not None:
                 self._target_model.encode.norm = model.obs_norm
             self._target_flats = {

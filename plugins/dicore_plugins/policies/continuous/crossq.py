@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Tree, tree_map
 from dicore_plugins.functional.distributional import quantile_target
-from dicore_plugins.policies.base import Results
 from dicore_plugins.policies.continuous.crossq_config import CrossQConfig
-from dicore_plugins.policies.continuous.sac import SACPolicy
+from dicore_plugins.policies.continuous.redq import REDQPolicy
 
 
-class CrossQPolicy(SACPolicy):
+class CrossQPolicy(REDQPolicy):
     """SAC with batch renormalisation, and an actor that is updated less often."""
 
     has_target: ClassVar[bool] = False
@@ -39,14 +38,9 @@ class CrossQPolicy(SACPolicy):
         with _training(self._model.critic):
             q, next_q = self._model.q(obs, action).chunk(2, 1)
         with torch.no_grad():
-            value = torch.addcmul(next_q.amin(0), self._alpha, log_prob, value=-1)
+            value = torch.addcmul(self._least(next_q), self._alpha, log_prob, value=-1)
             target = quantile_target(value.unsqueeze(1), *self._bridged(batch)).squeeze(1)
         return self._squared_loss(q, target, weight)
-
-    def _update_actor(self, batch: Batch) -> Results:
-        if self._update_count % self._cfg.learn.actor_update_freq:
-            return dict.fromkeys(("actor_loss", "alpha", "entropy"))
-        return super()._update_actor(batch)
 
     def _actor_loss(self, obs: Tree) -> tuple[Tensor, Tensor]:
         with _training(self._model.actor):

@@ -6,29 +6,13 @@ from typing import ClassVar
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.lazy import builds
-from dicore_plugins.policies.continuous.sac_config import SACConfig, SACLearnConfig
+from dicore_plugins.policies.continuous.redq_config import REDQConfig, REDQLearnConfig
+from dicore_plugins.policies.continuous.sac_config import SACCollectConfig
 from dicore_plugins.policies.required import Required
 
 
 @frozen(kw_only=True)
-class CrossQLearnConfig(SACLearnConfig):
-    """Options of learning."""
-
-    batch_size: int = option(256, "samples per gradient update; their statistics normalise", ge=2)
-    learning_rate: float = option(1e-3, "learning rate of actor and critics", gt=0, lt=float("inf"))
-    actor_update_freq: int = option(3, "critic updates between updates of the actor", ge=1)
-    target_theta: float = option(
-        0.005, "no effect: there is no target network; leave it unset", gt=0, le=1
-    )
-    optimizer: ComponentConfig = component(
-        "optimizer",
-        default={"type": "adam", "betas": [0.5, 0.999]},
-        help="updates the parameters from their gradients",
-    )
-
-
-@frozen(kw_only=True)
-class CrossQConfig(SACConfig):
+class CrossQConfig(REDQConfig):
     """SAC with batch-renormalised critics and without target networks (Bhatt et al. 2024)."""
 
     requires: ClassVar[Required] = {
@@ -36,6 +20,19 @@ class CrossQConfig(SACConfig):
     }
 
     model: ComponentConfig = component("model", default="crossq", help="actor and Q networks")
-    learn: CrossQLearnConfig = section(CrossQLearnConfig)
+    learn: REDQLearnConfig = section(
+        REDQLearnConfig,
+        batch_size=option(256, "samples per gradient update; their statistics normalise", ge=2),
+        update_per_step=1.0,
+        learning_rate=1e-3,
+        target_critics=None,
+        actor_value="min",
+        actor_update_freq=3,
+        target_theta=option(
+            0.005, "no effect: there is no target network; leave it unset", gt=0, le=1
+        ),
+        optimizer={"type": "adam", "betas": [0.5, 0.999]},
+    )
+    collect: SACCollectConfig = section(SACCollectConfig)
 
     build = builds("dicore_plugins.policies.continuous.crossq:CrossQPolicy")

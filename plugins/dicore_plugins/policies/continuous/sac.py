@@ -67,8 +67,12 @@ class SACPolicy(ContinuousQPolicy):
 
     def _next_value(self, next_obs: Tree) -> Tensor:
         action, log_prob = self._sample(next_obs)
-        least = self._target_model.q(next_obs, action).amin(0)
+        least = self._least(self._target_model.q(next_obs, action))
         return torch.addcmul(least, self._alpha, log_prob, value=-1)
+
+    def _least(self, q: Tensor) -> Tensor:
+        """Returns what targets take [B], of the Q values of next states [E, B]."""
+        return q.amin(0)
 
     def _update_actor(self, batch: Batch) -> Results:
         alpha = self._alpha

@@ -97,7 +97,8 @@ def _network_problems(policy: Any, network: str) -> Iterator[tuple[str, str]]:
         yield "policy.model.obs_shape", "images need a CNN, which has no joint update"
     if not isinstance(model.action_shape, int):
         yield "policy.model.action_shape", "several heads have no joint update"
-    for name in ("rnn", "noisy", "args_shape", "gsde", "fixed_std", "renorm"):
+    names = ("rnn", "noisy", "args_shape", "gsde", "fixed_std", "renorm")
+    for name in (*names, "critic_layer_norm", "critic_dropout"):
         if model.get(name):
             yield f"policy.model.{name}", "has no joint update; leave it out"
 
