@@ -81,20 +81,20 @@ PENDULUM_REDQ = _preset(
     "redq",
     every=10_000,
     model=_SMALL,
-    learn={"update_per_step": 20.0},
+    learn={"update_per_step": 20.0, "learning_rate": 1e-3},
     collect={"n_sample": 1, "random_collect_size": 100},
 )
-"""REDQ on Pendulum with the settings of the paper, in small networks."""
+"""REDQ on Pendulum in small networks, with the learning rate of the other presets of Pendulum."""
 
 PENDULUM_DROQ = _preset(
     "pendulum",
     "droq",
     every=10_000,
     model=_SMALL,
-    learn={"update_per_step": 20.0},
+    learn={"update_per_step": 20.0, "learning_rate": 1e-3},
     collect={"n_sample": 1, "random_collect_size": 100},
 )
-"""DroQ on Pendulum with the settings of the paper, in small networks."""
+"""DroQ on Pendulum in small networks, with the learning rate of the other presets of Pendulum."""
 
 PENDULUM_MBPO = _preset(
     "pendulum",

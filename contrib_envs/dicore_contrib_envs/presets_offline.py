@@ -61,6 +61,30 @@ PENDULUM_BCQ = _preset(
 )
 """BCQ on Pendulum."""
 
+PENDULUM_SAC_N = _preset("pendulum", "sac_n", model={**_SMALL, "num_critics": 20}, learn=_TARGET)
+"""SAC-N on Pendulum; with twice as many networks as EDAC."""
+
+PENDULUM_REBRAC = _preset(
+    "pendulum",
+    "rebrac",
+    model=_SMALL,
+    learn={**_TARGET, "actor_penalty": 0.02, "critic_penalty": 0.0},
+    pipeline={"dataset": {"derived": ["next_action"]}},
+)
+"""ReBRAC on Pendulum, with the weight that TD3+BC has there."""
+
+PENDULUM_CAL_QL = _preset(
+    "pendulum",
+    "cal_ql",
+    model=_SMALL,
+    learn={**_TARGET, "n_action": 4},
+    pipeline={"dataset": {"derived": ["discounted_return"]}},
+)
+"""Cal-QL on Pendulum, with the settings of CQL."""
+
+PENDULUM_XQL = _preset("pendulum", "xql", **_SCALED)
+"""XQL on Pendulum."""
+
 _DECAYED = {
     "target_theta": 0.01,
     "max_grad_norm": 10.0,

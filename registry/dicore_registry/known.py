@@ -58,10 +58,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "serial_onpolicy serial_reward_model serial_sqil serial_trex serial_trex_onpolicy"
         ),
         "policy": (
-            "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
-            "discrete_sac dqfd dqn droq dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn "
-            "paddpg pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc redq sac "
-            "sqil sqil_sac sql sqn td3 td3_bc tqc"
+            "a2c acer awac bc bco bcq bdq c51 cal_ql cql crossq d4pg ddpg ddqn discrete_bcq "
+            "discrete_cql discrete_sac dqfd dqn droq dt dueling edac expert fqf ibc impala iql "
+            "iqn mbpo mdqn paddpg pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow "
+            "random rbc rebrac redq rlpd sac sac_n sqil sqil_sac sql sqn td3 td3_bc tqc xql"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
         "world_model": "ensemble",
@@ -166,11 +166,12 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "humanoid_sac lunarlander_continuous_ppo lunarlander_continuous_sac lunarlander_dqn "
             "lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac "
             "mountain_car_dqn mountain_car_dqn_rnd moving_paddpg moving_pdqn moving_ppo "
-            "pendulum_awac pendulum_bc pendulum_bcq pendulum_cql pendulum_crossq pendulum_d4pg "
-            "pendulum_ddpg pendulum_droq pendulum_edac pendulum_ibc pendulum_iql pendulum_mbpo "
-            "pendulum_ppo pendulum_redq pendulum_sac pendulum_td3 pendulum_td3_bc pendulum_tqc "
-            "pong_dqn swimmer_ppo swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn "
-            "two_step_bdq two_step_dqn walker2d_ppo walker2d_sac"
+            "pendulum_awac pendulum_bc pendulum_bcq pendulum_cal_ql pendulum_cql pendulum_crossq "
+            "pendulum_d4pg pendulum_ddpg pendulum_droq pendulum_edac pendulum_ibc pendulum_iql "
+            "pendulum_mbpo pendulum_ppo pendulum_rebrac pendulum_redq pendulum_sac pendulum_sac_n "
+            "pendulum_td3 pendulum_td3_bc pendulum_tqc pendulum_xql pong_dqn swimmer_ppo "
+            "swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq two_step_dqn "
+            "walker2d_ppo walker2d_sac"
         ),
     },
 }

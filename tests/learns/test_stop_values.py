@@ -137,7 +137,7 @@ UNTRAINED = {
     "cartpole_sqil", "pendulum_bc", "pendulum_ibc", "t_maze_r2d3",
     "cartpole_discrete_bcq", "cartpole_discrete_cql", "cartpole_dt", "pendulum_awac",
     "pendulum_bcq", "pendulum_cql", "pendulum_edac", "pendulum_iql", "pendulum_td3_bc",
-    "pendulum_mbpo",
+    "pendulum_mbpo", "pendulum_cal_ql", "pendulum_rebrac", "pendulum_sac_n", "pendulum_xql",
     "bit_flip_dqn_her", "chain_dqn_rnd", "mountain_car_dqn_rnd",  # test_reward_models.py
 }  # fmt: skip
 """Presets that no test trains to the stop value: it takes hours, or they were not measured yet."""

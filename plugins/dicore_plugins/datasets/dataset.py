@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -167,6 +167,27 @@ class TransitionDataset:
         total = np.cumsum(reward)
         last = np.repeat(total[ends], np.diff(np.append(-1, ends)))
         return (last - total + reward).astype(np.float32)
+
+    def _discounted_return(self) -> Tree:
+        self._need_single_steps("discounted_return")
+        rewards = (self._recording.reward * np.float64(self.reward_scale))[::-1].tolist()
+        factors = np.where(self.end, 0, self._cfg.discount_factor)[::-1].tolist()
+        steps = accumulate(
+            zip(rewards, factors, strict=True), lambda total, at: at[0] + at[1] * total, initial=0.0
+        )
+        return np.array([*steps][:0:-1], np.float32)
+
+    def _next_action(self) -> Tree:
+        self._need_single_steps("next_action")
+        row, end = Rows(self._recording.row), self.end
+
+        def later(column: Tree) -> Tree:
+            action = column.take(np.append(np.arange(1, len(end)), 0), 0, None, "clip")
+            action = action.astype(np.float32)
+            action[end] = np.nan
+            return action
+
+        return tree_map(later, _samples(self._recording.columns["action"], row, len(end)))
 
     def _need_single_steps(self, what: str) -> None:
         if self._recording.value_gamma is not None:

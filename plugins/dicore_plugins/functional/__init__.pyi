@@ -76,6 +76,8 @@ from dicore_plugins.functional.offline import cql_error as cql_error
 from dicore_plugins.functional.offline import discrete_cql_error as discrete_cql_error
 from dicore_plugins.functional.offline import diversity_error as diversity_error
 from dicore_plugins.functional.offline import expectile_error as expectile_error
+from dicore_plugins.functional.offline import gumbel_error as gumbel_error
+from dicore_plugins.functional.offline import rebrac_error as rebrac_error
 from dicore_plugins.functional.offline import soft_minimum as soft_minimum
 from dicore_plugins.functional.offline import td3_bc_error as td3_bc_error
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss as PolicyGradientLoss

@@ -16,7 +16,7 @@ from dicore_plugins.functional.losses import check_shapes, in_float32, weighted_
 
 __all__ = [
     "advantage_weight", "awr_error", "cql_error", "discrete_cql_error", "diversity_error",
-    "expectile_error", "soft_minimum", "td3_bc_error",
+    "expectile_error", "gumbel_error", "rebrac_error", "soft_minimum", "td3_bc_error",
 ]  # fmt: skip
 
 
@@ -45,6 +45,28 @@ def td3_bc_error(
     check_shapes(action=action, shown=shown)
     scale = alpha / q.detach().abs().mean().clamp(min=1e-8)
     return weighted_mean((action - shown).square().mean(1) - scale * q, weight)
+
+
+@in_float32
+def rebrac_error(
+    q: Tensor, action: Tensor, shown: Tensor, penalty: float, weight: Tensor | None = None
+) -> Tensor:
+    """Computes the loss of the actor, beta |pi(s) - a|^2 - Q(s, pi(s)) / mean |Q|, of ReBRAC.
+
+    Tarasov et al. 2023, arXiv:2305.09836, equation 5, with the scale of TD3+BC.
+
+    Args:
+        q: float32 [B]; Q(s, pi(s)), with its graph.
+        action: float32 [B, A]; pi(s), with its graph.
+        shown: float32 [B, A]; the actions of the data.
+        penalty: beta; see `td3_bc_error`, which takes means over A and divides by beta.
+        weight: float32 [B]; factors of the losses of the samples.
+
+    Returns:
+        A scalar with its graph.
+    """
+    scale = q.detach().abs().mean().clamp(min=1e-8)
+    return weighted_mean(penalty * (action - shown).square().sum(1) - q / scale, weight)
 
 
 @in_float32
@@ -113,6 +135,38 @@ def expectile_error(
     error = target.detach() - value
     factor = torch.where(error < 0, 1 - expectile, expectile)
     return weighted_mean(factor * error.square(), weight)
+
+
+@in_float32
+def gumbel_error(
+    value: Tensor,
+    target: Tensor,
+    beta: float = 1.0,
+    limit: float = 7.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Computes exp(z) - z - 1 with z = (target - value) / beta, which a soft maximum minimizes.
+
+    Garg et al. 2023, arXiv:2301.02328, equation 9: V(s) = beta log E exp(Q(s, a) / beta).
+
+    Args:
+        value: float32 [B]; V(s), with its graph.
+        target: float32 [B]; Q(s, a) of the data.
+        beta: Temperature of the maximum.
+        limit: Largest z.
+        weight: float32 [B]; factors of the losses of the samples.
+
+    Returns:
+        A scalar with its graph. As in the paper's code, it is divided by exp(max z) if that is
+        above exp(-1), so that gradients stay finite.
+
+    Raises:
+        SchemaError: the shapes differ.
+    """
+    check_shapes(value=value, target=target)
+    z = ((target.detach() - value) / beta).clamp(max=limit)
+    top = z.detach().amax().clamp(min=-1.0)
+    return weighted_mean((z - top).exp() - (z + 1) * (-top).exp(), weight)
 
 
 def advantage_weight(advantage: Tensor, temperature: float, limit: float = 100.0) -> Tensor:

@@ -126,6 +126,8 @@ from dicore_plugins.policies.imitation.r2d3_config import R2D3LearnConfig as R2D
 from dicore_plugins.policies.imitation.rbc import RBCPolicy as RBCPolicy
 from dicore_plugins.policies.imitation.rbc_config import RBCConfig as RBCConfig
 from dicore_plugins.policies.imitation.rbc_config import RBCLearnConfig as RBCLearnConfig
+from dicore_plugins.policies.imitation.rlpd import RLPDPolicy as RLPDPolicy
+from dicore_plugins.policies.imitation.rlpd_config import RLPDConfig as RLPDConfig
 from dicore_plugins.policies.imitation.sqil import SQILPolicy as SQILPolicy
 from dicore_plugins.policies.imitation.sqil import SQILSACPolicy as SQILSACPolicy
 from dicore_plugins.policies.imitation.sqil_config import SQILConfig as SQILConfig
@@ -140,7 +142,9 @@ from dicore_plugins.policies.offline.bcq_config import DiscreteBCQConfig as Disc
 from dicore_plugins.policies.offline.bcq_config import (
     DiscreteBCQLearnConfig as DiscreteBCQLearnConfig,
 )
+from dicore_plugins.policies.offline.cal_ql import CalQLPolicy as CalQLPolicy
 from dicore_plugins.policies.offline.cql import CQLPolicy as CQLPolicy
+from dicore_plugins.policies.offline.cql_config import CalQLConfig as CalQLConfig
 from dicore_plugins.policies.offline.cql_config import CQLConfig as CQLConfig
 from dicore_plugins.policies.offline.cql_config import CQLLearnConfig as CQLLearnConfig
 from dicore_plugins.policies.offline.cql_config import DiscreteCQLConfig as DiscreteCQLConfig
@@ -157,12 +161,19 @@ from dicore_plugins.policies.offline.dt_history import History as History
 from dicore_plugins.policies.offline.edac import EDACPolicy as EDACPolicy
 from dicore_plugins.policies.offline.edac_config import EDACConfig as EDACConfig
 from dicore_plugins.policies.offline.edac_config import EDACLearnConfig as EDACLearnConfig
+from dicore_plugins.policies.offline.edac_config import SACNConfig as SACNConfig
 from dicore_plugins.policies.offline.iql import IQLPolicy as IQLPolicy
 from dicore_plugins.policies.offline.iql_config import IQLConfig as IQLConfig
 from dicore_plugins.policies.offline.iql_config import IQLLearnConfig as IQLLearnConfig
+from dicore_plugins.policies.offline.iql_config import XQLConfig as XQLConfig
+from dicore_plugins.policies.offline.iql_config import XQLLearnConfig as XQLLearnConfig
+from dicore_plugins.policies.offline.rebrac import ReBRACPolicy as ReBRACPolicy
 from dicore_plugins.policies.offline.td3_bc import TD3BCPolicy as TD3BCPolicy
+from dicore_plugins.policies.offline.td3_bc_config import ReBRACConfig as ReBRACConfig
+from dicore_plugins.policies.offline.td3_bc_config import ReBRACLearnConfig as ReBRACLearnConfig
 from dicore_plugins.policies.offline.td3_bc_config import TD3BCConfig as TD3BCConfig
 from dicore_plugins.policies.offline.td3_bc_config import TD3BCLearnConfig as TD3BCLearnConfig
+from dicore_plugins.policies.offline.xql import XQLPolicy as XQLPolicy
 from dicore_plugins.policies.random import FixedConfig as FixedConfig
 from dicore_plugins.policies.random import FixedPolicy as FixedPolicy
 from dicore_plugins.policies.random import RandomCollectConfig as RandomCollectConfig

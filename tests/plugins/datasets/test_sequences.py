@@ -79,6 +79,21 @@ def test_columns_that_are_computed(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.returns, [each.reward.sum() for each in EPISODES], rtol=1e-6)
 
 
+def test_discounted_returns_and_next_actions(tmp_path: Path) -> None:
+    derived = ("discounted_return", "next_action")
+    data = opened(tmp_path, derived=derived, discount_factor=0.9, reward_scale=0.5)
+    batch = data.take(np.arange(len(data)))
+    wanted = [
+        sum(0.5 * 0.9**n * reward for n, reward in enumerate(each.reward[step:]))
+        for each in EPISODES
+        for step in range(len(each.action))
+    ]
+    np.testing.assert_allclose(batch["discounted_return"], wanted, rtol=1e-4, atol=1e-5)
+    later = [[*each.action[1:], np.full_like(each.action[0], np.nan, float)] for each in EPISODES]
+    found = np.concatenate([np.array(each, np.float32) for each in later])
+    np.testing.assert_array_equal(batch["next_action"], found)
+
+
 def test_statistics_of_a_column(tmp_path: Path) -> None:
     data = opened(tmp_path, unroll_len=4)
     obs = np.concatenate([each.obs[:-1] for each in EPISODES]).astype(np.float64)
@@ -91,7 +106,10 @@ def test_statistics_of_a_column(tmp_path: Path) -> None:
     ("options", "problem"),
     [
         ({"unroll_len": 2, "stride": 3}, "stride: must be <= unroll_len"),
-        ({"derived": ("return",)}, "'return': expected return_to_go or timestep"),
+        (
+            {"derived": ("return",)},
+            "'return': expected return_to_go or timestep or discounted_return",
+        ),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, Any], problem: str) -> None:

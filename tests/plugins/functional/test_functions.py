@@ -97,6 +97,8 @@ LOSSES: dict[str, Callable[[], Call]] = {
     "discrete_cql_error": lambda: ((floats(B, A), actions(), WEIGHT), {}),
     "diversity_error": lambda: ((floats(2, B, A), WEIGHT), {}),
     "expectile_error": lambda: ((floats(B), floats(B, seed=1), 0.75, WEIGHT), {}),
+    "gumbel_error": lambda: ((floats(B), floats(B, seed=1), 0.75, 7.0, WEIGHT), {}),
+    "rebrac_error": lambda: ((floats(B), floats(B, A), floats(B, A, seed=1), 0.5, WEIGHT), {}),
     "td3_bc_error": lambda: ((floats(B), floats(B, A), floats(B, A, seed=1), 2.5, WEIGHT), {}),
     "bc_error": lambda: (({"logit": floats(B, A)}, actions(), WEIGHT), {}),
     "c51_loss": lambda: ((floats(B, N), probability(B, N), WEIGHT), {}),

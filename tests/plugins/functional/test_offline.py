@@ -17,6 +17,8 @@ from dicore_plugins.functional import (
     discrete_cql_error,
     diversity_error,
     expectile_error,
+    gumbel_error,
+    rebrac_error,
     soft_minimum,
     td3_bc_error,
 )
@@ -98,6 +100,42 @@ def test_an_expectile_is_near_the_largest() -> None:
     target, values = torch.tensor([0.0, 1.0]), torch.linspace(0, 1, 101)
     losses = [expectile_error(each.expand(2), target, 0.9).item() for each in values]
     assert values[int(np.argmin(losses))].item() == pytest.approx(0.9)
+
+
+def test_gumbel_regression_finds_the_soft_maximum() -> None:
+    """V = beta log E exp(Q / beta) has the least loss of all values, and its gradient is zero."""
+    q = torch.tensor([0.0, 1.0, 3.0])
+    best = 0.5 * math.log(sum(math.exp(each / 0.5) for each in q.tolist()) / 3)
+    values = [best - 0.2, best, best + 0.2]
+    losses = [
+        gumbel_error(torch.full((3,), v), q, 0.5).item() * math.exp((3 - v) / 0.5) for v in values
+    ]  # the scale of the largest z taken off
+    assert losses[1] < min(losses[0], losses[2])
+    value = torch.tensor(best, requires_grad=True)
+    gumbel_error(value.expand(3), q, 0.5).backward()
+    assert value.grad is not None
+    assert value.grad.item() == pytest.approx(0, abs=1e-5)
+    z = (q - 2.0) / 0.5
+    wanted = (z.exp() - z - 1).mean().item() / math.exp(2)  # the largest z is 2
+    assert gumbel_error(torch.full((3,), 2.0), q, 0.5).item() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_gumbel_regression_of_far_values_is_finite() -> None:
+    value = torch.zeros(2, requires_grad=True)
+    loss: Any = gumbel_error(value, torch.tensor([1e4, -1e4]), 1.0)
+    loss.backward()
+    assert loss.isfinite()
+    assert value.grad is not None
+    assert value.grad.isfinite().all()
+
+
+def test_the_actor_of_rebrac_against_loops() -> None:
+    q, action, shown = normal(B), normal(B, A), normal(B, A) * 2
+    scale = sum(abs(each) for each in q.tolist()) / B
+    total = 0.0
+    for b in range(B):
+        total += 0.3 * sum(((action[b] - shown[b]) ** 2).tolist()) - q[b].item() / scale
+    assert rebrac_error(q, action, shown, 0.3).item() == pytest.approx(total / B, rel=1e-4)
 
 
 def test_weights_of_advantages() -> None:

@@ -21,7 +21,8 @@ from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.datasets import NpzDataset, write_npz
 from dicore_plugins.middleware import demo_loader, pretrainer
 from dicore_plugins.pipelines import ExpertSteps, steps_of
-from tests.plugins.datasets.test_offline import cartpole
+from dicore_plugins.policies import RLPDPolicy
+from tests.plugins.datasets.test_offline import cartpole, pendulum
 
 FAST = [
     "pipeline.logger=[]", "env.n_evaluator_episode=1", "env.evaluator_env_num=1",
@@ -71,6 +72,31 @@ def test_a_data_set_fills_the_buffer_of_demonstrations(
     assert record["result"]["train_iter"] > (5 if quick else 0)
     data = NpzDataset({"path": path})
     assert record["dataset"] == {"samples": len(data), "fingerprint": data.fingerprint}
+
+
+def test_half_of_each_batch_of_rlpd_is_of_the_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    forward = RLPDPolicy._forward_learn
+
+    def recorded(policy: Any, data: Any, **more: Any) -> Any:
+        seen.append(float(np.mean([row["demo"] for row in data])))
+        return forward(policy, data, **more)
+
+    monkeypatch.setattr(RLPDPolicy, "_forward_learn", recorded)
+    path = pendulum(tmp_path / "demo.npz")
+    outcome = launch(
+        env="Pendulum-v1", policy="rlpd", seed=0, max_env_step=40, exp_name=str(tmp_path / "run"),
+        overrides=[
+            "pipeline.logger=[]", f"pipeline.dataset.path={path}", "policy.learn.batch_size=8",
+            "policy.collect.random_collect_size=8", "policy.model.critic_hidden_size_list=[8]",
+            "policy.learn.update_per_step=2", "env.n_evaluator_episode=1",
+            "policy.eval.evaluator.max_episode_steps=5", "env.evaluator_env_num=1",
+        ],
+    )  # fmt: skip
+    assert outcome.run.result.train_iter == len(seen) > 40
+    assert set(seen) == {0.5}
 
 
 def test_an_expert_policy_fills_it_with_whole_episodes(tmp_path: Path) -> None:

@@ -237,6 +237,23 @@ def test_a_reward_model_of_a_policy_without_rewards_is_refused(name: str) -> Non
         policy_of(name, spaces.Discrete(3), "policy.reward_model.type=rnd")
 
 
+def test_rlpd_is_redq_with_the_rewards_of_both() -> None:
+    """Its own steps and those shown keep their rewards; the loss is that of REDQ."""
+    small = ("policy.model.num_critics=3", "policy.model.critic_hidden_size_list=[8]")
+    policy = policy_of("rlpd", BOX, *small)
+    columns, steps = own(policy, BOX), expert_steps(BOX)
+    assert columns["reward"].tolist() == [55] * 4
+    samples = as_demonstrations(steps, policy.collect_mode)
+    np.testing.assert_array_equal(samples["reward"], steps["reward"])
+    assert (samples["demo"] == 1).all()
+    redq = policy_of("redq", BOX, *small, "policy.model.critic_layer_norm=true")
+    losses = []
+    for each in (policy, redq):
+        each._noise = np.random.default_rng(0)
+        losses.append(each.learn_mode.forward(mixed(policy, BOX))["critic_loss"].item())
+    assert losses[0] == losses[1]
+
+
 @pytest.mark.parametrize("name", ["sqil", "rbc", "dqfd", "r2d3"])
 def test_prioritized_replay_has_two_buffers_too(name: str) -> None:
     cfg = policy_of(name, spaces.Discrete(3), "policy.priority=true").get_attribute("cfg")

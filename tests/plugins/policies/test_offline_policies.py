@@ -21,11 +21,14 @@ from dicore.run.random import seed_everything, stream
 from dicore_plugins.models import DQN, BCQNet, DiscreteBCQNet
 from dicore_plugins.policies import (
     BCQPolicy,
+    CalQLPolicy,
     DiscreteBCQPolicy,
     DiscreteCQLPolicy,
     EDACPolicy,
     IQLPolicy,
+    ReBRACPolicy,
     TD3BCPolicy,
+    XQLPolicy,
 )
 from tests.plugins.datasets.test_offline import cartpole, pendulum
 from tests.plugins.policies.test_continuous_q import (
@@ -43,11 +46,15 @@ from tests.plugins.policies.test_continuous_q import (
     unit,
 )
 
-CONTINUOUS = ("td3_bc", "cql", "iql", "awac", "edac", "bcq")
+CONTINUOUS = (
+    "td3_bc", "cql", "iql", "awac", "edac", "bcq", "rebrac", "cal_ql", "xql", "sac_n",
+)  # fmt: skip
 DISCRETE = ("discrete_cql", "discrete_bcq")
 SMALL = {
     "bcq": ["policy.model.vae_hidden_size_list=[8]"],
     "cql": ["policy.learn.n_action=2"],
+    "cal_ql": ["policy.learn.n_action=2"],
+    "sac_n": ["policy.model.num_critics=3"],
     "edac": ["policy.model.num_critics=3"],
 }
 
@@ -94,6 +101,101 @@ def test_the_critics_of_cql_equal_the_formula() -> None:
             mean = np.exp(terms[e, 2 * b : 2 * b + 2]).mean()
             loss += 5.0 * (math.log(mean) - shown[e, b]) / ROWS
     assert policy.learn_mode.forward(batch)["critic_loss"].item() == pytest.approx(loss, rel=1e-4)
+
+
+def test_values_of_cal_ql_are_not_below_the_recorded_returns() -> None:
+    """The difference to CQL is that of the terms, by loops, whose values are raised."""
+    returns = np.linspace(-1, 1, ROWS, dtype=np.float32)
+    found, terms = [], []
+    for more in ({}, {"discounted_return": returns}):
+        policy, batch = policy_of("cal_ql", *SMALL["cal_ql"]), rows(**more)
+        assert isinstance(policy, CalQLPolicy)
+        kept, policy._noise = policy._noise, deepcopy(policy._noise)
+        q, density = policy._sampled(rows_of(batch))
+        policy._noise = kept
+        terms.append((q.detach().double().numpy(), density.double().numpy()))
+    (plain, density), (raised, same) = terms
+    np.testing.assert_array_equal(density, same)
+    for e in range(2):
+        for b in range(ROWS):
+            wanted = [
+                value if kind < 2 else max(value, returns[b])
+                for kind, value in enumerate(plain[e, b])
+            ]
+            assert raised[e, b].tolist() == pytest.approx(wanted)
+    assert (raised > plain).any()
+    policy, batch = policy_of("cal_ql", *SMALL["cal_ql"]), rows(discounted_return=returns)
+    found = [policy.learn_mode.forward(batch)["critic_loss"].item()]
+    plain_policy = policy_of("cql", *SMALL["cql"])
+    found.append(plain_policy.learn_mode.forward(rows())["critic_loss"].item())
+    assert found[0] > found[1]
+
+
+def rows_of(batch: Batch) -> Batch:
+    return Batch({key: torch.from_numpy(each) for key, each in batch.items()}, ROWS)
+
+
+def test_an_update_of_rebrac_equals_the_formulas() -> None:
+    after = np.stack([np.linspace(-2, 2, ROWS), np.linspace(0, 1, ROWS)], 1).astype(np.float32)
+    after[3] = np.nan  # an episode was cut off there
+    policy = policy_of(
+        "rebrac", "policy.learn.critic_penalty=0.7", "policy.learn.actor_penalty=0.3",
+        "policy.learn.actor_update_freq=1", "policy.model.critic_layer_norm=false",
+    )  # fmt: skip
+    batch = rows(next_action=after)
+    assert isinstance(policy, ReBRACPolicy)
+    model, target = (policy.get_attribute(name) for name in ("model", "target_model"))
+    (noise,) = noise_of(1)
+    later = np.tanh(forward(layers(target.actor), batch["next_obs"]))
+    later = (later + (0.2 * noise).clip(-0.5, 0.5)).clip(-1, 1)
+    away = ((later - unit(after)) ** 2).sum(1)
+    away[3] = 0
+    future = q_of(target, batch["next_obs"], later).min(0) - 0.7 * away
+    loss, actor = td_loss(policy, batch, future), layers(model.actor)
+    found = policy.learn_mode.forward(batch)
+    assert found["critic_loss"].item() == pytest.approx(loss, rel=1e-4)
+    action = np.tanh(forward(actor, batch["obs"]))
+    q = q_of(model, batch["obs"], action).min(0)
+    near = ((action - unit(batch["action"])) ** 2).sum(1).mean()
+    wanted = 0.3 * near - q.mean() / np.abs(q).mean()
+    assert found["actor_loss"].item() == pytest.approx(wanted, rel=1e-3, abs=1e-5)
+
+
+def test_the_values_of_xql_equal_the_formula() -> None:
+    policy, batch = policy_of("xql", "policy.learn.beta=0.5", "policy.learn.max_gap=1.5"), rows()
+    assert isinstance(policy, XQLPolicy)
+    q = q_of(policy.get_attribute("target_model"), batch["obs"], unit(batch["action"])).min(0)
+    value = forward(layers(policy.get_attribute("model").value), batch["obs"])[:, 0]
+    z = ((q - value) / 0.5).clip(max=1.5)
+    wanted = (np.exp(z) - z - 1).mean() / np.exp(max(z.max(), -1))
+    assert policy.learn_mode.forward(batch)["value_loss"].item() == pytest.approx(wanted, rel=1e-4)
+
+
+def test_sac_n_is_sac_with_the_least_of_many() -> None:
+    policy, batch = policy_of("sac_n", "policy.learn.alpha=0.3", *SMALL["sac_n"]), rows()
+    (noise,) = noise_of(1)
+    actor = layers(policy.get_attribute("model").actor)
+    action, log_prob = squashed(forward(actor, batch["next_obs"]), noise)
+    q = q_of(policy.get_attribute("target_model"), batch["next_obs"], action)
+    assert len(q) == 3
+    loss = td_loss(policy, batch, q.min(0) - 0.3 * log_prob)
+    assert policy.learn_mode.forward(batch)["critic_loss"].item() == pytest.approx(loss, rel=1e-4)
+
+
+def test_data_without_the_columns_of_an_algorithm_is_one_error(tmp_path: Path) -> None:
+    path = pendulum(tmp_path / "data.npz")
+    for name, column in (("rebrac", "next_action"), ("cal_ql", "discounted_return")):
+        with pytest.raises(
+            ConfigError, match=rf"pipeline.dataset.derived: expected \['{column}'\]"
+        ):
+            launch(
+                env="Pendulum-v1", policy=name, mode="serial_offline", max_train_iter=1,
+                exp_name=str(tmp_path / name),
+                overrides=[f"pipeline.dataset.path={path}", "pipeline.dataset.derived=[]"],
+            )  # fmt: skip
+        assert not (tmp_path / name).exists()
+    with pytest.raises(ConfigError, match=r"nstep: .*rebrac.* expected 1"):
+        policy_of("rebrac", "policy.nstep=3")
 
 
 @pytest.mark.parametrize("name", ["iql", "awac"])
@@ -248,6 +350,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) ->
     """From a data set, in the middle of an epoch; no env steps are collected."""
     continuous = name in CONTINUOUS
     path = (pendulum if continuous else cartpole)(tmp_path / "data.npz")
+    derived = {"rebrac": "next_action", "cal_ql": "discounted_return"}.get(name)
+    columns = [f"pipeline.dataset.derived=[{derived}]"] if derived else []
     sizes = ["actor_hidden_size_list", "critic_hidden_size_list"]
     small = [f"policy.model.{each}=[8]" for each in sizes] if continuous else []
 
@@ -259,7 +363,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) ->
                           "env.evaluator_env_num=1", "policy.learn.batch_size=16",
                           "policy.eval.evaluator.max_episode_steps=5",
                           "pipeline.dataset.type=npz", f"pipeline.dataset.path={path}",
-                          *small, *SMALL.get(name, ())],
+                          *small, *SMALL.get(name, ()), *columns],
         }  # fmt: skip
         given = {"resume": str(tmp_path / folder)} if resume else given
         return launch(**given, max_train_iter=count)

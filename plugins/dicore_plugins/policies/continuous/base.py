@@ -221,8 +221,12 @@ class ContinuousQPolicy(Policy):
     def _target(self, batch: Batch) -> Tensor:
         """Computes y: float32 [B]."""
         with torch.no_grad():
-            value = self._next_value(batch["next_obs"]).unsqueeze(1)
+            value = self._value_after(batch).unsqueeze(1)
             return quantile_target(value, *self._bridged(batch)).squeeze(1)
+
+    def _value_after(self, batch: Batch) -> Tensor:
+        """Computes V' of what follows the samples: float32 [B]."""
+        return self._next_value(batch["next_obs"])
 
     def _bridged(self, batch: Batch) -> tuple[Tensor, Tensor | None, Tensor | float]:
         """Returns the discounted rewards [B], where to stop [B] or None, and gamma^k."""

@@ -45,6 +45,15 @@ class CQLConfig(SACConfig):
 
 
 @frozen(kw_only=True)
+class CalQLConfig(CQLConfig):
+    """CQL with values not below the recorded returns, to be fine-tuned (Nakamoto et al. 2023)."""
+
+    derived: ClassVar[tuple[str, ...]] = ("discounted_return",)
+
+    build = builds("dicore_plugins.policies.offline.cal_ql:CalQLPolicy")
+
+
+@frozen(kw_only=True)
 class DiscreteCQLLearnConfig(DQNLearnConfig):
     """Options of learning."""
 

@@ -46,3 +46,13 @@ class EDACConfig(SACConfig):
             yield "learn.compile", f"{reason}; leave it out, or set learn.diversity=0"
 
     build = builds("dicore_plugins.policies.offline.edac:EDACPolicy")
+
+
+@frozen(kw_only=True)
+class SACNConfig(EDACConfig):
+    """SAC-N: SAC from a dataset with the least of many Q networks (An et al. 2021): `edac`."""
+
+    model: ComponentConfig = component(
+        "model", default={"type": "qac", "num_critics": 20}, help="actor and Q networks"
+    )
+    learn: EDACLearnConfig = section(EDACLearnConfig, diversity=0.0)

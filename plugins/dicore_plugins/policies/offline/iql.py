@@ -48,9 +48,13 @@ class IQLPolicy(AWACPolicy):
         with torch.no_grad():
             q = self._target_model.q(batch["obs"], self._unit_action(batch["action"])).amin(0)
         value = self._model.v(batch["obs"])
-        loss = expectile_error(value, q, self._cfg.learn.expectile)
+        loss = self._value_loss(value, q)
         self._step("value", loss)
         return {**self._imitate(batch, q - value), "value_loss": loss.detach()}
+
+    def _value_loss(self, value: Tensor, q: Tensor) -> Tensor:
+        """Computes the loss of V(s) [B], a scalar, from Q'(s, a) [B]."""
+        return expectile_error(value, q, self._cfg.learn.expectile)
 
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "value_loss"]

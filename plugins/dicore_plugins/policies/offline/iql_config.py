@@ -35,3 +35,33 @@ class IQLConfig(AWACConfig):
     learn: IQLLearnConfig = section(IQLLearnConfig)
 
     build = builds("dicore_plugins.policies.offline.iql:IQLPolicy")
+
+
+@frozen(kw_only=True)
+class XQLLearnConfig(AdvantageLearnConfig):
+    """Options of learning."""
+
+    temperature: float = option(
+        0.33, "advantage at which an action counts e times as much (1 / alpha of the paper)", gt=0
+    )
+    beta: float = option(
+        1.0,
+        "temperature of the soft maximum that values are; near 0: the best action of the data;"
+        " raise it with the size of the returns, or if values diverge",
+        gt=0,
+    )
+    max_gap: float = option(
+        7.0, "largest (Q - V) / beta that counts; lower it if the loss explodes", gt=0
+    )
+
+
+@frozen(kw_only=True)
+class XQLConfig(AWACConfig):
+    """Q-learning with soft maxima of the recorded actions by Gumbel regression (Garg 2023)."""
+
+    model: ComponentConfig = component(
+        "model", default="iql", help="actor, Q networks and value network"
+    )
+    learn: XQLLearnConfig = section(XQLLearnConfig)
+
+    build = builds("dicore_plugins.policies.offline.xql:XQLPolicy")
