@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
 from dicore_plugins.functional import inv_symlog
@@ -73,7 +72,7 @@ def two_hot_mean(logit: Tensor, bins: Tensor) -> Tensor:
 
 
 def unimix(logit: Tensor, share: float = 0.01) -> Tensor:
-    """Mixes a share of the uniform distribution into categorical ones: log-probabilities [..., C].
+    """Mixes a share of the uniform distribution into categorical ones: probabilities [..., C].
 
     No class then is impossible, and divergences stay finite.
 
@@ -81,29 +80,26 @@ def unimix(logit: Tensor, share: float = 0.01) -> Tensor:
         logit: float32 [..., C].
         share: Of the uniform distribution.
     """
-    mixed = (1 - share) * logit.softmax(-1) + share / logit.shape[-1]
-    return mixed.log()
+    return torch.add(share / logit.shape[-1], logit.softmax(-1), alpha=1 - share)
 
 
-def categorical_sample(log_prob: Tensor, uniform: Tensor | None) -> Tensor:
+def categorical_sample(probability: Tensor, uniform: Tensor | None) -> Tensor:
     """Draws classes, one-hot; gradients are those of the probabilities (straight-through).
 
     Args:
-        log_prob: float32 [..., C], normalised.
+        probability: float32 [..., C].
         uniform: float32 [...] in [0, 1), one per variable; None: the most probable classes.
 
     Returns:
         float32 [..., C].
     """
-    share = log_prob.exp()
-    with torch.no_grad():
-        if uniform is None:
-            index = share.argmax(-1)
-        else:
-            below = share.cumsum(-1)[..., :-1] <= uniform.unsqueeze(-1)
-            index = below.sum(-1)
-        drawn = F.one_hot(index, share.shape[-1]).to(share.dtype)
-    return drawn + share - share.detach() if share.requires_grad else drawn
+    known = probability.detach()
+    if uniform is None:
+        index = known.argmax(-1)
+    else:
+        index = (known.cumsum(-1)[..., :-1] <= uniform.unsqueeze(-1)).sum(-1)
+    drawn = torch.eye(known.shape[-1], dtype=known.dtype, device=known.device)[index]
+    return drawn + (probability - known) if probability.requires_grad else drawn
 
 
 def categorical_kl(left: Tensor, right: Tensor) -> Tensor:

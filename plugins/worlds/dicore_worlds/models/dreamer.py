@@ -182,7 +182,7 @@ class DreamerNet(nn.Module):
         if self.continuous:
             mean, std = self.gaussian(actor)
             return state, chosen, {"action": chosen, "mean": mean, "std": std}
-        log_prob = unimix(actor, self._uniform)
+        log_prob = unimix(actor, self._uniform).log()
         return state, chosen.detach(), {"action": chosen.argmax(-1), "logit": log_prob}
 
     def _zeros(self, count: int) -> Tensor:
@@ -237,7 +237,7 @@ class DreamerNet(nn.Module):
         if self.continuous:
             mean, std = self.gaussian(actor)
             return gaussian_log_prob(action, mean, std), gaussian_entropy(std)
-        log_prob = unimix(actor, self._uniform)
+        log_prob = unimix(actor, self._uniform).log()
         return (log_prob * action).sum(-1), -(log_prob.exp() * log_prob).sum(-1)
 
 

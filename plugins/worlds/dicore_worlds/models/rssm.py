@@ -14,6 +14,7 @@ Shapes: see `dicore_worlds.interface`; U units of a hidden layer, K = G * C.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
 from dicore_worlds.functional import categorical_sample, unimix
@@ -59,7 +60,7 @@ class RSSM(nn.Module):
 
     def prior(self, deter: Tensor) -> Tensor:
         """Predicts what is not seen: log-probabilities [..., G, C] from [..., D]."""
-        return self._log_prob(self.prior_out(self.prior_hidden(deter)))
+        return self._prior(deter).log()
 
     def step(
         self, state: LatentState, action: Tensor, embed: Tensor, uniform: Tensor | None
@@ -75,10 +76,10 @@ class RSSM(nn.Module):
         Returns:
             The next state, and log-probabilities of its posterior [B, G, C].
         """
-        z_weight, a_weight = self._split(self.inputs[0], self.stoch)
-        h_weight, e_weight = self._split(self.posterior_hidden[0], self.deter)
-        from_action, from_embed = action.clamp(-1, 1) @ a_weight, embed @ e_weight
-        return self._seen(state, from_action, from_embed, uniform, z_weight, h_weight)
+        state, probability = self._seen(
+            state, self._of_action(action), self._of_embed(embed), uniform, self._weights()
+        )
+        return state, probability.log()
 
     def observe(
         self, embed: Tensor, action: Tensor, state: LatentState, uniform: Tensor | None = None
@@ -95,59 +96,75 @@ class RSSM(nn.Module):
         """
         if uniform is None:
             uniform = torch.rand(*embed.shape[:2], self.groups, device=embed.device)
-        z_weight, a_weight = self._split(self.inputs[0], self.stoch)
-        h_weight, e_weight = self._split(self.posterior_hidden[0], self.deter)
-        from_action, from_embed = action.clamp(-1, 1) @ a_weight, embed @ e_weight
-        deter, stoch, posterior = [], [], []
-        for act, seen, draw in zip(from_action, from_embed, uniform, strict=True):
-            state, log_prob = self._seen(state, act, seen, draw, z_weight, h_weight)
-            deter.append(state.deter)
-            stoch.append(state.stoch)
-            posterior.append(log_prob)
-        states = LatentState(torch.stack(deter), torch.stack(stoch))
-        return Observed(states, torch.stack(posterior), self.prior(states.deter))
+        known = self._of_action(action), self._of_embed(embed), uniform
+        weights, states, posterior = self._weights(), [], []
+        for from_action, from_embed, draw in zip(*known, strict=True):
+            state, probability = self._seen(state, from_action, from_embed, draw, weights)
+            states.append(state)
+            posterior.append(probability)
+        deter, stoch = (torch.stack(each) for each in zip(*states, strict=True))
+        return Observed(LatentState(deter, stoch), torch.stack(posterior).log(), self.prior(deter))
 
     def predict(self, state: LatentState, action: Tensor, uniform: Tensor | None) -> LatentState:
         """Imagines one step, from [B, ...]; see `step`."""
-        z_weight, a_weight = self._split(self.inputs[0], self.stoch)
-        deter = self._next_deter(state, action.clamp(-1, 1) @ a_weight, z_weight)
-        return LatentState(deter, categorical_sample(self.prior(deter), uniform).flatten(-2))
+        deter = self._next_deter(state, self._of_action(action), self._weights()[0])
+        return LatentState(deter, categorical_sample(self._prior(deter), uniform).flatten(-2))
 
     @torch.no_grad()
     def imagine(self, state: LatentState, actor: LatentActor, horizon: int) -> Imagined:
         """Predicts what an actor would do, without gradients; see `SupportsLatent.imagine`."""
         states, actions = [state], []
-        for _ in range(horizon):
+        shape = horizon, len(state.deter), self.groups
+        for uniform in torch.rand(shape, device=state.deter.device):
             actions.append(actor(states[-1]))
-            uniform = torch.rand(len(state.deter), self.groups, device=state.deter.device)
             states.append(self.predict(states[-1], actions[-1], uniform))
         deter, stoch = (torch.stack(each) for each in zip(*states, strict=True))
         return Imagined(LatentState(deter, stoch), torch.stack(actions))
 
+    # ---- parts of layers whose inputs are known before the states
+
+    def _weights(self) -> tuple[Tensor, Tensor]:
+        """Returns the weights of z in the sequence model, and of h in the posterior."""
+        z_weight, h_weight = _weight(self.inputs), _weight(self.posterior_hidden)
+        return z_weight[:, : self.stoch], h_weight[:, : self.deter]
+
+    def _of_action(self, action: Tensor) -> Tensor:
+        """Computes the action's part of the sequence model's layer: [..., U]."""
+        return F.linear(action.clamp(-1, 1), _weight(self.inputs)[:, self.stoch :])
+
+    def _of_embed(self, embed: Tensor) -> Tensor:
+        """Computes the observation's part of the posterior's layer: [..., U]."""
+        return F.linear(embed, _weight(self.posterior_hidden)[:, self.deter :])
+
     def _seen(
         self, state: LatentState, from_action: Tensor, from_embed: Tensor, uniform: Tensor | None,
-        z_weight: Tensor, h_weight: Tensor,
+        weights: tuple[Tensor, Tensor],
     ) -> tuple[LatentState, Tensor]:  # fmt: skip
-        """Computes `step` from the action's part [B, U] and the observation's [B, U] of layers."""
-        deter = self._next_deter(state, from_action, z_weight)
-        x = self.posterior_hidden[2](self.posterior_hidden[1](deter @ h_weight + from_embed))
-        log_prob = self._log_prob(self.posterior_out(x))
-        return LatentState(deter, categorical_sample(log_prob, uniform).flatten(-2)), log_prob
+        """Computes `step` from the parts of layers; returns probabilities."""
+        deter = self._next_deter(state, from_action, weights[0])
+        x = F.linear(deter, weights[1]) + from_embed
+        x = self.posterior_hidden[2](self.posterior_hidden[1](x))
+        probability = self._mixed(self.posterior_out(x))
+        return LatentState(deter, categorical_sample(probability, uniform).flatten(-2)), probability
 
     def _next_deter(self, state: LatentState, from_action: Tensor, z_weight: Tensor) -> Tensor:
         """Computes the sequence model f."""
-        x = self.inputs[2](self.inputs[1](state.stoch @ z_weight + from_action))
+        x = self.inputs[2](self.inputs[1](F.linear(state.stoch, z_weight) + from_action))
         gates = self.gates_norm(self.gates(torch.cat([x, state.deter], -1)))
         reset, candidate, update = gates.chunk(3, -1)
         candidate = torch.tanh(torch.sigmoid(reset) * candidate)
         update = torch.sigmoid(update - 1)  # remembers at first
         return torch.lerp(state.deter, candidate, update)
 
-    def _log_prob(self, logit: Tensor) -> Tensor:
+    def _prior(self, deter: Tensor) -> Tensor:
+        return self._mixed(self.prior_out(self.prior_hidden(deter)))
+
+    def _mixed(self, logit: Tensor) -> Tensor:
         return unimix(logit.unflatten(-1, (self.groups, self.classes)), self.uniform)
 
-    @staticmethod
-    def _split(layer: nn.Module, at: int) -> tuple[Tensor, Tensor]:
-        """Returns the weights [F, U] of the first `at` features of a linear layer, and others."""
-        weight: Tensor = layer.weight.t()  # type: ignore[operator]
-        return weight[:at], weight[at:]
+
+def _weight(layers: nn.Sequential) -> Tensor:
+    """Returns the weights of the first layer."""
+    linear = layers[0]
+    assert isinstance(linear, nn.Linear)
+    return linear.weight
