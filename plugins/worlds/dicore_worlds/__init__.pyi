@@ -21,3 +21,4 @@ from dicore_worlds.policies.dreamer import DreamerPolicy as DreamerPolicy
 from dicore_worlds.policies.dreamer_config import DreamerCollectConfig as DreamerCollectConfig
 from dicore_worlds.policies.dreamer_config import DreamerConfig as DreamerConfig
 from dicore_worlds.policies.dreamer_config import DreamerLearnConfig as DreamerLearnConfig
+from dicore_worlds.predictions import open_loop as open_loop

@@ -181,6 +181,15 @@ def test_eval_forgets_the_sequence_after_reset() -> None:
     np.testing.assert_allclose(three[1], one[1], atol=1e-6)
 
 
+@pytest.mark.parametrize(("side", "sees_images"), [(8, True), (7, False)])
+def test_small_images_are_images_from_8_pixels_on(side: int, sees_images: bool) -> None:
+    image = spaces.Box(0, 255, (side, side, 3), np.uint8)
+    policy = made(ACTIONS["box"], image)
+    assert policy.get_attribute("model").sees_images is sees_images
+    obs = EnvBatch(np.arange(2), np.zeros((2, side, side, 3), np.uint8))
+    assert EnvBatch.of(policy.eval_mode.forward(obs)).value["action"].shape == (2, 2)
+
+
 def test_unknown_arguments_of_collect_are_refused() -> None:
     policy = made(ACTIONS["discrete"])
     obs = EnvBatch(np.arange(1), np.ones((1, 4), np.float32))

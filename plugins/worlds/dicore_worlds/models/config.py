@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dicore.config import ComponentConfig, frozen, option
 from dicore.run.env_factory import BuildContext
@@ -26,6 +26,9 @@ SIZES = {
 @frozen(kw_only=True)
 class DreamerModelConfig(ComponentConfig):
     """Latent world model with an actor and a critic (DreamerV3), for vectors and images."""
+
+    conv: ClassVar[str] = "impala"
+    """The convolutions of `dicore_plugins` that take images of the same least size."""
 
     obs_shape: int | tuple[int, ...] | None = option(
         None, "shape of one observation; None: read from the env", ge=1
@@ -53,7 +56,7 @@ class DreamerModelConfig(ComponentConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support; missing shapes are bound later."""
         if self.obs_shape is not None and (
-            problem := obs_shape_problem(self.obs_shape, "impala", channels_last=True)
+            problem := obs_shape_problem(self.obs_shape, self.conv, channels_last=True)
         ):
             yield "obs_shape", problem
         if self.bins % 2 == 0:
@@ -80,7 +83,7 @@ class DreamerModelConfig(ComponentConfig):
         from dicore.errors import ConfigError
         from dicore_worlds.models.dreamer import DreamerNet
 
-        problem = obs_shape_problem(self.obs_shape, "impala", channels_last=True)
+        problem = obs_shape_problem(self.obs_shape, self.conv, channels_last=True)
         if problem is not None:
             raise ConfigError(f"model.obs_shape: {problem}")
         if self.action_shape is None:
