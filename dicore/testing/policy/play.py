@@ -65,11 +65,11 @@ def _fitting(
     component: Component, offered: Iterator[tuple[Any, ...]]
 ) -> tuple[list[tuple[Any, ...]], ConfigError | None]:
     """Returns the spaces that fit a policy, and the last error of those that do not."""
-    config, problem = component.config(), None
+    config, problem = cast(PolicyConfig, component.config()), None
     found: list[tuple[Any, ...]] = []
     for pair in offered:
         try:
-            component.config(_bound(component, pair))
+            component.config(_bound(config, pair))
         except ConfigError as error:
             problem = error
         except Exception as error:
@@ -79,14 +79,13 @@ def _fitting(
             ) from error
         else:
             found.append(pair)
-            if type(config).bind is PolicyConfig.bind:  # type: ignore[attr-defined]
+            if type(config).bind is PolicyConfig.bind:
                 break
     return found, problem
 
 
-def _bound(component: Component, pair: tuple[Any, ...]) -> dict[str, object]:
+def _bound(policy: PolicyConfig, pair: tuple[Any, ...]) -> dict[str, object]:
     options: dict[str, Any] = {}
-    policy = cast(PolicyConfig, component.config())
     for path, value in derived_options(policy, EnvSpec(*pair)).items():
         *above, name = path.split(".")
         section = options
@@ -139,7 +138,7 @@ class PolicyChecks(Suite):
 
     def bound(self, pair: tuple[Any, ...]) -> dict[str, object]:
         """Returns the options that the config derives from spaces, nested."""
-        return _bound(self.registered, pair)
+        return _bound(cast(PolicyConfig, self.registered.config()), pair)
 
     def make(self, enable_field: Sequence[str] | None = None) -> Any:
         """Returns a policy (`IPolicy`) for `spaces`, always with the same parameters."""
