@@ -19,10 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import optuna
 import pytest
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 
 from dicore.config.reader import read_config
 from dicore.data import Batch
@@ -85,6 +82,10 @@ def lines_of(file: Path) -> list[Any]:
 
 
 def make_study(folder: Path) -> Any:
+    import optuna  # half a second, for each process that collects tests
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
     backend = JournalFileBackend(str(folder / "study.log"))
     study = optuna.create_study(
         study_name="dicore", storage=JournalStorage(backend), direction="maximize"
