@@ -34,7 +34,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-hypothesis.settings.register_profile("dicore", deadline=None)  # no test depends on the load
+hypothesis.settings.register_profile(  # no test depends on the load
+    "dicore", deadline=None, max_examples=100 if SOAK else 50
+)
 hypothesis.settings.load_profile("dicore")
 
 _ROOT = Path(__file__).parents[1]
@@ -126,19 +128,19 @@ def may_import_anything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _files() -> set[str]:
     """Returns what lies in the folder of the tests, less what tools and git ignore."""
-    names = {file.name for file in _ROOT.iterdir()} - _TOOLS
+    with os.scandir(_ROOT) as entries:
+        names = {entry.name for entry in entries} - _TOOLS
     return {name for name in names if not name.startswith(".")}
 
 
 def _children() -> set[int]:
     """Returns the process ids of the children; `psutil` looks at all processes, for 2 ms."""
-    tasks = Path("/proc/self/task")
     try:
-        return {
-            int(pid) for each in tasks.iterdir() for pid in (each / "children").read_text().split()
-        }
+        with os.scandir("/proc/self/task") as tasks:
+            lists = [Path(f"{task.path}/children").read_bytes().split() for task in tasks]
     except OSError:  # no Linux, or a thread that has ended
         return {child.pid for child in psutil.Process().children()}
+    return {int(pid) for pid in chain(*lists)}
 
 
 def printed(code: str) -> str:
