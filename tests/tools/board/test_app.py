@@ -161,3 +161,14 @@ def test_without_plotly_the_extra_is_named(runs: Path, monkeypatch: pytest.Monke
     with pytest.raises(MissingDependencyError) as caught:
         make_app([runs])
     assert "dicore-tools[board]" in str(caught.value.hint)
+
+
+def test_a_raised_budget_is_a_difference(board: Board, runs: Path) -> None:
+    """Its config is that of the beginning; the record of the run has the budget of now."""
+    for name, budget in (("a_s0", 300), ("a_s1", 600)):
+        record = json.loads((runs / name / "run.json").read_text())
+        record["limits"] = {"max_env_step": budget, "max_train_iter": None, "stop_value": 475.0}
+        (runs / name / "run.json").write_text(json.dumps(record))
+    rows = board.rows()
+    found = board.ask(f"/api/differences?runs={rows['a_s0']['id']},{rows['a_s1']['id']}").json
+    assert ["pipeline.max_env_step", ["300", "600"]] in found["rows"]

@@ -116,3 +116,15 @@ def test_curves_of_other_metrics_are_read_when_asked_for(tmp_path: Path) -> None
     run.drop()
     assert len(run.data(["learner/total_loss"]).columns["learner/total_loss"]) == 11
     assert len(run.data([TAG]).columns[TAG]) == 1
+
+
+def test_values_that_are_not_finite_are_counted(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", [(0, 9.0)])
+    board = BoardRun(run, "a")
+    board.refresh()
+    assert board.problem == ""
+    with (run / "log/metrics.jsonl").open("a") as file:
+        file.write('{"step": 1, "train_iter": 1, "time": 1, "x": "NaN", "NaN": 1}\n' * 2)
+        file.write('{"step": 2, "train_iter": 1, "time": 1, "x": "-Infinity"}\n')
+    board.refresh()
+    assert board.problem == "log/metrics.jsonl: 3 values left out, not finite"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from dicore.cli import main
 from dicore.errors import UsageError
 from dicore_tools.board.server import HOST, listen
 from dicore_tools.commands.board import command
+from tests.tools.board.conftest import Board, Serve
 from tests.tools.conftest import mtimes
 
 DICORE = [sys.executable, "-c", "import sys; from dicore.cli import main; sys.exit(main())"]
@@ -91,3 +93,24 @@ def test_the_browser_is_opened_on_request(runs: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("dicore_tools.board.server.serve", lambda app, listener: listener.close())
     assert main(["board", str(runs), "--open", "-q"]) == 0
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", opened[0])
+
+
+def test_idle_connections_keep_nobody_out(board: Board) -> None:
+    with contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection((HOST, board.port), 60))
+                for _ in range(200)]  # fmt: skip
+        assert board.ask("/api/runs").status == 200
+        assert idle[0].recv(1) == b"", "the oldest was ended"
+        idle[-1].sendall(b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert idle[-1].recv(12) == b"HTTP/1.1 200", "a new one may still ask"
+
+
+def test_a_connection_that_asks_for_nothing_ends(
+    runs: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dicore_tools.board.server._REQUEST_S", 0.1)
+    board = serve(runs)
+    with socket.create_connection((HOST, board.port), 60) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\n")
+        assert slow.recv(1) == b""
+    assert board.ask("/").status == 200

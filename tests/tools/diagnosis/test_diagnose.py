@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +182,7 @@ def test_the_report_shows_findings_and_their_curves(run: Path, tmp_path: Path) -
 def test_a_page_that_cannot_be_written(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "none").touch()
     assert main(["diagnose", str(run), "--plot", str(tmp_path / "none" / "why.html")]) == 2
     assert "cannot write" in capsys.readouterr().err
 
@@ -197,3 +199,21 @@ def test_a_full_buffer_is_read_from_its_oldest_sample(recorded: Recorded) -> Non
     assert recorded(state={"buffer": buffer}).column("reward").tolist() == [2, 3, 4, 5]
     buffer |= {"cursor": 0, "push_count": 4}
     assert recorded(state={"buffer": buffer}).column("reward").tolist() == [4, 5, 2, 3]
+
+
+def test_values_that_are_not_finite_are_shown(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No rule and no curve has them."""
+    copy = shutil.copytree(run, tmp_path / "copy")
+    assert main(["diagnose", str(copy)]) == 0
+    assert "not finite, and left out" not in capsys.readouterr().out
+    with (copy / "log/metrics.jsonl").open("a") as file:
+        file.write('{"step": 9, "train_iter": 9, "time": 9, "learner/x": "NaN"}\n' * 3)
+    page = tmp_path / "why.html"
+    assert main(["diagnose", str(copy), "--plot", str(page)]) == 0
+    told = "values that are not finite, and left out: learner/x 3"
+    assert told in capsys.readouterr().out
+    assert told in page.read_text()
+    assert main(["diagnose", str(copy), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["not_finite"] == {"learner/x": 3}

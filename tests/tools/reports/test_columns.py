@@ -119,3 +119,10 @@ def test_metrics_whose_names_differ_in_digits_are_all_known(file: Path) -> None:
     found = tail.read([])
     assert found is not None
     assert {"agent_0", "agent_1", "agent_2"} <= {*found.columns}
+
+
+def test_values_that_are_not_finite_are_counted(file: Path) -> None:
+    append(file, line(0, a=1.0, b="NaN") + line(1, a="Infinity", b="NaN") + line(2, a=1e200))
+    found = read_columns(file)
+    assert {tag: points[:, 3].tolist() for tag, points in found.items()} == {"a": [1.0]}
+    assert found.not_finite == {"a": 2, "b": 2}

@@ -50,7 +50,7 @@ class BoardRun:
         self._data = RunData(self.folder, {}, {}, {})
         self._last: dict[str, Floats] = {}
         self._best = -math.inf
-        self._damaged = 0
+        self._damaged = self._not_finite = 0
         self._parts: dict[str, list[Floats]] = {TAG: []}
         self._unreadable = ""
         self.nbytes = 0
@@ -75,6 +75,9 @@ class BoardRun:
             self.has_more = appended is not None and appended.more
         if self._damaged:
             problems.append(f"log/metrics.jsonl: {plural(self._damaged, 'line')} left out, damaged")
+        if self._not_finite:
+            count = plural(self._not_finite, "value")
+            problems.append(f"log/metrics.jsonl: {count} left out, not finite")
         is_new = self._read_record()
         self.problem = "; ".join(filter(None, [*problems, self._unreadable]))
         self.is_changed |= is_new or appended is not None or self.problem != before
@@ -96,6 +99,7 @@ class BoardRun:
         if found.anew:
             self._forget()
         self._damaged += found.damaged
+        self._not_finite += found.not_finite
         for tag, points in found.columns.items():
             if tag not in self._last or points[-1, 0] >= self._last[tag][0, 0]:
                 self._last[tag] = points[-1:].copy()
@@ -107,7 +111,8 @@ class BoardRun:
 
     def _forget(self) -> None:
         self._parts = {tag: [] for tag in self._parts}
-        self._last, self._best, self._damaged, self.nbytes = {}, -math.inf, 0, 0
+        self._last, self._best, self.nbytes = {}, -math.inf, 0
+        self._damaged = self._not_finite = 0
 
     def drop(self) -> None:
         """Forgets the curves but that of the returns; `data` reads them again."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from contextlib import suppress
 from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from dicore.errors import UsageError
 
@@ -16,6 +18,8 @@ __all__ = ["HOST", "listen", "make_server", "serve"]
 HOST: Final = "127.0.0.1"
 _FIRST_PORT: Final = 8310
 _MOST_CONNECTIONS: Final = 64
+_REQUEST_S: Final = 10.0
+"""Seconds in which the request of a new connection must be there."""
 
 
 def listen(port: int | None = None) -> socket.socket:
@@ -43,6 +47,35 @@ def listen(port: int | None = None) -> socket.socket:
     )
 
 
+class _Connection(H11Protocol):
+    """Ends connections that ask for nothing, which would keep others out.
+
+    A new connection beyond the limit ends the oldest one that is idle, whose browser opens another.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Ends this connection later, unless its request comes."""
+        idle = [each for each in self.connections if getattr(each, "is_idle", False)]
+        if len(self.connections) >= _MOST_CONNECTIONS and idle:
+            oldest = min(idle, key=lambda each: getattr(each, "began", 0.0))
+            oldest.transport.close()
+            self.connections.discard(oldest)  # it is lost a moment later
+        super().connection_made(transport)
+        self.began = self.loop.time()
+        self.loop.call_later(_REQUEST_S, self._end_if_silent)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of it is being answered."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _end_if_silent(self) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+
 def make_server(app: ASGIApp) -> uvicorn.Server:
     """Returns a server that writes nothing and ends at once when it is interrupted.
 
@@ -51,10 +84,10 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
     """
     return uvicorn.Server(
         uvicorn.Config(
-            app, http="h11", ws="none", loop="asyncio", lifespan="off",
+            app, http=_Connection, ws="none", loop="asyncio", lifespan="off",
             log_config=None, log_level="critical", access_log=False,
             server_header=False, date_header=False, proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS, timeout_keep_alive=10,
+            limit_concurrency=2 * _MOST_CONNECTIONS, timeout_keep_alive=10,
             timeout_graceful_shutdown=1,
         )
     )  # fmt: skip

@@ -102,6 +102,7 @@ def facts(evidence: Evidence, found: Diagnosis) -> Diagnosed:
         "train_iter": train_iter,
         "findings": [_plain(each) for each in found.findings],
         "not_checked": found.not_checked,
+        "not_finite": dict(evidence.data.not_finite),
     }
 
 
@@ -127,11 +128,14 @@ def lines(evidence: Evidence, found: Diagnosis, *, everything: bool = False) -> 
         found: What the rules say of it.
         everything: Also name the rules that do not apply.
     """
+    from dicore_tools.diagnosis.section import not_finite_lines
+
     env_step, train_iter, _ = evidence.data.progress
     state = f"{evidence.data.state}: {env_step} env steps, {train_iter} updates"
     yield f"{evidence.data.folder} {state}"
     for number, each in enumerate(found.findings, 1):
         yield from _finding(number, each)
+    yield from not_finite_lines(evidence.data)
     missing = len(found.not_checked)
     count = plural(len(found.findings), "finding") if found.findings else "nothing was found"
     yield (

@@ -13,7 +13,7 @@ from dicore_tools.reports.chart import SMALL, chart
 from dicore_tools.reports.curves import AXES, Group
 from dicore_tools.reports.run_data import RunData
 
-__all__ = ["numbers_text", "section"]
+__all__ = ["not_finite_lines", "numbers_text", "section"]
 
 _MOST_RUNS: Final = 20
 _MOST_BYTES: Final = 64 << 20
@@ -29,14 +29,22 @@ def section(runs: Sequence[RunData]) -> Iterator[str]:
     if len(runs) > _MOST_RUNS:
         return
     found = [(run, diagnose(evidence_of(run, _MOST_BYTES)).findings) for run in runs]
-    if not any(findings for _, findings in found):
+    if not any(findings or run.not_finite for run, findings in found):
         return
     yield "<h2>What may be wrong</h2>"
     for run, findings in found:
+        if findings or run.not_finite:
+            yield f"<h3>{escape(run.folder.path.name)}</h3>"
+            yield from (f'<p class="note">{escape(line)}</p>' for line in not_finite_lines(run))
         if findings:
-            yield f"<h3>{escape(run.folder.path.name)}</h3><ol>"
-            yield from (_item(run, each) for each in findings)
-            yield "</ol>"
+            yield f"<ol>{''.join(_item(run, each) for each in findings)}</ol>"
+
+
+def not_finite_lines(run: RunData) -> Iterator[str]:
+    """Yields a line if values of a run are not finite: no curve and no rule has them."""
+    if run.not_finite:
+        counts = ", ".join(f"{tag} {count}" for tag, count in sorted(run.not_finite.items()))
+        yield f"values that are not finite, and left out: {counts}"
 
 
 def _item(run: RunData, each: Finding) -> str:

@@ -113,6 +113,7 @@ class Diagnosis(TypedDict):
     train_iter: Annotated[int, "gradient updates so far"]
     findings: Annotated[list[Finding], "likely causes first"]
     not_checked: Annotated[dict[str, str], "rules that do not apply, and why"]
+    not_finite: Annotated[dict[str, int], "number of values that are not finite, by metric"]
 
 
 class Evaluation(TypedDict):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -19,7 +20,7 @@ from dicore.errors import UsageError
 from dicore.run.atomic import open_regular, read_regular
 from dicore.run.log import RESERVED, read_metrics
 
-__all__ = ["AT", "LARGEST", "Appended", "MetricsTail", "joined", "read_columns"]
+__all__ = ["AT", "LARGEST", "Appended", "Columns", "MetricsTail", "joined", "read_columns"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,13 +30,22 @@ LARGEST: Final = 1e150
 """Larger numbers are left out like infinite ones: their squares are no float64."""
 _ODD: Final = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 """Errors of lines that are not of metrics."""
+_NOT_FINITE: Final = re.compile(rb':\s*"?-?(?:NaN|Infinity)\b')
 _MOST_BYTES: Final = 32 << 20
 """What is read of a file in one piece."""
 _MARK_BYTES: Final = 256
 """What is compared to see that the part already read is still that of the file."""
 
 
-def read_columns(path: Path) -> dict[str, Floats]:
+class Columns(dict[str, Floats]):
+    """Finite values by metric, and how many values of each were left out as not finite."""
+
+    def __init__(self, *columns: Mapping[str, Floats]) -> None:
+        super().__init__(*columns)
+        self.not_finite: dict[str, int] = {}
+
+
+def read_columns(path: Path) -> Columns:
     """Returns the finite values of each metric.
 
     Args:
@@ -43,7 +53,7 @@ def read_columns(path: Path) -> dict[str, Floats]:
 
     Returns:
         For each metric float64 [P, 4]: env step, update, seconds, value; by env step, then in the
-        order of the file.
+        order of the file. Metrics without a finite value are in `not_finite` alone.
 
     Raises:
         UsageError: a line is not one of metrics.
@@ -65,12 +75,14 @@ class Appended(NamedTuple):
         anew: The file was cut or replaced: what was read before is no longer in it.
         damaged: Lines that are not of metrics, of those that were looked at; they are left out.
         more: Part of the file is not read yet.
+        not_finite: Values of the new lines that are not finite; they are left out.
     """
 
     columns: dict[str, Floats]
     anew: bool
     damaged: int
     more: bool
+    not_finite: int = 0
 
 
 class MetricsTail:
@@ -124,7 +136,7 @@ class MetricsTail:
         self._mark = (self._mark + data[-_MARK_BYTES:])[-_MARK_BYTES:]
         self._stamp = () if more else stamp
         columns, damaged = _parsed(_chosen(data, tags))
-        return Appended(columns, anew, damaged, more)
+        return Appended(columns, anew, damaged, more, len(_NOT_FINITE.findall(data)))
 
     def _continues(self, file: BinaryIO, size: int) -> bool:
         """Returns whether the file still has what was read of it."""
@@ -175,12 +187,13 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _columns(lines: Iterable[dict[str, Any]]) -> dict[str, Floats]:
+def _columns(lines: Iterable[dict[str, Any]]) -> Columns:
     """Lines with the same members become one array, which is ten times as fast as one by one."""
     alike: dict[tuple[str, ...], list[list[object]]] = {}
     for number, line in enumerate(lines):
         alike.setdefault(tuple(line), []).append([*line.values(), number])
     found: dict[str, list[Floats]] = {}
+    columns = Columns()
     for names, rows in alike.items():
         table = np.array(rows, np.float64)  # the texts NaN and Infinity are numbers of Python
         finite = np.abs(table) < LARGEST
@@ -189,9 +202,10 @@ def _columns(lines: Iterable[dict[str, Any]]) -> dict[str, Floats]:
         for tag in (name for name in names if name not in RESERVED):
             column = names.index(tag)
             kept = placed & finite[:, column]
+            if count := int(placed.sum() - kept.sum()):
+                columns.not_finite[tag] = columns.not_finite.get(tag, 0) + count
             if kept.any():
                 found.setdefault(tag, []).append(table[kept][:, [*where, column]])
-    columns = {}
     for tag, parts in found.items():
         points = np.concatenate(parts)
         columns[tag] = points[np.lexsort(points[:, [3, 0]].T)][:, [0, 1, 2, 4]]

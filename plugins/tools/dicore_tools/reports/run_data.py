@@ -20,7 +20,7 @@ from dicore.data.json_codec import loads
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
-from dicore_tools.reports.columns import read_columns
+from dicore_tools.reports.columns import Columns, read_columns
 from dicore_tools.reports.curves import TAG, Axis, Curve, along
 
 __all__ = ["NONE", "RunData", "differing", "read_run", "read_runs", "state_of"]
@@ -61,6 +61,11 @@ class RunData:
         """Returns the type of a component of the config, such as `env`; "" if it has none."""
         part = self.config.get(name)
         return str(part.get("type", "")) if isinstance(part, Mapping) else ""
+
+    @property
+    def not_finite(self) -> Mapping[str, int]:
+        """How many values of each metric are not finite; the columns do not have them."""
+        return self.columns.not_finite if isinstance(self.columns, Columns) else {}
 
     def curve(self, tag: str = TAG, axis: Axis = "env_step") -> Curve | None:
         """Returns the curve of a metric; None if the run has no value of it."""
@@ -113,7 +118,7 @@ def read_run(folder: RunFolder, columns: Mapping[str, Floats] | None = None) -> 
         UsageError: its files cannot be read.
     """
     if columns is None:
-        columns = read_columns(folder.metrics) if lexists(folder.metrics) else {}
+        columns = read_columns(folder.metrics) if lexists(folder.metrics) else Columns()
     record, config = _json(folder, "metadata"), _json(folder, "config").get("config", {})
     for file, ours in ((folder.metadata, _is_ours(record)), (folder.config, _is_config(config))):
         if not ours:
@@ -196,10 +201,20 @@ def _may_be_alive(record: Mapping[str, Any], written: float) -> bool:
 
 def differing(runs: Sequence[RunData]) -> dict[str, list[str]]:
     """Returns the options that differ between runs: the value of each run, as text, by path."""
-    flat = [{path: str(value) for path, value in leaves(run.config)} for run in runs]
+    flat = [
+        {path: str(value) for path, value in [*leaves(run.config), *_budget(run)]} for run in runs
+    ]
     paths = dict.fromkeys(path for each in flat for path in each)
     found = {path: [each.get(path, NONE) for each in flat] for path in paths}
     return {path: values for path, values in found.items() if len(set(values)) > 1}
+
+
+def _budget(run: RunData) -> Iterator[tuple[str, object]]:
+    """Yields the budget of a run, which may have been raised since its config was written."""
+    limits = run.record.get("limits") or {}
+    for name in ("max_env_step", "max_train_iter"):
+        if name in limits:
+            yield f"pipeline.{name}", limits[name]
 
 
 def leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, object]]:
