@@ -5,7 +5,8 @@
 The database is a file or folder of advisories in the OSV format (https://ossf.github.io/osv-schema):
 a zip archive or folder of JSON files, as osv.dev publishes one of PyPI, or one JSON file with a
 list. Nothing is fetched. Without a database it says "not audited", and never that nothing was
-found; `--strict` ends with 1 then. Versions are those of `constraints.txt`, or of `--packages`.
+found; that ends with 1, too, unless `--optional` allows it. Versions are those of
+`constraints.txt`, or of `--packages`.
 A database without an advisory of PyPI, or whose newest one is older than `--most-days`, and a
 file with a line that pins no version (`demo>=1.0`) are "not audited" too, which ends with 1.
 
@@ -203,13 +204,13 @@ def audit(
 
     Args:
         packages: Versions by normalized name.
-        path: The database; None: nothing is audited, which counts as 0.
+        path: The database; None: nothing is audited.
         accepted: Reasons by advisory.
         most_days: Greatest age in days of the newest advisory.
     """
     if path is None:
         print(f"not audited: {len(packages)} packages, no database of advisories was given")
-        return 0
+        return 1
     count, bad, newest = 0, 0, ""
 
     def counted() -> Iterator[dict[str, Any]]:
@@ -244,7 +245,7 @@ def main() -> None:
     )
     parser.add_argument("--advisories", type=Path, help="zip archive, folder or file of OSV JSON")
     parser.add_argument("--packages", type=Path, default=ROOT / "constraints.txt")
-    parser.add_argument("--strict", action="store_true", help="end with 1 without a database")
+    parser.add_argument("--optional", action="store_true", help="end with 0 without a database")
     parser.add_argument(
         "--most-days", type=int, default=MOST_DAYS, help="greatest age of the newest advisory"
     )
@@ -252,7 +253,7 @@ def main() -> None:
     accepted = tomllib.loads((ROOT / "release/accepted.toml").read_text(encoding="utf-8"))
     packages = pins(given.packages.read_text(encoding="utf-8"))
     bad = audit(packages, given.advisories, accepted, given.most_days)
-    raise SystemExit(1 if bad or (given.strict and given.advisories is None) else 0)
+    raise SystemExit(1 if bad and not (given.optional and given.advisories is None) else 0)
 
 
 if __name__ == "__main__":

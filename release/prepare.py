@@ -197,7 +197,7 @@ def main() -> None:
         print(f"nothing is in the way of {arguments.version}")
         return
     database = ["--advisories", arguments.advisories] if arguments.advisories else []
-    _run([sys.executable, "release/audit.py", *database])
+    _run([sys.executable, "release/audit.py", "--optional", *database])
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     prepare(arguments.version, arguments.site)
 

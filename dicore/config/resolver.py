@@ -260,12 +260,11 @@ class ComponentResolver:
         self, kind: str, wanted: str, where: str, values: Sequence[LayerValue]
     ) -> Resolved:
         """Resolves a name, after importing the modules of `import_names` if it needs them."""
-        imports = [
-            (value, name)
-            for value in values
-            for name in _import_names(value)
-            if not self._refuses(value.layer, name)
-        ]
+        asked = [(value, name) for value in values for name in _import_names(value)]
+        imports = [each for each in asked if not self._refuses(each[0].layer, each[1])]
+        if refused := [name for _, name in asked if name not in {each for _, each in imports}]:
+            text = f"{where}: import_names is refused, nothing is imported: {', '.join(refused)}"
+            warnings.warn(text, ConfigWarning, stacklevel=2)
         if not imports:
             return self.registry.resolve(kind, wanted, where)
         needed = not self.declared(kind, wanted)

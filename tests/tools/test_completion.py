@@ -20,6 +20,22 @@ def world(world: World) -> World:
     return world
 
 
+def test_a_dotted_name_imports_no_package(world: World) -> None:
+    """Neither as a config nor as a component."""
+    package = world.folder / "trap_package"
+    package.mkdir()
+    for name in ("__init__.py", "pole.py"):
+        (package / name).write_text(f"open({str(world.folder / 'sprung')!r}, 'w').close()\n")
+    dqn = ["-e", "cartpole", "-p", "dqn"]
+    path = [str(world.folder), world.environ().get("PYTHONPATH", "")]
+    for line in (["train", "trap_package.pole"], ["train", "-e", "trap_package.pole:Pole"],
+                 ["train", *dqn, "policy.type=trap_package.pole:Pole"]):  # fmt: skip
+        done = world.dicore("completion", "__names", "option", "--", "policy.le", *line,
+                            PYTHONPATH=os.pathsep.join(filter(None, path)))  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert not (world.folder / "sprung").exists(), line
+
+
 @pytest.mark.parametrize(
     ("what", "prefix", "words"),
     [

@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ pytest.importorskip("dicore_contrib_envs")
 from dicore.cli import main
 from dicore.errors import UsageError
 from dicore.run.checkpoint_store import CheckpointStore
-from dicore_tools.replaying import Moment, replay
+from dicore_tools.replaying import Moment, _environments, replay
 
 DQN = ["-e", "cartpole", "-p", "dqn", "--no-preset", "policy.learn.update_per_collect=4",
        "policy.learn.batch_size=8", "policy.collect.n_sample=8",
@@ -207,3 +209,25 @@ sys.exit(main())"""
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         replay(tmp_path, 3)
+
+
+def test_the_environments_are_at_hand(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Seed and actions of the running episode lead to the observation that comes next."""
+    env = replay(run, 33).env
+    assert env["env_id"].tolist() == [0]
+    twin = gymnasium.make("CartPole-v1")
+    obs, _ = twin.reset(seed=int(env["0.seed"]))
+    for action in env["0.actions"]:
+        obs = twin.step(int(action))[0]
+    assert len(env["0.actions"]) == env["0.length"]
+    np.testing.assert_array_equal(env["obs"][0], obs)
+    assert main(["replay", str(run), "--at", "33"]) == 0
+    out = capsys.readouterr().out
+    assert "env/obs " in out
+    assert "arrays of running episodes" in out
+
+
+def test_a_run_without_environments_says_so() -> None:
+    found, why = _environments(SimpleNamespace(parts={}))
+    assert found == {}
+    assert "no part 'collector_env'" in why

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Moment", "replay"]
 
-PARTS: Final = ("batch", "result", "before", "grad", "after")
+PARTS: Final = ("batch", "result", "before", "grad", "after", "env")
 """Parts of a moment that have arrays."""
+_ENV: Final = "collector_env"
+"""The part of a run that holds the environments which collect."""
 _LEFT_OUT: Final = ("video",)
 _SIGNALS: Final = 128
 """Exit codes above it are those of signals."""
@@ -52,6 +54,10 @@ class Moment:
         grad: Gradients of the last backward pass, by name of the parameter.
         batch: What it learned from, by path of the column.
         result: What it returned, such as losses.
+        env: The environments that collect, during it: their last observations `obs` [K, ...] with
+            `env_id` [K], and of each running episode seed, length, and either its actions, which
+            bring it back from a reset with that seed, or its state, of environments that have one.
+        env_missing: Why there are none; "" if there are.
         error: The error that ended the run here; "" without one.
         differs: Why this is not what happened, such as a logged row that is another; "" if nothing
             says so.
@@ -66,6 +72,8 @@ class Moment:
     grad: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
     batch: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
     result: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+    env: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+    env_missing: str = ""
     error: str = ""
     differs: str = ""
     compared: int = 0
@@ -73,9 +81,8 @@ class Moment:
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Returns all arrays by `part/name`, as `numpy.savez` takes them."""
-        parts = ("batch", "result", "before", "grad", "after")
         return {
-            f"{part}/{name}": each for part in parts for name, each in getattr(self, part).items()
+            f"{part}/{name}": each for part in PARTS for name, each in getattr(self, part).items()
         }
 
     def not_finite(self) -> list[str]:
@@ -100,6 +107,7 @@ class _Camera:
     at: int
     moment: Moment = attrs.field(factory=Moment)
     reached: bool = False
+    run: Any = None
     _step: int = 0
     _begin: int = 0
 
@@ -110,6 +118,7 @@ class _Camera:
         self.moment.learner, self._begin = learner, learner.last_iter
         if self._begin + (self._step or self.at) >= self.at:
             self.moment.before = _parameters(learner)
+            self.moment.env, self.moment.env_missing = _environments(self.run)
 
     def _after(self, learner: Any) -> None:
         self._step = max(self._step, learner.last_iter - self._begin)
@@ -151,6 +160,7 @@ class _Observer:
         self._camera = camera
 
     def started(self, run: Any, *_: object) -> None:
+        self._camera.run = run
         run.learner_hooks += self._camera.hooks()
 
     def ended(self, run: Any, profile: object, /) -> None:
@@ -271,6 +281,21 @@ def _limit(folder: RunFolder) -> int | None:
     """Returns the budget in env steps that the run had at its end; it may have been raised."""
     value = (read_json(folder.metadata).get("limits") or {}).get("max_env_step")
     return value if isinstance(value, int) else None
+
+
+def _environments(run: Any) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    """Returns what is known of the environments of a run, and why that is nothing."""
+    manager = run.parts.get(_ENV)
+    if manager is None:
+        return {}, f"the run has no part '{_ENV}' in this process"
+    try:
+        ready, running = manager.ready_obs, manager.state_dict().get("running") or ()
+        found = {"env_id": _array(ready.env_id).copy(), **dict(_leaves(ready.value, "obs"))}
+        for number, each in enumerate(running):
+            found |= dict(_leaves(each, str(number)))
+    except (DicoreError, AttributeError, LookupError, TypeError) as error:
+        return {}, f"the environments cannot be asked: {error}"
+    return found, ""
 
 
 def _parameters(learner: Any) -> dict[str, np.ndarray[Any, Any]]:

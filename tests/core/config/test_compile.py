@@ -288,6 +288,13 @@ class TestImportNames:
         assert compiled.cfg == build().cfg
         assert "colorsys" in sys.modules
 
+    def test_a_refused_import_is_warned_about(self, build: Any) -> None:
+        sys.modules.pop("colorsys", None)
+        node = {"type": "toy", "import_names": ["colorsys"]}
+        with pytest.warns(ConfigWarning, match=r"policy.type: import_names is refused, .*colorsys"):
+            build({**least(), "policy": node}, names_only=True)
+        assert "colorsys" not in sys.modules
+
     def test_a_needed_import_that_fails_is_a_problem(self, build: Any) -> None:
         node = {"type": "unheard", "import_names": ["no_such_module_at_all"]}
         first, second = problems_of(build, {**least(), "policy": node})

@@ -55,10 +55,10 @@ CODE = {"acme_rl/__init__.py": "raise SystemExit('imported')\n", "acme_rl/maze.p
 
 
 class Declared(Distribution):
-    """What declares the entry points of the wheel."""
+    """What declares the entry points and requirements of the wheel."""
 
     def read_text(self, filename: str) -> str | None:
-        return POINTS if filename == "entry_points.txt" else None
+        return {"entry_points.txt": POINTS, "METADATA": METADATA}.get(filename)
 
     def locate_file(self, path: str | os.PathLike[str]) -> Path:
         raise NotImplementedError
@@ -507,3 +507,12 @@ def test_a_default_names_a_component_and_no_import_package() -> None:
     points = POINTS + "[dicore.default]\ncollector = json\n"
     found = read_wheel(wheel(points=points, badge=json.dumps(badge())))
     assert tops_of(found.components) == ["acme_rl"]
+
+
+def test_a_badge_counts_for_the_requirements_it_was_made_with() -> None:
+    """Another version of what a package needs may be another program."""
+    made = json.dumps(badge())
+    assert read_wheel(wheel(badge=made)).tier == 2
+    other = METADATA.replace("dicore<0.2,>=0.1", "dicore<0.2,>=0.1.5")
+    found = read_wheel(wheel(badge=made, metadata=other))
+    assert (found.tier, "of other files" in found.notes[0]) == (1, True)

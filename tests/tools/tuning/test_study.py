@@ -67,6 +67,8 @@ def test_from_the_command_line_to_the_best_config(capfd: pytest.CaptureFixture[s
         returns = [last_return(run) for run in Path(f"study/trial_{row.number:04d}").iterdir()]
         assert row.score == pytest.approx(sum(returns) / 2)
     assert rows[0].score >= rows[1].score
+    assert Path("study/best.yaml").read_text().startswith("# yaml-language-server: $schema=dicore")
+    assert Path("study/dicore.schema.json").is_file()
     best = compile_config("study/best.yaml")
     assert best.policy.learn.learning_rate == rows[0].values["policy.learn.learning_rate"]
     assert best.policy.nstep == rows[0].values["policy.nstep"]

@@ -102,13 +102,17 @@ def _parse(line: Sequence[str], root: click.Context) -> tuple[TrainRequest, str]
 
 def _compile(request: TrainRequest) -> Compiled | None:
     file = request.config
-    if file is not None and Path(str(file)).suffix == ".py":  # reading it would run it
-        return None
+    if file is not None and (Path(str(file)).suffix == ".py" or _may_be_module(str(file))):
+        return None  # reading it would run it, or import its package
     os.environ["DICORE_NAMES_ONLY"] = "1"  # this process only prints candidates
     for each in (request, TrainRequest(env=request.env, policy=request.policy, argv=())):
         with contextlib.suppress(DicoreError), contextlib.redirect_stdout(sys.stderr):
             return compile_source(file, each)
     return None
+
+
+def _may_be_module(text: str) -> bool:
+    return "." in text and not Path(text).exists()
 
 
 def _options(prefix: str, compiled: Compiled) -> Iterator[str]:

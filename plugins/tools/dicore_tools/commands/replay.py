@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import code
 import json
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -21,11 +22,16 @@ if TYPE_CHECKING:
     from dicore_tools.json_output.runs import ArrayFacts, Replayed
     from dicore_tools.replaying import Moment
 
+_EPISODE = re.compile(r"env/\d+\.")
 _EPILOG = """\b
 Examples:
   dicore replay runs/a --at 48213              what was in the batch, what came of it
   dicore replay runs/a --at 48213 -o at.npz    all arrays, for NumPy
   dicore replay runs/a --at 48213 --shell      look at it in Python
+
+The arrays are of the batch, the results of the update, the parameters before and after it, the
+gradients, and the environments: last observations, and for each running episode its seed and
+actions, or the state of an environment that has one (get_state).
 
 The run is copied and goes on from the nearest checkpoint before the update; it is not changed.
 Runs of one process on the CPU repeat themselves; others may differ, which is told.
@@ -36,7 +42,7 @@ Runs of one process on the CPU repeat themselves; others may differ, which is to
 @click.argument("run", metavar="RUN")
 @click.option("--at", type=int, required=True, metavar="N", help="Number of the update, from 1.")
 @click.option("-o", "--out", metavar="FILE", help="Write all arrays to this .npz file.")
-@click.option("--shell", is_flag=True, help="Open Python there: moment, learner, batch, grad.")
+@click.option("--shell", is_flag=True, help="Open Python there: moment, learner, batch, grad, env.")
 @click.option("--trust", is_flag=True, help="Run code that the saved config names by path.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 def command(run: str, *, at: int, out: str | None, shell: bool, trust: bool, as_json: bool) -> None:
@@ -88,8 +94,14 @@ def _tell(moment: Moment) -> None:
         say("nothing was logged before it, so nothing says whether this is what happened")
     if moment.error:
         say(printable(f"it failed: {moment.error}"), result=True)
-    rows = [[name, *map(str, facts.values())] for name, facts in _facts(moment)["arrays"].items()]
+    facts = _facts(moment)["arrays"]
+    inner = [name for name in facts if _EPISODE.match(name)]
+    rows = [[name, *map(str, each.values())] for name, each in facts.items() if name not in inner]
     write_table(("array", "shape", "min", "mean", "max", "not finite"), rows, range(2, 6))
+    if inner:
+        say(f"and {len(inner)} arrays of running episodes, to bring them back: --out, --shell")
+    if moment.env_missing:
+        say(f"the state of the environments is not at hand: {printable(moment.env_missing)}")
     wrong = moment.not_finite()
     if wrong:
         say(f"the first that is not finite: {wrong[0]}", result=True)
@@ -119,6 +131,7 @@ def _facts(moment: Moment) -> Replayed:
         "error": moment.error,
         "differs": moment.differs,
         "compared": moment.compared,
+        "env_missing": moment.env_missing,
         "not_finite": moment.not_finite(),
         "arrays": arrays,
     }

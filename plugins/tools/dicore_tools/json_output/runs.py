@@ -222,6 +222,7 @@ class Replayed(TypedDict):
     error: Annotated[str, "error that ended the run here"]
     differs: Annotated[str, "why this may not be what happened; empty: nothing says so"]
     compared: Annotated[int, "logged rows before it that are equal"]
+    env_missing: Annotated[str, "why there are no arrays of environments; empty: there are"]
     not_finite: Annotated[list[str], "arrays with values that are not finite"]
     arrays: Annotated[dict[str, ArrayFacts], "by part/name"]
 

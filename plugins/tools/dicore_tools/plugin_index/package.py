@@ -163,7 +163,7 @@ def digest_of(files: Iterable[str], opened: Open, of: Distribution) -> str:
     Args:
         files: Paths that begin with the import package.
         opened: Opens one to read.
-        of: Its entry points are part of it: they name what runs.
+        of: Its entry points and requirements are part of it: they name what runs.
     """
     whole = sha256()
     for path in sorted(files):
@@ -177,6 +177,8 @@ def digest_of(files: Iterable[str], opened: Open, of: Distribution) -> str:
         whole.update(f"{path}\0{each.hexdigest()}\n".encode())
     for point in sorted((e.group, e.name, e.value) for e in of.entry_points):
         whole.update("\0".join(["", *point, "\n"]).encode())
+    for requirement in sorted(of.requires or ()):
+        whole.update(f"\0\0{requirement}\n".encode())
     return whole.hexdigest()
 
 

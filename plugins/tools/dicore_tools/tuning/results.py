@@ -110,7 +110,7 @@ def write_best(rows: Sequence[Found], file: Path) -> None:
     """
     from dicore.run.request import TrainRequest
     from dicore_tools.commands.config_view import view_config
-    from dicore_tools.config_formats.yaml_form import yaml_source
+    from dicore_tools.config_formats.editor_schema import config_text, write_schema
 
     best = rows[0] if rows and rows[0].complete else None
     if best is None:
@@ -126,11 +126,12 @@ def write_best(rows: Sequence[Found], file: Path) -> None:
     if isinstance(pipeline, Mapping):  # trials have no logger
         tree["pipeline"] = {name: v for name, v in pipeline.items() if name != "logger"}
     text = f"# Trial {best.number} of {file.parent}: score {best.score:.6g}.\n"
-    text += yaml_source(tree, view.origin)
+    text = config_text(tree, view.origin, file.suffix).replace("\n", f"\n{text}", 1)
     try:
         write_file(file, text.encode())
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror or error}") from error
+    write_schema(file.parent)
 
 
 def draw(rows: Sequence[Found], file: Path) -> None:
