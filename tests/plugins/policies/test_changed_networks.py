@@ -162,7 +162,7 @@ CHANGED: dict[str, tuple[str, Callable[[], Any]]] = {
 
 
 def with_dropout(model: QAC) -> QAC:
-    critic = importlib.import_module("tests.plugins.policies.strangers.droq").DropoutMLP
+    critic = importlib.import_module("tests.plugins.policies.strangers.dropq").DropoutMLP
     model.critic = critic(2, (6, 256, 256, 1))
     return model
 

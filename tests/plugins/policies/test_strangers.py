@@ -26,7 +26,7 @@ SAC = ["policy.learn.batch_size=16", "policy.model.critic_hidden_size_list=[16]"
 DQN = ["policy.learn.batch_size=16", "policy.model.encoder_hidden_size_list=[16]"]
 TRAINED = {
     "spo": ("cartpole", PPO, 512),
-    "droq": ("pendulum", [*SAC, "policy.collect.random_collect_size=80"], 160),
+    "dropq": ("pendulum", [*SAC, "policy.collect.random_collect_size=80"], 160),
     "miqn": ("cartpole", DQN, 240),
 }
 

@@ -35,7 +35,7 @@ class DropoutMLP(EnsembleMLP):
         return x
 
 
-@register("model", "droq_net")
+@register("model", "dropq_net")
 @frozen(kw_only=True)
 class DroQModelConfig(QACConfig):
     """Actor and Q networks with dropout."""
@@ -59,12 +59,12 @@ class DroQLearnConfig(SACLearnConfig):
     update_per_step: float | None = option(4.0, "gradient updates per env step", gt=0)
 
 
-@register("policy", "droq")
+@register("policy", "dropq")
 @frozen(kw_only=True)
 class DroQConfig(SACConfig):
     """SAC with dropout and several updates per env step."""
 
-    model: Any = component("model", default="droq_net", help="network with dropout")
+    model: Any = component("model", default="dropq_net", help="network with dropout")
     learn: DroQLearnConfig = section(DroQLearnConfig)
 
     def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
