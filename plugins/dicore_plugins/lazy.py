@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from inspect import unwrap
 from types import ModuleType
 from typing import Any
 
+from dicore.config.schema import fields_of
 from dicore.run.env_factory import BuildContext
 from dicore_registry.errors import MissingPackageError
 from dicore_registry.public_names import refusal
@@ -118,4 +120,35 @@ def builds(path: str, takes: str = "device") -> Callable[..., Any]:
         return getattr(import_module(module), name)
 
     vars(build)["policy_class"] = policy_class
+    return build
+
+
+def builds_network(
+    path: str, renamed: Mapping[str, str] | None = None, **fixed: object
+) -> Callable[..., Any]:
+    """Returns the method `build` of a network's options, which imports the network.
+
+        class IQLModelConfig(QACConfig):
+            build = builds_network("dicore_plugins.models.qac.offline:IQLNet")
+
+    Args:
+        path: Class of the network, as `module:Class`. The options of the class that has the method
+            are its keyword arguments; those of subclasses are not.
+        renamed: Arguments that have another name than the option.
+        **fixed: Arguments in place of options, or beside them.
+    """
+
+    def build(self: Any, ctx: BuildContext | None, **parts: object) -> Any:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing or unsupported.
+        """
+        kinds = [each for each in type(self).__mro__ if "build" in vars(each)]
+        owner = next(each for each in kinds if unwrap(vars(each)["build"]) is build)
+        names = {name: name for name in fields_of(owner) if name != "type"} | {**(renamed or {})}
+        options = {argument: self[name] for name, argument in names.items()}
+        module, cls = path.split(":")
+        return getattr(import_module(module), cls)(**{**options, **fixed})
+
     return build

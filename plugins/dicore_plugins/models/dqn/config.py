@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
-from dicore.run.env_factory import BuildContext
+from dicore_plugins.lazy import builds_network
 from dicore_plugins.models.shapes import (
     Conv,
     Part,
@@ -15,9 +15,6 @@ from dicore_plugins.models.shapes import (
     obs_shape_option,
     shape_problems,
 )
-
-if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel
 
 
 @frozen(kw_only=True)
@@ -64,31 +61,7 @@ class DQNModelConfig(ComponentConfig):
         """Yields the shapes that the network does not support; missing ones are bound later."""
         yield from shape_problems(self)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from dicore_plugins.models.dqn.model import DQN
-
-        return DQN(**self._arguments())
-
-    def _arguments(self) -> dict[str, Any]:
-        """Returns the options as keyword arguments of the network."""
-        return {
-            "obs_shape": self.obs_shape,
-            "action_shape": self.action_shape,
-            "encoder_hidden_size_list": self.encoder_hidden_size_list,
-            "head_hidden_size_list": self.head_hidden_size_list,
-            "dueling": self.dueling,
-            "noisy": self.noisy,
-            "activation": self.activation,
-            "layer_norm": self.layer_norm,
-            "initial_bias": self.initial_bias,
-            "obs_parts": self.obs_parts,
-            "conv": self.conv,
-        }
+    build = builds_network("dicore_plugins.models.dqn.model:DQN")
 
 
 @frozen(kw_only=True)
@@ -105,11 +78,7 @@ class C51ModelConfig(DQNModelConfig):
         if self.v_min >= self.v_max:
             yield "v_min", f"must be < v_max = {self.v_max}, got {self.v_min}"
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.dqn.distributional import C51
-
-        return C51(self.n_atom, self.v_min, self.v_max, **self._arguments())
+    build = builds_network("dicore_plugins.models.dqn.distributional:C51")
 
 
 @frozen(kw_only=True)
@@ -118,11 +87,7 @@ class QRDQNModelConfig(DQNModelConfig):
 
     num_quantiles: int = option(32, "number of quantiles of the return per action", ge=1)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.dqn.distributional import QRDQN
-
-        return QRDQN(self.num_quantiles, **self._arguments())
+    build = builds_network("dicore_plugins.models.dqn.distributional:QRDQN")
 
 
 @frozen(kw_only=True)
@@ -144,22 +109,14 @@ class IQNModelConfig(DQNModelConfig):
     )
     num_cosines: int = option(64, "size of the embedding of a fraction", ge=1)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.dqn.distributional import IQN
-
-        return IQN(self.num_quantiles, self.num_cosines, **self._arguments())
+    build = builds_network("dicore_plugins.models.dqn.distributional:IQN")
 
 
 @frozen(kw_only=True)
 class FQFModelConfig(IQNModelConfig):
     """Q network with quantiles of the return at learned fractions (Yang et al. 2019)."""
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.dqn.distributional import FQF
-
-        return FQF(self.num_quantiles, self.num_cosines, **self._arguments())
+    build = builds_network("dicore_plugins.models.dqn.distributional:FQF")
 
 
 @frozen(kw_only=True)
@@ -177,11 +134,7 @@ class BDQModelConfig(DQNModelConfig):
                 "the heads of bdq share a state value; set it to True, or model.type=dqn",
             )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.dqn.branching import BDQ
-
-        return BDQ(**{**self._arguments(), "dueling": False})
+    build = builds_network("dicore_plugins.models.dqn.branching:BDQ", dueling=False)
 
 
 @frozen(kw_only=True)
@@ -192,11 +145,7 @@ class SQNModelConfig(DQNModelConfig):
         0.2, "initial entropy temperature; the policy is softmax(Q / temperature)", gt=0
     )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.dqn.twin import SQN
-
-        return SQN(self.temperature, **self._arguments())
+    build = builds_network("dicore_plugins.models.dqn.twin:SQN")
 
 
 @frozen(kw_only=True)
@@ -211,11 +160,7 @@ class DiscreteBCQModelConfig(DQNModelConfig):
         le=1,
     )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.dqn.constrained import DiscreteBCQNet
-
-        return DiscreteBCQNet(self.threshold, **self._arguments())
+    build = builds_network("dicore_plugins.models.dqn.constrained:DiscreteBCQNet")
 
 
 @frozen(kw_only=True)
@@ -225,8 +170,4 @@ class DRQNModelConfig(DQNModelConfig):
     rnn: Literal["lstm", "gru"] = option("lstm", "recurrent layer between encoder and heads")
     rnn_hidden_size: int = option(64, "units of the recurrent layer", ge=1)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.dqn.recurrent import DRQN
-
-        return DRQN(self.rnn, self.rnn_hidden_size, **self._arguments())
+    build = builds_network("dicore_plugins.models.dqn.recurrent:DRQN")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
-from dicore.run.env_factory import BuildContext
+from dicore_plugins.lazy import builds_network
 from dicore_plugins.models.shapes import (
     Part,
     mask_problems,
@@ -15,8 +15,7 @@ from dicore_plugins.models.shapes import (
     obs_shape_problem,
 )
 
-if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel
+_QAC = "dicore_plugins.models.qac.model:QAC"
 
 
 @frozen(kw_only=True)
@@ -51,17 +50,6 @@ class ActorQModelConfig(ComponentConfig):
             yield "obs_shape", problem
         elif isinstance(self.obs_shape, tuple) and len(self.obs_shape) == 3:
             yield "obs_shape", f"must be that of a vector, got the image {self.obs_shape!r}"
-
-    def _shared(self) -> dict[str, Any]:
-        """Returns the options above as keyword arguments of a network."""
-        return {
-            "obs_shape": self.obs_shape,
-            "actor_hidden_size_list": self.actor_hidden_size_list,
-            "critic_hidden_size_list": self.critic_hidden_size_list,
-            "activation": self.activation,
-            "obs_parts": self.obs_parts,
-            "obs_norm": self.obs_norm,
-        }
 
 
 @frozen(kw_only=True)
@@ -103,29 +91,13 @@ class QACConfig(ActorQModelConfig):
         if self.fixed_std and (self.gsde or not self.stochastic):
             yield "fixed_std", "needs a stochastic actor without gsde"
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
+    def _without(self, what: str) -> Iterator[tuple[str, str]]:
+        """Yields the options that networks of other layers do not have."""
+        for name in ("gsde", "fixed_std", "critic_layer_norm", "critic_dropout"):
+            if self.get(name):
+                yield name, f"is not available with {what}; leave it out"
 
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from dicore_plugins.models.qac.model import QAC
-
-        return QAC(**self._arguments())
-
-    def _arguments(self) -> dict[str, Any]:
-        """Returns the options as keyword arguments of the network."""
-        return {
-            **self._shared(),
-            "action_shape": self.action_shape,
-            "stochastic": self.stochastic,
-            "gsde": self.gsde,
-            "fixed_std": self.fixed_std,
-            "log_std_init": self.log_std_init,
-            "num_critics": self.num_critics,
-            "critic_layer_norm": self.critic_layer_norm,
-            "critic_dropout": self.critic_dropout,
-        }
+    build = builds_network(_QAC)
 
 
 @frozen(kw_only=True)
@@ -145,15 +117,9 @@ class CrossQModelConfig(QACConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support."""
         yield from super().check()
-        for name in ("gsde", "fixed_std", "critic_layer_norm", "critic_dropout"):
-            if self.get(name):
-                yield name, "is not available with batch renormalisation; leave it out"
+        yield from self._without("batch renormalisation")
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.qac.model import QAC
-
-        return QAC(renorm=self.renorm_warm_up, **self._arguments())
+    build = builds_network(_QAC, renamed={"renorm_warm_up": "renorm"})
 
 
 @frozen(kw_only=True)
@@ -163,11 +129,7 @@ class TQCModelConfig(QACConfig):
     num_critics: int = option(2, "number of networks of quantiles", ge=1)
     num_quantiles: int = option(25, "number of quantiles of each network", ge=1)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.qac.distributional import QuantileQAC
-
-        return QuantileQAC(self.num_quantiles, **self._arguments())
+    build = builds_network("dicore_plugins.models.qac.distributional:QuantileQAC")
 
 
 @frozen(kw_only=True)
@@ -188,11 +150,7 @@ class D4PGModelConfig(QACConfig):
         if self.v_min >= self.v_max:
             yield "v_min", f"must be < v_max = {self.v_max}, got {self.v_min}"
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.qac.distributional import CategoricalQAC
-
-        return CategoricalQAC(self.n_atom, self.v_min, self.v_max, **self._arguments())
+    build = builds_network("dicore_plugins.models.qac.distributional:CategoricalQAC")
 
 
 @frozen(kw_only=True)
@@ -204,11 +162,7 @@ class IQLModelConfig(QACConfig):
     )
     log_std_init: float = option(-0.5, "initial log standard deviation of actions")
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network."""
-        from dicore_plugins.models.qac.offline import IQLNet
-
-        return IQLNet(**self._arguments())
+    build = builds_network("dicore_plugins.models.qac.offline:IQLNet")
 
 
 @frozen(kw_only=True)
@@ -234,23 +188,7 @@ class BCQModelConfig(ActorQModelConfig):
         le=2,
     )
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from dicore_plugins.models.qac.offline import BCQNet
-
-        return BCQNet(
-            action_shape=self.action_shape,
-            num_critics=self.num_critics,
-            vae_hidden_size_list=self.vae_hidden_size_list,
-            latent=self.latent,
-            n_candidate=self.n_candidate,
-            perturbation=self.perturbation,
-            **self._shared(),
-        )
+    build = builds_network("dicore_plugins.models.qac.offline:BCQNet")
 
 
 @frozen(kw_only=True)
@@ -265,17 +203,7 @@ class DiscreteSACModelConfig(ActorQModelConfig):
         yield from super().check()
         yield from mask_problems(self)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from dicore_plugins.models.qac.discrete import DiscreteQAC
-
-        return DiscreteQAC(
-            action_shape=self.action_shape, num_critics=self.num_critics, **self._shared()
-        )
+    build = builds_network("dicore_plugins.models.qac.discrete:DiscreteQAC")
 
 
 @frozen(kw_only=True)
@@ -294,12 +222,6 @@ class HybridModelConfig(ActorQModelConfig):
         yield from super().check()
         yield from mask_problems(self)
 
-    def shapes(self) -> dict[str, Any]:
-        """Returns the arguments that these networks share."""
-        return {
-            "action_shape": self.action_shape, "args_shape": self.args_shape, **self._shared(),
-        }  # fmt: skip
-
 
 @frozen(kw_only=True)
 class PADDPGModelConfig(HybridModelConfig):
@@ -307,15 +229,7 @@ class PADDPGModelConfig(HybridModelConfig):
 
     num_critics: int = option(1, "number of Q networks, of which targets take the minimum", ge=1)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from dicore_plugins.models.qac.hybrid import PADDPG
-
-        return PADDPG(num_critics=self.num_critics, **self.shapes())
+    build = builds_network("dicore_plugins.models.qac.hybrid:PADDPG")
 
 
 @frozen(kw_only=True)
@@ -336,15 +250,7 @@ class PDQNModelConfig(HybridModelConfig):
         if problem := args_mask_problem(self.args_mask, self.action_shape, self.args_shape):
             yield "args_mask", problem
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from dicore_plugins.models.qac.hybrid import PDQN
-
-        return PDQN(args_mask=self.args_mask, **self.shapes())
+    build = builds_network("dicore_plugins.models.qac.hybrid:PDQN")
 
 
 def args_mask_problem(mask: Any, actions: int | None, args: int | None) -> str | None:
