@@ -139,8 +139,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
     },
     "dicore-worlds": {
-        "model": "dreamer",
-        "policy": "dreamer",
+        "model": "dreamer muzero",
+        "planner": "gumbel puct",
+        "policy": "dreamer efficient_zero gumbel_muzero muzero",
         "preset": "cartpole_dreamer pendulum_dreamer",
     },
     "dicore-contrib-envs": {

@@ -1,0 +1,148 @@
+"""Options of MuZero and Gumbel MuZero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from dicore.config.schema import ComponentConfig, component, frozen, option, section
+from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig
+from dicore.interfaces.env import EnvSpec
+from dicore_plugins.models import action_start, discrete_shape
+from dicore_plugins.policies import ContinuousQPolicyConfig, builds
+
+__all__ = [
+    "EfficientZeroConfig", "GumbelMuZeroConfig", "MuZeroCollectConfig", "MuZeroConfig",
+    "MuZeroLearnConfig",
+]  # fmt: skip
+
+
+@frozen(kw_only=True)
+class MuZeroLearnConfig(LearnConfig):
+    """Options of learning."""
+
+    batch_size: int = option(64, "sequences per gradient update", ge=1)
+    update_per_collect: int | None = option(
+        16, "gradient updates after each collect; raise for sample efficiency", ge=1
+    )
+    learning_rate: float = option(1e-3, "learning rate", gt=0, lt=float("inf"))
+    max_grad_norm: float | None = option(10.0, "maximum gradient norm; None: off", gt=0)
+    optimizer: ComponentConfig = component(
+        "optimizer", default="adam", help="updates the parameters from their gradients"
+    )
+    weight_decay: float = option(1e-4, "weight decay", ge=0)
+    value_weight: float = option(
+        0.25, "weight of the loss of values beside those of policies and rewards", ge=0
+    )
+    consistency_weight: float = option(
+        0.0, "weight of the loss by which predicted states resemble those of what is seen there"
+        " (EfficientZero); 0: off", ge=0,
+    )  # fmt: skip
+    target_update_freq: int = option(
+        100, "updates between copies to the network that values bootstrap from", ge=1
+    )
+    reanalyze_ratio: float = option(
+        0.0, "share of a batch that is searched again with that network, for fresh policies", ge=0,
+        le=1,
+    )  # fmt: skip
+
+
+@frozen(kw_only=True)
+class MuZeroCollectConfig(CollectConfig):
+    """Options of collecting."""
+
+    n_sample: int | None = option(
+        64, "env steps per collect; use a multiple of env.collector_env_num", ge=1
+    )
+    random_collect_size: int = option(
+        0, "env steps with random actions before training (like `learning_starts`)", ge=0
+    )
+    temperature: float = option(
+        1.0, "of the draw among searched actions; 0: the best. A factor of Gumbel's noise", ge=0
+    )
+
+
+_REPLAY = {"type": "sequence", "replay_buffer_size": 200_000, "unroll_len": 10, "stride": 1}
+
+
+@frozen(kw_only=True)
+class MuZeroConfig(ContinuousQPolicyConfig):
+    """MuZero: plans with a latent model that it learns (Schrittwieser et al. 2020)."""
+
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
+        *ContinuousQPolicyConfig.fixed_by_spaces,
+        "action_start",
+    )
+    implies: ClassVar[Mapping[str, Mapping[str, object]]] = {}
+
+    discount_factor: float = option(
+        0.997, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
+    )
+    nstep: int = option(
+        5, "n of n-step returns; raise for delayed rewards (more variance)", ge=1, unit="env steps"
+    )
+    model: ComponentConfig = component("model", default="muzero", help="latent model for planning")
+    planner: ComponentConfig = component(
+        "planner", default="puct", help="searches with the model before an action is taken"
+    )
+    action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
+    learn: MuZeroLearnConfig = section(MuZeroLearnConfig)
+    collect: MuZeroCollectConfig = section(MuZeroCollectConfig)
+    other: OtherConfig = section(OtherConfig, replay_buffer=_REPLAY)
+
+    build = builds("dicore_worlds.policies.muzero:MuZeroPolicy")
+
+    def bind(self, spec: EnvSpec) -> dict[str, object]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: actions are not one choice, or observations are no vector or image.
+        """
+        name = self.type or "muzero"
+        return {
+            **self.seen(spec),
+            "model.action_shape": discrete_shape(spec.action, algorithm=name),
+            "action_start": action_start(spec.action),
+        }
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        buffer = self.other.replay_buffer
+        if buffer.get("stride") is None or buffer.get("unroll_len") is None:
+            yield "other.replay_buffer", "must be 'sequence', which makes sequences of steps"
+        elif buffer.unroll_len <= self.nstep:
+            yield (
+                "other.replay_buffer.unroll_len",
+                f"must be above nstep={self.nstep}: the model is unrolled over the rest",
+            )
+        elif buffer.get("burn_in"):
+            yield "other.replay_buffer.burn_in", "must be 0: states begin with an observation"
+        elif not buffer.get("padding"):
+            yield (
+                "other.replay_buffer.padding",
+                "must be True, or the ends of episodes are never seen",
+            )
+        if self.learn.consistency_weight and not self.model.get("projects", True):
+            yield "learn.consistency_weight", "must be 0 with model.projects=False"
+
+
+@frozen(kw_only=True)
+class GumbelMuZeroConfig(MuZeroConfig):
+    """Gumbel MuZero: improves its policy with few simulations (Danihelka et al. 2022)."""
+
+    planner: ComponentConfig = component(
+        "planner", default="gumbel", help="searches with the model before an action is taken"
+    )
+
+
+@frozen(kw_only=True)
+class EfficientZeroConfig(GumbelMuZeroConfig):
+    """MuZero with a consistency loss and fresh targets, for few env steps (Ye et al. 2021).
+
+    The value prefix of the paper is left out; the planner is that of Gumbel MuZero.
+    """
+
+    learn: MuZeroLearnConfig = section(
+        MuZeroLearnConfig, consistency_weight=2.0, reanalyze_ratio=0.5
+    )
