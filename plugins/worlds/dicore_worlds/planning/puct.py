@@ -57,7 +57,8 @@ class PUCT:
         visits = tree.tried[tree.roots].astype(np.float32)
         if explore and temperature:
             with np.errstate(divide="ignore"):
-                action = draw(rng, softmax(np.log(visits) / temperature))
+                heat: Floats = (np.log(visits) / temperature).astype(np.float32)
+            action = draw(rng, softmax(heat))
         else:  # of equal visits, what the policy prefers
             action = np.where(visits > 0, visits + tree.prior[tree.roots], 0).argmax(1)
         policy = visits / visits.sum(1, keepdims=True)

@@ -254,7 +254,8 @@ class MuZeroPolicy(Policy):
             wanted = self._model.projected(self._model.represent(seen))[0]
         found = self._model.projected(torch.stack(states, 1).flatten(0, 1))[1]
         likeness = F.cosine_similarity(found, wanted, dim=-1).unflatten(0, (-1, len(states)))
-        return -(weight * likeness * batch["valid"][:, 1:]).sum(1).mean()
+        loss: Tensor = -(weight * likeness * batch["valid"][:, 1:]).sum(1).mean()
+        return loss
 
     @torch.no_grad()
     def _values(self, batch: Batch) -> tuple[Tensor, Batch]:
@@ -267,7 +268,8 @@ class MuZeroPolicy(Policy):
         last = torch.arange(length, device=after.device) + first["bridge"]
         after = after.gather(1, last.clamp(max=shape[1] - 1))
         going = first["value_gamma"] * (1 - first["done"])
-        return first["reward"] + going * after, Batch(first, len(batch))
+        value: Tensor = first["reward"] + going * after
+        return value, Batch(first, len(batch))
 
     @torch.no_grad()
     def _policies(self, batch: Batch) -> Tensor:
@@ -344,7 +346,9 @@ def _weights(steps: int, like: Tensor) -> Tensor:
 def _ended(batch: Batch) -> Tensor:
     """Returns which steps, bool [B, L], come after a terminal one."""
     over = (batch["step_done"] > 0).cumsum(1) > 0
-    return ~batch["valid"] & torch.cat([torch.zeros_like(over[:, :1]), over[:, :-1]], 1)
+    after = torch.cat([torch.zeros_like(over[:, :1]), over[:, :-1]], 1)
+    ended: Tensor = after & ~batch["valid"]
+    return ended
 
 
 def _sequences(batch: Batch) -> Batch:

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from dicore.config.schema import ComponentConfig, component, frozen, option, section
-from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig
+from dicore.config import (
+    CollectConfig,
+    ComponentConfig,
+    LearnConfig,
+    OtherConfig,
+    PolicyConfig,
+    component,
+    frozen,
+    option,
+    section,
+)
 from dicore.interfaces.env import EnvSpec
-from dicore_plugins.models import action_start, discrete_shape
-from dicore_plugins.policies import ContinuousQPolicyConfig, builds
+from dicore_plugins.models import action_start, discrete_shape, options_for
+from dicore_plugins.optimizers import optimizer_problems
+from dicore_plugins.policies import builds, expect_one_agent
 
 __all__ = [
     "EfficientZeroConfig", "GumbelMuZeroConfig", "MuZeroCollectConfig", "MuZeroConfig",
@@ -66,15 +76,19 @@ _REPLAY = {"type": "sequence", "replay_buffer_size": 200_000, "unroll_len": 10, 
 
 
 @frozen(kw_only=True)
-class MuZeroConfig(ContinuousQPolicyConfig):
+class MuZeroConfig(PolicyConfig):
     """MuZero: plans with a latent model that it learns (Schrittwieser et al. 2020)."""
 
-    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
-        *ContinuousQPolicyConfig.fixed_by_spaces,
-        "action_start",
-    )
-    implies: ClassVar[Mapping[str, Mapping[str, object]]] = {}
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (*PolicyConfig.fixed_by_spaces, "action_start")
+    requires: ClassVar[Mapping[str, tuple[object, str]]] = {
+        "on_policy": (False, "learns from a replay buffer; set it to False"),
+        "multi_gpu": (False, "learns in one process; set it to False"),
+        "priority": (False, "draws sequences uniformly; set it to False"),
+        "collect.n_episode": (None, "collects samples; use collect.n_sample"),
+        "collect.unroll_len": (1, "has its sequences from other.replay_buffer; set it to 1"),
+    }
 
+    on_policy: bool = option(False, "False: trains from a replay buffer")
     discount_factor: float = option(
         0.997, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
     )
@@ -99,30 +113,30 @@ class MuZeroConfig(ContinuousQPolicyConfig):
             ConfigError: actions are not one choice, or observations are no vector or image.
         """
         name = self.type or "muzero"
+        expect_one_agent(name, spec)
         return {
-            **self.seen(spec),
+            **options_for(self.model, spec.observation),
             "model.action_shape": discrete_shape(spec.action, algorithm=name),
             "action_start": action_start(spec.action),
         }
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
-        yield from super().check()
-        buffer = self.other.replay_buffer
-        if buffer.get("stride") is None or buffer.get("unroll_len") is None:
-            yield "other.replay_buffer", "must be 'sequence', which makes sequences of steps"
-        elif buffer.unroll_len <= self.nstep:
+        for path, problem in optimizer_problems(self.learn):
+            yield f"learn.{path}", problem
+        buffer, place = self.other.replay_buffer, "other.replay_buffer"
+        length = buffer.get("unroll_len")
+        if length is None or buffer.get("state_keys") is None:
+            yield place, "must be 'sequence', which makes sequences of steps"
+        elif length <= self.nstep:
             yield (
-                "other.replay_buffer.unroll_len",
+                f"{place}.unroll_len",
                 f"must be above nstep={self.nstep}: the model is unrolled over the rest",
             )
-        elif buffer.get("burn_in"):
-            yield "other.replay_buffer.burn_in", "must be 0: states begin with an observation"
+        elif buffer.get("burn_in") or buffer.get("state_keys"):
+            yield place, "burn_in must be 0 and state_keys empty: nothing is remembered"
         elif not buffer.get("padding"):
-            yield (
-                "other.replay_buffer.padding",
-                "must be True, or the ends of episodes are never seen",
-            )
+            yield f"{place}.padding", "must be True, or the ends of episodes are never seen"
         if self.learn.consistency_weight and not self.model.get("projects", True):
             yield "learn.consistency_weight", "must be 0 with model.projects=False"
 

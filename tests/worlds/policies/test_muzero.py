@@ -1,0 +1,178 @@
+"""MuZero: targets by hand, ends of episodes, searching again, spaces that it does not take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from dicore.data import Batch, EnvBatch
+from dicore.errors import ConfigError, UsageError
+from dicore.run.random import seed_everything
+from dicore_plugins.policies import create_policy
+from dicore_worlds import MuZeroNet, MuZeroPolicy
+
+VECTOR = spaces.Box(-1, 1, (4,), np.float32)
+ACTION = spaces.Discrete(3, start=2)
+STEPS, NSTEP, GAMMA = 6, 2, 0.9
+
+
+def made(
+    observation: Any = VECTOR, action: Any = ACTION, kind: str = "muzero", **learn: Any
+) -> Any:
+    seed_everything(0)
+    return create_policy(
+        {
+            "type": kind,
+            "nstep": NSTEP,
+            "discount_factor": GAMMA,
+            "model": {"latent": 8, "units": 16, "cnn_depth": 2},
+            "planner": {"simulations": 4},
+            "learn": learn,
+            "other": {"replay_buffer": {"unroll_len": STEPS}},
+        },
+        observation_space=observation,
+        action_space=action,
+    )
+
+
+def sequences(ends: tuple[tuple[int, bool], ...]) -> Batch:
+    """Returns sequences of 6 steps, which end after some steps: terminated, or truncated."""
+    rng, count = np.random.default_rng(0), len(ends)
+    shape = (count, STEPS)
+    obs = rng.uniform(-1, 1, (count, STEPS + 1, 4)).astype(np.float32)
+    reward = rng.standard_normal((count, STEPS + NSTEP)).astype(np.float32)
+    length = np.array([steps for steps, _ in ends])[:, None]
+    terminated = np.array([over for _, over in ends])[:, None]
+    row = np.arange(STEPS)
+    bridge = np.minimum(row + NSTEP, length) - row - 1  # steps to the last one of a bridge
+    total = np.where(bridge > 0, reward[:, :-2] + GAMMA * reward[:, 1:-1], reward[:, :-2])
+    policy = rng.random((*shape, 3), np.float32)
+    return Batch(
+        {
+            "obs": obs[:, :-1],
+            "next_obs": obs[:, 1:],
+            "action": rng.integers(2, 5, shape),
+            "reward": total.astype(np.float32),
+            "done": (terminated & (row + bridge == length - 1)).astype(np.float32),
+            "value_gamma": (GAMMA ** (bridge + 1)).astype(np.float32),
+            "bridge": bridge.clip(0),
+            "search_policy": policy / policy.sum(-1, keepdims=True),
+            "step_reward": reward[:, :STEPS],
+            "step_done": (terminated & (row == length - 1)).astype(np.float32),
+            "valid": row < length,
+        },
+        count,
+    )
+
+
+def parameters(policy: Any) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = policy.learn_mode.state_dict()["model"]
+    return found
+
+
+def test_values_bootstrap_after_n_steps_from_the_target_network() -> None:
+    policy, batch = made(), sequences(((6, False), (4, True), (3, False)))
+    for parameter in policy.get_attribute("model").parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)  # the network that learns is another
+    copied = made().get_attribute("model")
+    with torch.no_grad():
+        after = copied.mean(
+            copied.predict(copied.represent(torch.from_numpy(batch["next_obs"]).flatten(0, 1)))[1]
+        ).numpy().reshape(3, STEPS)  # fmt: skip
+    found, kept = policy._values(batch.to_torch())
+    assert kept["valid"].shape == (3, STEPS - NSTEP + 1)
+    for row, step in ((0, 0), (0, 4), (1, 1), (1, 2), (1, 3), (2, 1), (2, 2)):
+        end = (STEPS, 4, 3)[row]
+        last = min(step + NSTEP, end) - 1
+        wanted = batch["step_reward"][row, step]
+        if last > step:
+            wanted = wanted + GAMMA * batch["step_reward"][row, step + 1]
+        if not (row == 1 and last == 3):
+            wanted = wanted + GAMMA ** (last - step + 1) * after[row, last]
+        assert found[row, step].item() == pytest.approx(float(wanted), abs=1e-4), (row, step)
+
+
+@pytest.mark.parametrize("terminated", [True, False])
+def test_what_follows_an_end_is_not_learned(terminated: bool) -> None:
+    states = []
+    for spoilt in (False, True):
+        policy, batch = made(), sequences(((3, terminated), (5, False)))
+        if spoilt:
+            for key in ("obs", "search_policy", "step_reward", "reward"):
+                batch[key][0, 3:] = 5
+        torch.manual_seed(0)
+        policy.learn_mode.forward(batch)
+        states.append(parameters(policy))
+    for key, value in states[0].items():
+        assert torch.equal(value, states[1][key]), key
+
+
+def test_only_a_terminal_state_is_worth_nothing() -> None:
+    """After a truncation nothing is known, so its steps have no loss; after a terminal one, 0."""
+    losses = {}
+    for terminated in (True, False):
+        policy, batch = made(), sequences(((1, terminated),))
+        model = policy.get_attribute("model")
+        with torch.no_grad():
+            model.reward.bias += torch.linspace(-1, 1, len(model.bins))  # it expects large ones
+        losses[terminated] = policy.learn_mode.forward(batch)["reward_loss"]
+    assert losses[True] > losses[False] + 1
+
+
+def test_a_share_of_policies_is_searched_again() -> None:
+    policy, batch = made(reanalyze_ratio=0.5), sequences(((6, False),) * 4).to_torch()
+    _, first = policy._values(batch)
+    found = policy._policies(first)
+    assert torch.equal(found[2:], first["search_policy"][2:])
+    assert not torch.allclose(found[:2], first["search_policy"][:2])
+    assert torch.allclose(found.sum(-1), torch.ones(found.shape[:2]))
+
+
+def test_the_consistency_loss_brings_states_nearer() -> None:
+    policy, batch = made(kind="efficient_zero"), sequences(((6, False),) * 4)
+    losses = [float(policy.learn_mode.forward(batch)["consistency_loss"]) for _ in range(60)]
+    assert losses[-1] < losses[0] - 0.3
+
+
+def test_evaluation_repeats_and_collecting_explores() -> None:
+    policy = made()
+    obs = EnvBatch.of({each: VECTOR.sample() for each in range(8)})
+    modes = policy.eval_mode, policy.collect_mode
+    played = [[mode.forward(obs).value for _ in range(8)] for mode in modes]
+    taken = [np.array([each["action"] for each in plays]) for plays in played]
+    assert (taken[0] == taken[0][0]).all()
+    assert len(np.unique(taken[1], axis=0)) > 1
+    assert set(np.unique(taken)) <= {2, 3, 4}  # of the environment: they begin at 2
+    with pytest.raises(UsageError, match="temperature"):
+        policy.collect_mode.forward(obs, heat=1)
+
+
+def test_images_are_seen_in_both_orders() -> None:
+    first, last = MuZeroNet((3, 16, 16), 2, cnn_depth=2), MuZeroNet((16, 16, 3), 2, cnn_depth=2)
+    last.load_state_dict(first.state_dict())
+    image = torch.randint(0, 255, (2, 3, 16, 16), dtype=torch.uint8)
+    assert torch.equal(first.represent(image), last.represent(image.permute(0, 2, 3, 1)))
+
+
+def test_spaces_and_options_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ConfigError, match="muzero"):
+        made(action=spaces.Box(-1, 1, (2,), np.float32))
+    for change, said in (
+        ({"other": {"replay_buffer": {"unroll_len": 2}}}, "unroll_len"),
+        ({"other": {"replay_buffer": {"type": "naive"}}}, "sequence"),
+        ({"model": {"bins": 4}}, "odd"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            create_policy(
+                {"type": "muzero", "nstep": 2, **change},
+                observation_space=VECTOR, action_space=ACTION,
+            )  # fmt: skip
+
+
+def test_another_network_is_refused() -> None:
+    with pytest.raises(UsageError, match="MuZeroNet"):
+        MuZeroPolicy(made()._cfg, model=torch.nn.Linear(4, 3))
