@@ -104,8 +104,9 @@ def test_the_world_model_learns_what_it_sees(kind: str) -> None:
         assert last[key] < 0.8 * first[key], key
 
 
-def test_no_future_is_imagined_after_a_terminal_state() -> None:
-    policy = made(ACTIONS["discrete"])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_no_future_is_imagined_after_a_terminal_state(*, ignored: bool) -> None:
+    policy = made(ACTIONS["discrete"], ignore_done=ignored)
     batch = sequences(policy, ACTIONS["discrete"], (6, 6))
     batch["done"][:, 3] = 1
     batch["valid"][:, 4:] = False
@@ -118,7 +119,7 @@ def test_no_future_is_imagined_after_a_terminal_state() -> None:
 
     policy.get_attribute("model").imagine = counted
     updated(policy, batch)
-    assert seen == [2 * 4]  # the first observation and those after three steps
+    assert seen == [2 * (5 if ignored else 4)]  # the first observation, and those of 3 or 4 steps
 
 
 def test_the_actor_prefers_what_pays_in_dreams() -> None:

@@ -207,14 +207,14 @@ class DreamerPolicy(RecurrentPolicy):
         shape, flat = obs.shape[:2], obs.flatten(0, 1)
         seen = model.observe(model.encode(flat).unflatten(0, shape), actions, before)
         features = torch.cat(seen.state, -1)
-        valid = batch["valid"].T
+        valid, done = batch["valid"].T, batch["done"].T * (not learn.ignore_done)
         known = torch.cat([valid[:1], valid])
         target = model.scaled(flat)
         target = target if model.sees_images else symlog(target)
         error = (model.decode(features.flatten(0, 1)) - target).square().flatten(1).sum(1)
         reward = two_hot_nll(world["reward"](features[1:]), batch["reward"].T, model.bins)
         going = world["going"](features[1:]).squeeze(-1)
-        going = F.binary_cross_entropy_with_logits(going, 1 - batch["done"].T, reduction="none")
+        going = F.binary_cross_entropy_with_logits(going, 1 - done, reduction="none")
         dynamics, representation = free_bits_kl(seen.posterior, seen.prior, learn.free_nats)
         parts = {
             "obs_loss": _mean(error.unflatten(0, shape), known),
@@ -225,7 +225,7 @@ class DreamerPolicy(RecurrentPolicy):
         }
         weights = (1.0, 1.0, 1.0, learn.dynamics_weight, learn.representation_weight)
         loss = torch.stack([w * part for w, part in zip(weights, parts.values(), strict=True)])
-        alive = torch.cat([known[:1], valid & (batch["done"].T == 0)])
+        alive = torch.cat([known[:1], valid & (done == 0)])
         return {"world_loss": loss.sum(), **parts}, self._starts(seen.state, alive)
 
     def _taken(self, action: Tensor) -> Tensor:

@@ -117,6 +117,8 @@ class DreamerConfig(PolicyConfig):
         "multi_gpu": (False, "learns in one process; set it to False"),
         "nstep": (1, "has returns of imagined steps, see learn.td_lambda; set it to 1"),
         "priority": (False, "draws sequences uniformly; set it to False"),
+        "priority_IS_weight": (False, "draws sequences uniformly; set it to False"),
+        "traj_len_inf": (False, "learns from pieces of episodes; set it to False"),
         "collect.n_episode": (None, "collects samples; use collect.n_sample"),
         "collect.unroll_len": (1, "has its sequences from other.replay_buffer; set it to 1"),
     }
