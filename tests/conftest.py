@@ -60,6 +60,24 @@ def shared_ray() -> Iterator[Any]:
         gc.collect()  # Ray leaves the files of its logs open
 
 
+@pytest.fixture(scope="module")
+def hints_are_kept() -> Iterator[None]:
+    """Looks once per action space for the policies that fit, which errors of many binds name."""
+    from dicore_plugins.policies.fitting import fitting
+
+    found: dict[str, list[str]] = {}
+
+    def kept(space: Any) -> list[str]:
+        known = f"{space} {getattr(space, 'start', '')}"
+        if known not in found:
+            found[known] = fitting(space)
+        return found[known]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dicore_plugins.policies.fitting.fitting", kept)
+        yield
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the checks of parallel pipelines, and lets what takes long begin first.
 

@@ -39,7 +39,6 @@ from dicore.testing.role import RoleContract
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.datasets import NpzDataset, write_npz
 from dicore_plugins.evaluators import Accuracy
-from dicore_plugins.policies.fitting import fitting
 from dicore_registry import Renamed
 from tests.agents.policies.remembering import Collaborating, TwoGroups
 from tests.core.testing.test_reward_model_suite import Novelty
@@ -530,22 +529,7 @@ def test_no_check_is_left_out(monkeypatch: pytest.MonkeyPatch, *, soak: bool) ->
     assert family == of_each
 
 
-@pytest.fixture(autouse=True, scope="module")
-def hints_are_kept() -> Iterator[None]:
-    """Looks once per action space for policies that fit, which half of the errors of binds name."""
-    found: dict[str, list[str]] = {}
-
-    def kept(space: Any) -> list[str]:
-        known = f"{space} {getattr(space, 'start', '')}"
-        if known not in found:
-            found[known] = fitting(space)
-        return found[known]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dicore_plugins.policies.fitting.fitting", kept)
-        yield
-
-
+@pytest.mark.usefixtures("hints_are_kept")
 @pytest.mark.parametrize("checks", [*_units()])
 def test_component(checks: list[Check], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed: list[Exception] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 import torch
 
 from dicore.config import bind, compile_config
@@ -25,15 +27,36 @@ def component(name: str) -> Component:
     return Component(default().find("policy", name), default())
 
 
+@pytest.mark.usefixtures("hints_are_kept")
 class Remembering(PolicyContract):
-    """Suite of a policy of teams with a memory; a subclass sets `component`."""
+    """Suite of a policy of teams with a memory; a subclass sets `component`.
+
+    With `half`, 0 or 1, it makes every second check; all in a soak. Their code is that of base
+    classes, so that another subclass makes the others.
+    """
 
     collect: ClassVar[dict[str, int]] = {"unroll_len": 3}
+
+    def __init_subclass__(cls, *, half: int | None = None) -> None:
+        names = sorted(name for name in dir(cls) if name.startswith("test_") and getattr(cls, name))
+        for name in () if half is None else names[1 - half :: 2]:
+            setattr(cls, name, _of_a_soak(getattr(cls, name)))
 
     def bound(self, pair: tuple[Any, ...]) -> dict[str, object]:
         """Returns the options of the spaces, with a recurrent layer."""
         found: dict[str, Any] = super().bound(pair)
         return {**found, "model": {**found["model"], "rnn": "gru"}, "collect": self.collect}
+
+
+def _of_a_soak(inherited: Any) -> Any:
+    """Returns a check that pytest runs in a soak alone; other checks may call it."""
+
+    @pytest.mark.soak
+    @wraps(inherited)
+    def check(self: PolicyContract) -> None:
+        inherited(self)
+
+    return check
 
 
 class TwoGroups(PolicyContract):

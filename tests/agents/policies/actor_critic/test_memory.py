@@ -23,24 +23,24 @@ NAMES = ("ippo", "mappo", "happo", "coma")
 MEMORY = ("policy.model.rnn=gru", "policy.collect.unroll_len=4", "policy.model.rnn_hidden_size=16")
 
 
-class TestIndependent(Remembering):
+class TestIndependent(Remembering, half=0):
     component = component("ippo")
     collect: ClassVar[dict[str, int]] = {"unroll_len": 2, "n_sample": 4}
 
 
-class TestOneAfterAnother(Remembering):
+class TestOneAfterAnother(Remembering, half=1):
     component = component("happo")
     collect: ClassVar[dict[str, int]] = {"unroll_len": 2, "n_sample": 4}
 
 
-class TestCounterfactual(Remembering):
+class TestCounterfactual(Remembering, half=0):
     component = component("coma")
     collect: ClassVar[dict[str, int]] = {"unroll_len": 2, "n_sample": 4}
     # it draws the actions after the last step
     test_environments_are_apart_in_samples = None  # type: ignore[assignment]
 
 
-class TestCommonCritic(Remembering):
+class TestCommonCritic(Remembering, half=1):
     component = component("mappo")
     collect: ClassVar[dict[str, int]] = {"unroll_len": 2, "n_sample": 4}
 

@@ -24,12 +24,12 @@ MEMORY = ("policy.model.rnn=gru", "policy.collect.unroll_len=4")
 NAMES = ("maddpg", "matd3", "masac")
 
 
-class TestDeterministic(Remembering):
+class TestDeterministic(Remembering, half=0):
     component = component("matd3")
     collect: ClassVar[dict[str, int]] = {"unroll_len": 3, "burn_in": 2}
 
 
-class TestStochastic(Remembering):
+class TestStochastic(Remembering, half=1):
     component = component("masac")
     collect: ClassVar[dict[str, int]] = {"unroll_len": 3, "burn_in": 2}
 
