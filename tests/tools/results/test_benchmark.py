@@ -39,6 +39,7 @@ env = "cartpole"
 policy = "dqn"
 max_env_step = 700
 stop_value = 500
+overrides = ["policy.learn.update_per_collect=4", "policy.learn.batch_size=16"]
 note = "A note."
 [[row]]
 name = "easy"
