@@ -28,6 +28,7 @@ import time
 from collections.abc import Iterator, Sequence
 from multiprocessing import util
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 IMPORTED = (
@@ -144,13 +145,18 @@ def _may_be_forked(at: dict[str, Any]) -> bool:
     words = at["args"]
     if isinstance(words, str | bytes | os.PathLike) or str(words[0]) not in INTERPRETERS:
         return False
-    if len(words) < 2 or (str(words[1]).startswith("-") and words[1] not in ("-c", "-m")):
+    program = [str(word) for word in words[1:]]
+    if program[:1] == ["-P"] and program[1:2] in (["-c"], ["-m"]):
+        del program[0]
+    if not program or any("sys.modules" in word for word in program):
         return False
-    if any("sys.modules" in str(word) for word in words):
-        return False
-    if words[1] not in ("-c", "-m") and not Path(os.fsdecode(at["cwd"] or "."), words[1]).is_file():
+    if program[0] not in ("-c", "-m") and (
+        program[0].startswith("-") or not Path(os.fsdecode(at["cwd"] or "."), program[0]).is_file()
+    ):
         return False
     env = os.environ if at["env"] is None else at["env"]
+    if "DICORE_STARTED_FOR" in env:  # `kill_group` finds it by the variables that it began with
+        return False
     paths = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
     begins = ("sitecustomize.py", "usercustomize.py")
     folders = [Path(os.fsdecode(at["cwd"] or "."), path) for path in paths]
@@ -167,6 +173,8 @@ def _of_python(env: Any) -> dict[str, str]:
     return {k: v for k, v in env.items() if k.startswith(begins) and k not in _NOT_READ}
 
 
+NESTED = "DICORE_TEST_NESTED"
+"""Variable of a process that is forked itself: it forks what it starts, too."""
 _NOT_READ = {"PYTHONPATH", "PYTHONBREAKPOINT", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR"}
 """Variables that `_begin` takes over, and those that imports of Ray, OpenCV and torch set."""
 
@@ -294,13 +302,16 @@ def _begin(request: dict[str, Any], paths: list[str]) -> None:
     random.seed()
     if np := sys.modules.get("numpy"):
         np.random.seed()  # the generator that programs may use
-    _, option, *rest = request["words"]
+    words = request["words"][1:]
+    if begins_safely := words[0] == "-P":
+        del words[0]
+    option, *rest = words
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:] = [*(str(Path(each).absolute()) for each in given if each), *paths]
     importlib.invalidate_caches()
     sys.argv = [option, *rest]
     try:
-        _run(option, rest)
+        _run(option, rest, alone=begins_safely)
     except SystemExit as error:
         _end(error.code)
     except KeyboardInterrupt:
@@ -311,19 +322,23 @@ def _begin(request: dict[str, Any], paths: list[str]) -> None:
     _end(None)
 
 
-def _run(option: str, rest: list[str]) -> None:
+def _run(option: str, rest: list[str], *, alone: bool) -> None:
+    """Runs a program, `alone`: as -P does, without its folder in the path."""
     if option == "-c":
-        sys.argv = ["-c", *rest[1:]]
-        sys.path.insert(0, "")
+        place, sys.argv = "", ["-c", *rest[1:]]
+    elif option == "-m":
+        place, sys.argv = str(Path.cwd()), rest
+    else:
+        place = str(Path(option).absolute().parent)
+    if not alone:
+        sys.path.insert(0, place)
+    if option == "-c":
         main = sys.modules["__main__"] = type(sys)("__main__")
         main.__dict__["__builtins__"] = __builtins__
         exec(compile(rest[0], "<string>", "exec"), main.__dict__)
     elif option == "-m":
-        sys.path.insert(0, str(Path.cwd()))
-        sys.argv = rest
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     else:
-        sys.path.insert(0, str(Path(option).absolute().parent))
         runpy.run_path(option, run_name="__main__")
 
 
@@ -361,7 +376,32 @@ def _main() -> None:
     for each in vars(weakref.finalize)["_registry"]:
         each.atexit = False  # torch's libraries take themselves apart
     gc.freeze()
-    _begin(_serve(connection), [*sys.path])
+    paths = [*sys.path]
+    request = _serve(connection)
+    while NESTED in request["env"]:
+        ours, theirs = socket.socketpair()
+        server = os.fork()  # noqa: TID251
+        if server:
+            theirs.close()
+            _nest(server, ours, request["env"])
+            break
+        ours.close()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):  # nobody waits for their end
+            os.dup2(nothing, stream)
+        request = _serve(theirs)
+    _begin(request, paths)
+
+
+def _nest(server: int, connection: socket.socket, env: dict[str, str]) -> None:
+    """Lets this process fork from one that was forked from it before it ran anything."""
+    _environ.update(env)
+    connection.settimeout(60)
+    process: Any = SimpleNamespace(pid=server, kill=lambda: None, wait=lambda: None)
+    _servers.clear()
+    _servers[sys.executable] = process, connection, _of_python(env)
+    subprocess.Popen = Popen
+    util.spawnv_passfds = _spawn
 
 
 if __name__ == "__main__":

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pty
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +31,11 @@ TINY = [
 ]  # fmt: skip
 
 
-def run(words: list[str], cwd: Path, **how: Any) -> subprocess.CompletedProcess[str]:
+def run(
+    words: list[str], cwd: Path, code: str = DICORE[-1], **how: Any
+) -> subprocess.CompletedProcess[str]:
     how = {"env": environ(), "capture_output": True, "text": True, "timeout": 500, **how}
-    return subprocess.run([*DICORE, *words], cwd=cwd, check=False, **how)
+    return subprocess.run([*DICORE[:-1], code, *words], cwd=cwd, check=False, **how)
 
 
 # ---- names of folders
@@ -182,9 +182,10 @@ def test_two_processes_never_train_in_one_folder(
 # ---- disks that refuse
 
 
-def small_disk(limit: int) -> Callable[[], None]:
-    """Returns what lets a process write no file larger than `limit` bytes."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+def run_on_small_disk(words: list[str], cwd: Path, limit: int) -> subprocess.CompletedProcess[str]:
+    """Runs dicore in a process that writes no file larger than `limit` bytes."""
+    limits = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
+    return run(words, cwd, f"{limits}; {DICORE[-1]}")
 
 
 def test_a_disk_that_fills_ends_the_training_with_4(tmp_path: Path) -> None:
@@ -194,7 +195,7 @@ def test_a_disk_that_fills_ends_the_training_with_4(tmp_path: Path) -> None:
         "policy.eval.evaluator.eval_freq=1000000",
         'policy.learn.learner.hook={"save_ckpt_after_iter": 32}',
     ]  # fmt: skip
-    done = run(words, tmp_path, preexec_fn=small_disk(100_000))
+    done = run_on_small_disk(words, tmp_path, 100_000)
     assert done.returncode == 4, done.stderr
     lines = done.stderr.splitlines()
     assert "Traceback" not in done.stderr
@@ -265,7 +266,7 @@ def test_a_full_disk_of_the_log_never_stops_a_training(tmp_path: Path) -> None:
     hooks = 'policy.learn.learner.hook={"log_show_after_iter": 1, "save_ckpt_after_run": false}'
     words = [*TINY, "--exp-name", "x", "--max-env-step", "400", hooks]
     words.append("policy.learn.update_per_collect=128")
-    done = run(words, tmp_path, preexec_fn=small_disk(20_000))
+    done = run_on_small_disk(words, tmp_path, 20_000)
     assert done.stderr.count("metrics.jsonl is not written for now") == 1
     assert "Traceback" not in done.stderr
     assert done.returncode == 4, "the checkpoint at the end does not fit either"
@@ -291,7 +292,7 @@ def test_a_disk_that_is_as_good_as_full_is_told_before_anything_is_trained(
 
 
 def test_a_disk_without_room_for_the_config_is_one_error(tmp_path: Path) -> None:
-    done = run([*TINY, "--exp-name", "x"], tmp_path, preexec_fn=small_disk(1_000))
+    done = run_on_small_disk([*TINY, "--exp-name", "x"], tmp_path, 1_000)
     assert done.returncode == 2
     assert done.stderr == "error: x: cannot be written: File too large\n"
 

@@ -26,6 +26,7 @@ from dicore.errors import DicoreError, UsageError
 from dicore.run.launch import TrainRequest, launch
 from dicore.run.log import read_metrics
 from dicore_tools.multi_seed.series import run_series
+from tests import warm
 from tests.registry.environment import MAIN
 
 NAMES = ["-e", "cartpole", "-p", "dqn"]
@@ -184,7 +185,7 @@ def endless(here: Path) -> Any:
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, "train", *words, *more],
         cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        start_new_session=True, env={**os.environ, warm.NESTED: "1"},
     )  # fmt: skip
     try:
         _until(lambda: all(_trains(here / f"x/seed_{seed}") for seed in (0, 1)))

@@ -116,7 +116,7 @@ def test_two_commands_make_one_job(tmp_path: Path) -> None:
         "from tests.compat.comm.programs import greet\n"
         f"def main():\n    greet({str(tmp_path / 'out')!r}, 2)\n"
     )
-    env = {**os.environ, "DICORE_TOKEN": "shared", "PYTHONPATH": str(root)}
+    env = {**os.environ, "DICORE_TOKEN": "shared", "PYTHONPATH": str(root), warm.NESTED: "1"}
     base = [sys.executable, "-m", "dicore_compat.comm.ditask", "--package", str(tmp_path)]
     base += ["--main", "job.main", "--topology", "star"]
     first = subprocess.Popen([*base, "--ports", str(port)], env=env)
