@@ -179,6 +179,8 @@ def read_tensors(file: str | Path) -> Tensors:
             content = torch.load(  # noqa: TID251 - weights only: runs no code
                 _opened(path), map_location="cpu", weights_only=True
             )
+        if isinstance(content, tuple | list):  # of several networks
+            content = dict(enumerate(content))
         tensors = dict(_leaves(content))
     except pickle.UnpicklingError as error:
         raise CheckpointUnsafeError(

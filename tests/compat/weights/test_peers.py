@@ -235,7 +235,10 @@ def test_ours_and_others_are_not_of_a_peer() -> None:
 @pytest.mark.parametrize(
     ("tensors", "error"),
     [
-        ({"network.0.weight": torch.zeros(2, 3, 4, 4)}, r"layer network\.0 is not linear"),
+        (
+            {"q_network.net.0.weight": torch.zeros(2, 3, 4, 4)},
+            r"layer q_network\.net\.0 is not linear",
+        ),
         (
             {"network.0.weight": torch.zeros(5, 4), "network.0.bias": torch.zeros(5),
              "network.2.weight": torch.zeros(2, 6), "network.2.bias": torch.zeros(2)},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +31,7 @@ _ACTIVATIONS: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
 """Those that policies have here."""
 _ASIDE: Final = re.compile(
     r"optimizer|target_|model_old\.|.*(obs_normalizer|_preprocessor)\."
+    r"|.*fc_logstd\.|(.*\.)?action_(scale|bias)$|(qf\d|.*)_target\."
     r"|(.*[._])?(log_?std|std_param|log_std_param|log_std_parameter|sigma_param)$"
 )
 """Tensors that are used in another form, or made anew."""
@@ -47,6 +48,8 @@ class PeerWeights(NamedTuple):
         sources: Names in the file by our names.
         notes: What differs from what the framework does.
         unused: Names in the file that are left out, without those of optimizers and targets.
+        squashed: Actions are means after tanh, in the range of the action space.
+        sizes: Option with the sizes of the hidden layers.
     """
 
     peer: str
@@ -54,6 +57,8 @@ class PeerWeights(NamedTuple):
     sources: dict[str, str]
     notes: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    squashed: bool = False
+    sizes: str = "encoder_hidden_size_list"
 
     def check_model(self, model: object) -> None:
         """Compares options of our model with what these checkpoints have.
@@ -103,7 +108,7 @@ class PeerWeights(NamedTuple):
                  if _chain_of(name) == chain and name.endswith(".weight")]  # fmt: skip
         if "encoder" not in chain:
             sizes = sizes[:-1]
-        return f"set policy.model.encoder_hidden_size_list={sizes}"
+        return f"set policy.model.{self.sizes}={sizes}"
 
 
 def _chain_of(name: str) -> str:
@@ -128,6 +133,8 @@ def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> Pee
     if found is None:
         return None
     if obs_norm is not None:
+        if found.convs:
+            raise UsageError(f"--obs-norm: {file} has convolutions, which take pixels")
         if found.seen is not None:
             raise UsageError(f"--obs-norm: {file} has statistics of its own", hint="leave it out")
         scale = _read_scale(obs_norm)
@@ -135,12 +142,16 @@ def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> Pee
     named = {**_named(found)}
     notes = tuple(_notes(found))
     sources = {source for _, source in named.values()}
+    sources |= {f"{layer.name}.{part}" for twin in found.twins or () for layer in twin
+                for part in ("weight", "bias")}  # fmt: skip
     return PeerWeights(
         found.peer,
         {name: tensor for name, (tensor, _) in named.items()},
         {name: source for name, (_, source) in named.items()},
         notes,
         tuple(name for name in read if name not in sources and not _ASIDE.match(name)),
+        found.twins is not None,
+        "actor_hidden_size_list" if found.twins is not None else "encoder_hidden_size_list",
     )
 
 
@@ -181,23 +192,52 @@ def _read_scale(file: str | Path) -> Scale:
 
 def _named(found: Networks) -> dict[str, tuple[torch.Tensor, str]]:
     actor = _after(found.actor, found.seen)
+    if found.twins is not None:
+        return _layers("model.actor", actor) | _twins(found)
     if not found.critic:
         *hidden, last = actor
         places = [f"model.encoder.layers.{i}" for i in range(len(hidden))]
-        return _tensors([*places, "model.heads.0.advantage.layers.0"], [*hidden, last])
+        named = _tensors([*places, "model.heads.0.advantage.layers.0"], [*hidden, last])
+        return _layers("model.conv", found.convs) | named
     critic = _after(found.critic, found.critic_seen)
     if found.value is not None:
         name, weight, bias = critic[-1]
         std, mean = found.value.std.float(), found.value.mean.float()
         critic[-1] = Layer(name, weight * std[:, None], bias * std + mean)
-    named = _tensors([f"model.actor.layers.{i}" for i in range(len(actor))], actor)
-    named |= _tensors([f"model.critic.layers.{i}" for i in range(len(critic))], critic)
+    named = _layers("model.encode.conv", found.convs) | _layers("model.encoder", found.trunk)
+    named |= _layers("model.actor", actor) | _layers("model.critic", critic)
     if found.log_std is not None:
         named["model.log_std"] = found.log_std.float(), "log_std"
     return named
 
 
-def _tensors(places: list[str], layers: list[Layer]) -> dict[str, tuple[torch.Tensor, str]]:
+def _layers(network: str, layers: Sequence[Layer]) -> dict[str, tuple[torch.Tensor, str]]:
+    return _tensors([f"{network}.layers.{i}" for i in range(len(layers))], layers)
+
+
+def _twins(found: Networks) -> dict[str, tuple[torch.Tensor, str]]:
+    """Returns the Q networks as one batched network, whose matrices are transposed.
+
+    Raises:
+        UsageError: they have different sizes, or normalised observations.
+    """
+    if not found.twins:
+        return {}
+    if found.critic_seen is not None:
+        text = f"{found.peer}: Q networks of normalised observations are not read here"
+        raise UsageError(text, hint="save the actor alone, and import it with --partial")
+    if len({tuple(each.weight.shape for each in twin) for twin in found.twins}) > 1:
+        raise UsageError(f"{found.peer}: the Q networks have layers of different sizes")
+    named = {}
+    for i, layers in enumerate(zip(*found.twins, strict=True)):
+        weights = torch.stack([each.weight.T for each in layers])
+        biases = torch.stack([each.bias[None] for each in layers])
+        named[f"model.critic.weights.{i}"] = weights.contiguous(), f"{layers[0].name}.weight"
+        named[f"model.critic.biases.{i}"] = biases, f"{layers[0].name}.bias"
+    return named
+
+
+def _tensors(places: Sequence[str], layers: Sequence[Layer]) -> dict[str, tuple[torch.Tensor, str]]:
     named = {}
     for place, layer in zip(places, layers, strict=True):
         named[f"{place}.weight"] = layer.weight.contiguous().clone(), f"{layer.name}.weight"
@@ -220,6 +260,9 @@ def _after(layers: list[Layer], scale: Scale | None) -> list[Layer]:
 
 
 def _notes(found: Networks) -> list[str]:
+    if found.twins is not None and found.peer == "cleanrl":
+        return ["CleanRL squashes log standard deviations into -5 to 2; here they are clamped:"
+                " exploration differs, evaluation does not"]  # fmt: skip
     if found.seen is None or found.seen.clip is None:
         return []
     bound = found.seen.clip
@@ -321,7 +364,7 @@ def _why(
         for number, name in enumerate(names):
             x = x @ weights.tensors[f"{name}.weight"].T + weights.tensors[f"{name}.bias"]
             x = function(x) if number < len(names) - 1 else x
-        action = x.numpy() if start and hasattr(space, "low") else x.argmax(1).numpy()
+        action = _action(x, space, squashed=weights.squashed) if start else x.argmax(1).numpy()
         if (
             action.size == wanted.size
             and not _unlike(action.reshape(wanted.shape), wanted, space).any()
@@ -333,3 +376,14 @@ def _why(
         f"layer {first} gets other numbers, or what follows it is none of"
         f" {', '.join(_ACTIVATIONS)}; observations that the environment normalised need --obs-norm"
     )
+
+
+def _action(output: torch.Tensor, space: Space[Any], *, squashed: bool) -> _Array:
+    """Returns the actions of what an actor gives, [N, ...]."""
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is None or high is None:
+        return np.asarray(output.argmax(1))
+    if not squashed:
+        return np.asarray(output)
+    mean = np.asarray(output.chunk(2, 1)[0].tanh())
+    return np.asarray(low + (mean + 1) / 2 * (high - low))

@@ -7,7 +7,7 @@ between them, the activation, is not in a checkpoint.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import torch
@@ -20,11 +20,11 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 class Layer(NamedTuple):
-    """A linear layer: y = weight x + bias.
+    """A linear layer, y = weight x + bias, or a convolution.
 
     Args:
         name: Its name in the file, without `.weight`.
-        weight: float32 [outputs, inputs].
+        weight: float32 [outputs, inputs], of a convolution [outputs, inputs, height, width].
         bias: float32 [outputs].
     """
 
@@ -58,6 +58,10 @@ class Networks(NamedTuple):
         seen: How the actor's observations are normalised; None: not, or by the environment.
         critic_seen: How those of the critic are.
         value: How values are normalised; None: not.
+        convs: Convolutions before both networks, each followed by relu; pixels are divided by 255.
+        trunk: Linear layers between the convolutions and both networks.
+        twins: Q networks of observations and actions; the actor gives means, then logarithms of
+            standard deviations, and actions are squashed by tanh.
     """
 
     peer: str
@@ -67,13 +71,16 @@ class Networks(NamedTuple):
     seen: Scale | None = None
     critic_seen: Scale | None = None
     value: Scale | None = None
+    convs: Sequence[Layer] = ()
+    trunk: Sequence[Layer] = ()
+    twins: Sequence[Sequence[Layer]] | None = None
 
 
 _FORMS: Final = {
     "rsl_rl": re.compile(r"actor_state_dict\."),
     "skrl": re.compile(r"(policy|q_network)\.(net|policy_layer|log_std_parameter)"),
     "tianshou": re.compile(r"policy\.(actor\.(preprocess|last|mu)|model\.(model|preprocess))\."),
-    "cleanrl": re.compile(r"(actor_mean|actor|network)\.\d+\.weight"),
+    "cleanrl": re.compile(r"(actor_mean|actor|network)\.\d+\.weight|(\w+\.)?fc_mean\.weight"),
 }
 """What names of each framework begin with."""
 
@@ -107,8 +114,9 @@ def networks_of(tensors: Tensors) -> Networks | None:
 
 
 def _rsl_rl(tensors: Tensors) -> Networks:
-    scales = [_rsl_rl_scale(tensors, f"{part}_state_dict.obs_normalizer.")
-              for part in ("actor", "critic")]  # fmt: skip
+    seen, critic_seen = (
+        _rsl_rl_scale(tensors, f"{part}_state_dict.obs_normalizer.") for part in ("actor", "critic")
+    )
     std = tensors.get("actor_state_dict.distribution.std_param")
     log_std = tensors.get("actor_state_dict.distribution.log_std_param")
     return Networks(
@@ -116,7 +124,8 @@ def _rsl_rl(tensors: Tensors) -> Networks:
         _chain(tensors, r"actor_state_dict\.mlp\."),
         _chain(tensors, r"critic_state_dict\.mlp\."),
         std.log() if std is not None else log_std,
-        *scales,
+        seen,
+        critic_seen,
     )
 
 
@@ -171,20 +180,88 @@ def _tianshou(tensors: Tensors) -> Networks:
 
 
 def _cleanrl(tensors: Tensors) -> Networks:
+    mean = next((name for name in tensors if name.endswith("fc_mean.weight")), None)
+    if mean is not None:
+        return _cleanrl_sac(tensors, mean.removesuffix("fc_mean.weight"))
     log_std = tensors.get("actor_logstd")
     if any(name.startswith("network.") for name in tensors):
-        if any(re.match(r"(actor|critic)\.", name) for name in tensors):
-            raise UsageError(
-                "CleanRL: actor and critic share convolutions, which are not read here",
-                hint="map the names by hand: --suggest table.yaml",
-            )
-        return Networks("cleanrl", _chain(tensors, r"network\."), [])
+        convs, linear = _after_convs(tensors, r"network\.")
+        if not any(re.match(r"(actor|critic)\.", name) for name in tensors):
+            return Networks("cleanrl", linear, [], convs=convs)
+        actor, critic = (_head(tensors, name, linear) for name in ("actor", "critic"))
+        return Networks("cleanrl", actor, critic, convs=convs, trunk=linear)
     return Networks(
         "cleanrl",
         _chain(tensors, r"actor(_mean)?\."),
         _chain(tensors, r"critic\."),
         None if log_std is None else log_std.flatten(),
     )
+
+
+def _cleanrl_sac(tensors: Tensors, actor: str) -> Networks:
+    """Reads an actor of sac_continuous_action.py and its Q networks, if the file has them.
+
+    Args:
+        tensors: The tensors.
+        actor: What the names of the actor begin with.
+    """
+    hidden = _chain(tensors, rf"{re.escape(actor)}fc\d+\.")
+    mean, log_std = (_chain(tensors, rf"{re.escape(actor)}{name}\.")[0]
+                     for name in ("fc_mean", "fc_logstd"))  # fmt: skip
+    if mean.weight.shape != log_std.weight.shape or mean.weight.shape[1] != len(hidden[-1].bias):
+        raise UsageError(
+            f"layer {mean.name} is {[*mean.weight.shape]}, {log_std.name} is"
+            f" {[*log_std.weight.shape]}, and {hidden[-1].name} before them gives"
+            f" {len(hidden[-1].bias)}: not one network"
+        )
+    both = Layer(mean.name, torch.cat([mean.weight, log_std.weight]),
+                 torch.cat([mean.bias, log_std.bias]))  # fmt: skip
+    asked = (start for start in ("qf1.", "qf2.", "1.", "2.") if start != actor)
+    starts = [each for each in asked if any(name.startswith(f"{each}fc") for name in tensors)]
+    twins = [_chain(tensors, re.escape(start)) for start in starts]
+    return Networks("cleanrl", [*hidden, both], [], twins=twins)
+
+
+def _after_convs(tensors: Tensors, start: str) -> tuple[list[Layer], list[Layer]]:
+    """Returns convolutions and the linear layers after them.
+
+    Raises:
+        UsageError: a layer has another form, or two do not fit together.
+    """
+    places = _ordered(_places(tensors, start, ""))
+    count = sum(tensors[f"{place}.weight"].ndim == 4 for place in places)
+    convs = [Layer(place, tensors[f"{place}.weight"].float(), tensors[f"{place}.bias"].float())
+             for place in places[:count] if f"{place}.bias" in tensors]  # fmt: skip
+    flat = {name: each for name, each in tensors.items()
+            if name.rpartition(".")[0] not in places[:count]}  # fmt: skip
+    linear = _chain(flat, start)
+    if len(convs) < count or any(each.weight.ndim != 4 for each in convs):
+        raise UsageError(
+            f"layer {places[0]}: convolutions without a bias, or behind linear layers",
+            hint="map the names by hand: --suggest table.yaml",
+        )
+    if convs and linear[0].weight.shape[1] % len(convs[-1].bias):
+        raise UsageError(
+            f"layer {linear[0].name} takes {linear[0].weight.shape[1]} numbers, which"
+            f" {convs[-1].name} before it with {len(convs[-1].bias)} channels cannot give"
+        )
+    return convs, linear
+
+
+def _head(tensors: Tensors, name: str, trunk: Sequence[Layer]) -> list[Layer]:
+    """Returns the layers of an actor or a critic that stands on a shared trunk."""
+    shared = {f"{name}.weight", f"{name}.bias"} <= {*tensors}
+    head = (
+        [Layer(name, tensors[f"{name}.weight"].float(), tensors[f"{name}.bias"].float())]
+        if shared
+        else _chain(tensors, rf"{name}\.")
+    )
+    if head[0].weight.ndim != 2 or head[0].weight.shape[1] != len(trunk[-1].bias):
+        raise UsageError(
+            f"layer {head[0].name} is {[*head[0].weight.shape]}, but {trunk[-1].name} before it"
+            f" gives {len(trunk[-1].bias)}"
+        )
+    return head
 
 
 _READERS: Final = {
