@@ -35,6 +35,7 @@ from dicore_plugins.models.encoders.conv import NatureConv as NatureConv
 from dicore_plugins.models.encoders.conv import SmallConv as SmallConv
 from dicore_plugins.models.encoders.conv import image_encoder as image_encoder
 from dicore_plugins.models.encoders.ensemble import EnsembleMLP as EnsembleMLP
+from dicore_plugins.models.encoders.ensemble import ResidualMLP as ResidualMLP
 from dicore_plugins.models.encoders.mlp import MLP as MLP
 from dicore_plugins.models.encoders.mlp import initialise as initialise
 from dicore_plugins.models.encoders.nested import Nested as Nested
@@ -60,6 +61,7 @@ from dicore_plugins.models.qac.config import IQLModelConfig as IQLModelConfig
 from dicore_plugins.models.qac.config import PADDPGModelConfig as PADDPGModelConfig
 from dicore_plugins.models.qac.config import PDQNModelConfig as PDQNModelConfig
 from dicore_plugins.models.qac.config import QACConfig as QACConfig
+from dicore_plugins.models.qac.config import SimBaModelConfig as SimBaModelConfig
 from dicore_plugins.models.qac.config import TQCModelConfig as TQCModelConfig
 from dicore_plugins.models.qac.discrete import DiscreteQAC as DiscreteQAC
 from dicore_plugins.models.qac.distributional import CategoricalQAC as CategoricalQAC

@@ -77,6 +77,7 @@ from dicore_plugins.policies.continuous.redq import REDQPolicy as REDQPolicy
 from dicore_plugins.policies.continuous.redq_config import DroQConfig as DroQConfig
 from dicore_plugins.policies.continuous.redq_config import REDQConfig as REDQConfig
 from dicore_plugins.policies.continuous.redq_config import REDQLearnConfig as REDQLearnConfig
+from dicore_plugins.policies.continuous.redq_config import SimBaConfig as SimBaConfig
 from dicore_plugins.policies.continuous.sac import SACPolicy as SACPolicy
 from dicore_plugins.policies.continuous.sac_config import SACCollectConfig as SACCollectConfig
 from dicore_plugins.policies.continuous.sac_config import SACConfig as SACConfig

@@ -176,3 +176,41 @@ class EnsembleMLP(nn.Module):
             return x
 
         return forward
+
+
+class ResidualMLP(EnsembleMLP):
+    """E residual networks with normalised layers: SimBa (Lee et al. 2025, arXiv:2410.09754).
+
+    h_0 = W_i x + b_i;  h_l = h_(l-1) + W_2 relu(W_1 LN(h_(l-1)) + b_1) + b_2;  y = W_o LN(h) + b_o.
+
+    W_1 has four times as many units as h; LN has a learned scale and shift. What is linear in x
+    passes all blocks, so that larger networks begin as simple ones.
+
+    Args:
+        count: E.
+        sizes: Input, units of h for each block (all equal), output.
+        activation: Activation function of the blocks.
+    """
+
+    def __init__(
+        self, count: int, sizes: Sequence[int], activation: ActivationName = "relu"
+    ) -> None:
+        inputs, *blocks, outputs = sizes
+        inner = [units for width in blocks for units in (4 * width, width)]
+        super().__init__(count, (inputs, blocks[0], *inner, outputs), activation)
+        norms = range(len(blocks) + 1)
+        self.scales = nn.ParameterList(torch.ones(count, 1, blocks[0]) for _ in norms)
+        self.shifts = nn.ParameterList(torch.zeros(count, 1, blocks[0]) for _ in norms)
+
+    def forward(self, x: Tensor, *, frozen: bool = False) -> Tensor:
+        """Maps float32 [B, input] to [E, B, output]; see `EnsembleMLP.forward`."""
+        groups = self.weights, self.biases, self.scales, self.shifts
+        w, b, scale, shift = ([p.detach() if frozen else p for p in group] for group in groups)
+        x = torch.baddbmm(b[0], x.expand(self.count, -1, -1), w[0])
+        last = len(scale) - 1
+        for i in range(last):
+            y = torch.addcmul(shift[i], F.layer_norm(x, x.shape[-1:]), scale[i])
+            y = self._activation.by_torch(torch.baddbmm(b[2 * i + 1], y, w[2 * i + 1]))
+            x = torch.baddbmm(x + b[2 * i + 2], y, w[2 * i + 2])
+        y = torch.addcmul(shift[last], F.layer_norm(x, x.shape[-1:]), scale[last])
+        return torch.baddbmm(b[-1], y, w[-1])

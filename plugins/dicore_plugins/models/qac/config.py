@@ -123,6 +123,31 @@ class CrossQModelConfig(QACConfig):
 
 
 @frozen(kw_only=True)
+class SimBaModelConfig(QACConfig):
+    """Residual actor and Q networks with normalised layers and observations (Lee et al. 2025)."""
+
+    actor_hidden_size_list: tuple[int, ...] = option(
+        (128,), "units of each residual block of the actor, all equal", ge=1
+    )
+    critic_hidden_size_list: tuple[int, ...] = option(
+        (512, 512), "units of each residual block of each Q network, all equal", ge=1
+    )
+    obs_norm: bool = option(
+        True, "normalise observations by the running mean and variance of the samples of updates"
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        yield from self._without("residual blocks")
+        for name in ("actor_hidden_size_list", "critic_hidden_size_list"):
+            if len({*self[name]}) != 1:
+                yield name, f"expected one block or more of equal size, got {list(self[name])}"
+
+    build = builds_network(_QAC, residual=True)
+
+
+@frozen(kw_only=True)
 class TQCModelConfig(QACConfig):
     """Actor and networks of quantiles of the return (Kuznetsov et al. 2020)."""
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from dicore.errors import ConfigError
 from dicore.values import Columns, Tree
-from dicore_plugins.models.encoders.ensemble import EnsembleMLP
+from dicore_plugins.models.encoders.ensemble import EnsembleMLP, ResidualMLP
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array, applies
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.modes import ActorWithQ
@@ -49,6 +49,7 @@ class QAC(ActorWithQ):
             warm-up; None: do not. The network is then in evaluation mode at first.
         critic_layer_norm: Normalise the hidden layers of the Q networks; see `EnsembleMLP`.
         critic_dropout: Probability of a zero there, in training mode.
+        residual: Actor and Q networks are `ResidualMLP`s with a block per hidden layer.
         type: No effect; with it, `QAC(**cfg.policy.model)` takes a whole section.
 
     Attributes:
@@ -79,6 +80,7 @@ class QAC(ActorWithQ):
         renorm: int | None = None,
         critic_layer_norm: bool = False,
         critic_dropout: float = 0.0,
+        residual: bool = False,
         type: str | None = None,  # noqa: A002 - the key of a config
     ) -> None:
         super().__init__()
@@ -97,13 +99,19 @@ class QAC(ActorWithQ):
             from dicore_plugins.models.qac.fixed_std import FixedStdActor
 
             self.actor = FixedStdActor((*sizes[:-1], width), activation, log_std_init)
+        elif residual:
+            self.actor = ResidualMLP(1, sizes, activation)
         elif renorm is not None:
             self.actor = EnsembleMLP(1, sizes, activation, renorm=renorm, **form)
         else:
             self.actor = MLP(sizes, activation, **form)
         sizes = (features + width, *critic_hidden_size_list, num_outputs)
         form |= {"renorm": renorm, "layer_norm": critic_layer_norm, "dropout": critic_dropout}
-        self.critic = EnsembleMLP(num_critics, sizes, activation, **form)
+        self.critic = (
+            ResidualMLP(num_critics, sizes, activation)
+            if residual
+            else EnsembleMLP(num_critics, sizes, activation, **form)
+        )
         if renorm is not None:
             self.eval()
 

@@ -64,3 +64,20 @@ class DroQConfig(REDQConfig):
         default={"type": "qac", "critic_layer_norm": True, "critic_dropout": 0.01},
         help="actor and Q networks",
     )
+
+
+@frozen(kw_only=True)
+class SimBaConfig(REDQConfig):
+    """SAC with large residual networks that are normalised (Lee et al. 2025): model `simba`."""
+
+    model: ComponentConfig = component("model", default="simba", help="actor and Q networks")
+    learn: REDQLearnConfig = section(
+        REDQLearnConfig,
+        update_per_step=2.0,
+        learning_rate=1e-4,
+        optimizer="adamw",
+        alpha=0.01,
+        target_critics=None,
+        actor_value="min",
+        actor_update_freq=1,
+    )
