@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen
-from dicore.run.env_factory import BuildContext
+from dicore_plugins.lazy import builds_network
 from dicore_plugins.models.actor_critic.vac_config import VACConfig
-
-if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel
 
 
 @frozen(kw_only=True)
@@ -27,12 +23,4 @@ class ACERModelConfig(VACConfig):
         if self.rnn is not None:
             yield "rnn", "this network has no memory; choose vac, or leave it unset"
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from dicore_plugins.models.actor_critic.acer import ACERNet
-
-        return self.make(ACERNet)
+    build = builds_network("dicore_plugins.models.actor_critic.acer:ACERNet")

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from dicore.config.schema import frozen, option
-from dicore.run.env_factory import BuildContext
+from dicore_plugins.lazy import builds_network
 from dicore_plugins.models.actor_critic.vac_config import VACConfig
-
-if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel
 
 
 @frozen(kw_only=True)
@@ -27,14 +23,4 @@ class BCOModelConfig(VACConfig):
         if self.rnn is not None:
             yield "rnn", "this network has no memory; leave it unset"
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from functools import partial
-
-        from dicore_plugins.models.imitation.bco import BCONet
-
-        return self.make(partial(BCONet, inverse_hidden_size_list=self.inverse_hidden_size_list))
+    build = builds_network("dicore_plugins.models.imitation.bco:BCONet")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from dicore.config.schema import ComponentConfig, frozen, option
-from dicore.run.env_factory import BuildContext
+from dicore_plugins.lazy import builds_network
 from dicore_plugins.models.shapes import (
     Part,
     mask_problems,
@@ -14,10 +13,6 @@ from dicore_plugins.models.shapes import (
     obs_shape_option,
     obs_shape_problem,
 )
-
-if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel
-
 
 __all__ = ["DTModelConfig"]
 
@@ -55,22 +50,4 @@ class DTModelConfig(ComponentConfig):
             yield "obs_shape", problem
         yield from mask_problems(self)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from dicore_plugins.models.imitation.dt import DecisionTransformer
-
-        return DecisionTransformer(
-            self.obs_shape,
-            self.action_shape,
-            continuous=bool(self.continuous),
-            hidden_size=self.hidden_size,
-            num_layers=self.num_layers,
-            num_heads=self.num_heads,
-            max_timestep=self.max_timestep,
-            obs_parts=self.obs_parts,
-            obs_norm=self.obs_norm,
-        )
+    build = builds_network("dicore_plugins.models.imitation.dt:DecisionTransformer")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
-from dicore.run.env_factory import BuildContext
+from dicore_plugins.lazy import builds_network
 from dicore_plugins.models.shapes import (
     Conv,
     Part,
@@ -15,9 +15,6 @@ from dicore_plugins.models.shapes import (
     obs_shape_option,
     shape_problems,
 )
-
-if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel
 
 
 @frozen(kw_only=True)
@@ -44,20 +41,4 @@ class EBMConfig(ComponentConfig):
         """Yields the shapes that the network does not support; missing ones are bound later."""
         yield from shape_problems(self)
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
-        """Builds the network.
-
-        Raises:
-            ConfigError: a shape is missing or unsupported.
-        """
-        from dicore_plugins.models.imitation.ebm import EBM
-
-        return EBM(
-            obs_shape=self.obs_shape,
-            action_shape=self.action_shape,
-            continuous=bool(self.continuous),
-            hidden_size_list=self.hidden_size_list,
-            activation=self.activation,
-            obs_parts=self.obs_parts,
-            conv=self.conv,
-        )
+    build = builds_network("dicore_plugins.models.imitation.ebm:EBM")
