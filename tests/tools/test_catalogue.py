@@ -69,7 +69,7 @@ def test_the_command_writes_a_file(world: World) -> None:
     [
         (["bufer"], "error: unknown kind 'bufer'; did you mean 'buffer'?\n"),
         (["--dist", "nobody"], "error: no installed package 'nobody' provides components; "),
-        (["--out", "/nowhere/at/all"], "error: --out: cannot write /nowhere/at/all: "),
+        (["--out", "/dev/null/all"], "error: --out: cannot write /dev/null/all: "),
     ],
 )
 def test_mistakes_end_with_2(world: World, words: list[str], said: str) -> None:

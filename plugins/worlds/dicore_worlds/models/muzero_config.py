@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.config import ComponentConfig, frozen, option
 from dicore.run.env_factory import BuildContext
 from dicore_plugins.models import action_shape_problem, obs_shape_problem
 

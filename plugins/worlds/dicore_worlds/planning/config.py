@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.config import ComponentConfig, frozen, option
 from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
-from dicore.config.sections import PolicyConfig
+from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
