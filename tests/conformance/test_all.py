@@ -224,9 +224,12 @@ SLOW = {"env/atari", "env/breakout", "env/car_racing", "env/dm_control", "env/po
 FAMILIES = {
     **dict.fromkeys(("env/box2d", "env/classic_control", "env/mujoco_env", "env/toy_text"), 4),
     "pipeline/serial": 3,
+    "logger/child": 3,
 }
 """Components that differ in little more than options, of which each has one in so many checks:
-environments of Gymnasium by their module, which one function makes, and serial pipelines."""
+environments of Gymnasium by their module, which one function makes, serial pipelines, and loggers
+that write in a process of their own, which imports their package."""
+CHILDREN = ("logger/comet", "logger/mlflow", "logger/wandb")
 
 AS_ATARI = {"env/breakout", "env/pong"}
 """Environments that are `env/atari` with the id of a game; tests/contrib_envs steps them."""
@@ -507,6 +510,8 @@ def _units() -> Iterator[Any]:
 
 def _family(check: Check) -> str:
     """Returns that of FAMILIES, or the kind."""
+    if check.component.label in CHILDREN:
+        return "logger/child"
     kind = check.component.entry.kind
     module = str(getattr(check.component.target, "__module__", ""))
     name = "serial" if check.component.entry.name.startswith("serial") else module
