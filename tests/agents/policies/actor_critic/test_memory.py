@@ -123,7 +123,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) ->
     passes = "critic_epoch_per_collect" if name == "coma" else "epoch_per_collect"
     options = [*MEMORY, "policy.learn.batch_size=4", "policy.collect.n_sample=8",
                f"policy.learn.{passes}=2"]  # fmt: skip
-    one, two = same_after_resume(name, f"{HOME}:MortalRecall", options, tmp_path, 256)
+    one, two = same_after_resume(name, f"{HOME}:MortalRecall", options, tmp_path, 128)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
