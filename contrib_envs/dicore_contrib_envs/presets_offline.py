@@ -67,11 +67,11 @@ PENDULUM_SAC_N = _preset("pendulum", "sac_n", model={**_SMALL, "num_critics": 20
 PENDULUM_REBRAC = _preset(
     "pendulum",
     "rebrac",
-    model=_SMALL,
+    model={**_SMALL, "obs_norm": True},
     learn={**_TARGET, "actor_penalty": 0.02, "critic_penalty": 0.0},
     pipeline={"dataset": {"derived": ["next_action"]}},
 )
-"""ReBRAC on Pendulum, with the weight that TD3+BC has there."""
+"""ReBRAC on Pendulum, with the weight and the normalisation that TD3+BC has there."""
 
 PENDULUM_CAL_QL = _preset(
     "pendulum",
