@@ -7,31 +7,30 @@ from typing import Any
 __all__ = ["CARTPOLE_DREAMER", "PENDULUM_DREAMER"]
 
 
-def _small(env: str, **learn: Any) -> dict[str, Any]:
+def _small(env: str, *, gamma: float, n_sample: int, **learn: Any) -> dict[str, Any]:
     """Returns a preset with a small world model, for one CPU core."""
     return {
         "env": {"type": env, "collector_env_num": 1, "evaluator_env_num": 10},
         "policy": {
             "type": "dreamer",
-            "discount_factor": 0.99,
+            "discount_factor": gamma,
             "model": {"deter": 64, "units": 64, "groups": 8, "classes": 8},
             "learn": {
                 "batch_size": 16,
                 "update_per_collect": 4,
                 "learning_rate": 1e-3,
-                "behaviour_learning_rate": 5e-4,
                 "max_starts": 128,
                 **learn,
             },
-            "collect": {"n_sample": 16},
+            "collect": {"n_sample": n_sample},
             "eval": {"evaluator": {"eval_freq": 250}},
             "other": {"replay_buffer": {"replay_buffer_size": 100_000, "unroll_len": 16}},
         },
     }
 
 
-CARTPOLE_DREAMER = _small("cartpole")
+CARTPOLE_DREAMER = _small("cartpole", gamma=0.99, n_sample=16, behaviour_learning_rate=5e-4)
 """DreamerV3 on CartPole."""
 
-PENDULUM_DREAMER = _small("pendulum")
+PENDULUM_DREAMER = _small("pendulum", gamma=0.97, n_sample=32, behaviour_learning_rate=1e-3)
 """DreamerV3 on Pendulum."""
