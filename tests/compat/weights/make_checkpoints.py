@@ -308,10 +308,57 @@ def tianshou_ppo(out: Path) -> None:
     record(out, "tianshou_ppo", obs, policy.map_action(act))
 
 
+def tianshou_sac(out: Path) -> None:
+    from tianshou.algorithm import SAC
+    from tianshou.algorithm.modelfree.sac import SACPolicy
+    from tianshou.algorithm.optim import AdamOptimizerFactory
+    from tianshou.data import Batch, Collector, VectorReplayBuffer
+    from tianshou.env import DummyVectorEnv
+    from tianshou.trainer import OffPolicyTrainerParams
+    from tianshou.utils.net.common import Net
+    from tianshou.utils.net.continuous import ContinuousActorProbabilistic, ContinuousCritic
+
+    torch.manual_seed(1)
+    np.random.seed(1)  # noqa: NPY002 - tianshou's generator
+    env = gym.make("Pendulum-v1")
+    actor = ContinuousActorProbabilistic(
+        preprocess_net=Net(state_shape=3, hidden_sizes=SIZES), action_shape=1, unbounded=True,
+        conditioned_sigma=True,
+    )  # fmt: skip
+    critic, critic2 = (
+        ContinuousCritic(
+            preprocess_net=Net(state_shape=3, action_shape=1, hidden_sizes=SIZES, concat=True)
+        )
+        for _ in range(2)
+    )
+    policy = SACPolicy(actor=actor, action_space=env.action_space)
+    optim = AdamOptimizerFactory(lr=1e-3)
+    algorithm = SAC(
+        policy=policy, policy_optim=optim, critic=critic, critic_optim=optim, critic2=critic2,
+        critic2_optim=optim,
+    )  # fmt: skip
+    collector = Collector(
+        algorithm, DummyVectorEnv([lambda: gym.make("Pendulum-v1")]), VectorReplayBuffer(2000, 1)
+    )
+    algorithm.run_training(
+        OffPolicyTrainerParams(
+            training_collector=collector, test_collector=None, max_epochs=1, epoch_num_steps=200,
+            collection_step_num_env_steps=10, update_step_num_gradient_steps_per_sample=0.3,
+            batch_size=64,
+        )
+    )  # fmt: skip
+    torch.save(algorithm.state_dict(), out / "tianshou_sac.pt")
+    obs = observations("Pendulum-v1")
+    policy.eval()
+    with torch.no_grad():
+        act = policy(Batch(obs=obs, info={})).act.numpy()
+    record(out, "tianshou_sac", obs, policy.map_action(act))
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (cleanrl_ppo, cleanrl_dqn, rsl_rl, skrl, tianshou, tianshou_ppo):
+    for make in (cleanrl_ppo, cleanrl_dqn, rsl_rl, skrl, tianshou, tianshou_ppo, tianshou_sac):
         if sys.argv[2:] and make.__name__ not in sys.argv[2:]:
             continue
         make(folder)

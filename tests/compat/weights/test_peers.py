@@ -31,6 +31,7 @@ PEERS: dict[str, tuple[str, str, str, list[str]]] = {
     "rsl_rl_ppo": ("pendulum", "ppo", "elu", PPO),
     "skrl_ppo": ("pendulum", "ppo", "elu", PPO),
     "tianshou_dqn": ("cartpole", "dqn", "relu", DQN),
+    "tianshou_sac": ("pendulum", "sac", "relu", ["policy.model.critic_hidden_size_list=[16,16]"]),
     "tianshou_ppo": ("pendulum", "ppo", "tanh", ["policy.model.value_norm=false"]),
 }
 """Environment, algorithm, activation and options of each checkpoint."""
@@ -42,7 +43,8 @@ def made(tmp_path: Path) -> Any:
 
     def make(name: str, activation: str = "", sizes: str = "[16, 16]", *more: str) -> Path:
         env, policy, theirs, options = PEERS[name]
-        model = [f"policy.model.encoder_hidden_size_list={sizes}",
+        part = "actor" if policy == "sac" else "encoder"
+        model = [f"policy.model.{part}_hidden_size_list={sizes}",
                  f"policy.model.activation={activation or theirs}"]  # fmt: skip
         request = TrainRequest(env=env, policy=policy, exp_name=str(tmp_path / "run"),
                                overrides=[*model, *options, *more])  # fmt: skip
@@ -334,3 +336,14 @@ def test_options_of_peers_are_of_peers(made: Any, tmp_path: Path) -> None:
         peer_weights(HERE / "skrl_ppo.pt", obs_norm=norm)
     with pytest.raises(UsageError, match=r"network\.0 takes 4 numbers, but 3 are normalised"):
         peer_weights(HERE / "cleanrl_dqn.pt", obs_norm=norm)
+
+
+def test_an_actor_with_deviations_that_is_no_sac_is_refused() -> None:
+    tensors = {
+        **linear("policy.actor.preprocess.model.model.0", 3, 4),
+        **linear("policy.actor.mu.model.0", 4, 1),
+        **linear("policy.actor.sigma.model.0", 4, 1),
+        **linear("critic.last.model.0", 3, 1),
+    }
+    with pytest.raises(UsageError, match="there is no critic2: it is not of SAC"):
+        networks_of(tensors)

@@ -171,12 +171,49 @@ def _tianshou(tensors: Tensors) -> Networks:
     )
     if any(name.startswith("policy.model.") for name in tensors):
         return Networks("tianshou", _chain(tensors, r"policy\.model\."), [])
+    if any(name.startswith("policy.actor.sigma.") for name in tensors):
+        return _tianshou_sac(tensors)
     return Networks(
         "tianshou",
         _chain(tensors, r"policy\.actor\.", without="sigma"),
         _chain(tensors, r"(_actor_critic\.)?critic\."),
         None if sigma is None else sigma.flatten(),
     )
+
+
+def _tianshou_sac(tensors: Tensors) -> Networks:
+    """Reads a squashed Gaussian actor, whose deviations are a layer, and two Q networks.
+
+    Raises:
+        UsageError: there are no two Q networks, so it is no SAC.
+    """
+    if not any(name.startswith("critic2.") for name in tensors):
+        raise UsageError(
+            "tianshou: policy.actor.sigma is a layer, and there is no critic2: it is not of SAC,"
+            " the only algorithm with such an actor that is read here",
+            hint="map the names by hand: --suggest table.yaml",
+        )
+    *hidden, mean = _chain(tensors, r"policy\.actor\.", without="sigma")
+    (log_std,) = _chain(tensors, r"policy\.actor\.sigma\.")
+    both = _stacked(hidden[-1], mean, log_std)
+    twins = [_chain(tensors, start) for start in (r"critic\.", r"critic2\.")]
+    return Networks("tianshou", [*hidden, both], [], twins=twins)
+
+
+def _stacked(before: Layer, mean: Layer, log_std: Layer) -> Layer:
+    """Returns two layers that stand beside each other as one.
+
+    Raises:
+        UsageError: they do not fit together.
+    """
+    if mean.weight.shape != log_std.weight.shape or mean.weight.shape[1] != len(before.bias):
+        raise UsageError(
+            f"layer {mean.name} is {[*mean.weight.shape]}, {log_std.name} is"
+            f" {[*log_std.weight.shape]}, and {before.name} before them gives"
+            f" {len(before.bias)}: not one network"
+        )
+    weight = torch.cat([mean.weight, log_std.weight])
+    return Layer(mean.name, weight, torch.cat([mean.bias, log_std.bias]))
 
 
 def _cleanrl(tensors: Tensors) -> Networks:
@@ -208,14 +245,7 @@ def _cleanrl_sac(tensors: Tensors, actor: str) -> Networks:
     hidden = _chain(tensors, rf"{re.escape(actor)}fc\d+\.")
     mean, log_std = (_chain(tensors, rf"{re.escape(actor)}{name}\.")[0]
                      for name in ("fc_mean", "fc_logstd"))  # fmt: skip
-    if mean.weight.shape != log_std.weight.shape or mean.weight.shape[1] != len(hidden[-1].bias):
-        raise UsageError(
-            f"layer {mean.name} is {[*mean.weight.shape]}, {log_std.name} is"
-            f" {[*log_std.weight.shape]}, and {hidden[-1].name} before them gives"
-            f" {len(hidden[-1].bias)}: not one network"
-        )
-    both = Layer(mean.name, torch.cat([mean.weight, log_std.weight]),
-                 torch.cat([mean.bias, log_std.bias]))  # fmt: skip
+    both = _stacked(hidden[-1], mean, log_std)
     asked = (start for start in ("qf1.", "qf2.", "1.", "2.") if start != actor)
     starts = [each for each in asked if any(name.startswith(f"{each}fc") for name in tensors)]
     twins = [_chain(tensors, re.escape(start)) for start in starts]
