@@ -139,8 +139,7 @@ def command(
             raise UsageError(f"{word}: a command stands first", hint=f"dicore {word} …")
     if len(files) > 1:
         wrong = f"expected at most one config file, got {', '.join(files)}"
-        env, policy, *_ = files
-        raise UsageError(wrong, hint=f"-e {env} -p {policy}? Overrides are a.b=c, without spaces")
+        raise UsageError(wrong, hint=f"-e {files[0]} -p {files[1]}? Overrides: a.b=c, no spaces")
     resumes = given["resume"] or given["exist"] == "resume" or requeue
     if (given["allow_change"] or given["ignore_missing"]) and not resumes:
         raise UsageError("--allow-change and --ignore-missing have no effect without --resume RUN")

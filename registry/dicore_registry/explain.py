@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 _SHOWN = 20
 """Number of names printed; the rest is counted."""
 
-_WORDS = {
-    "algorithm": "policy", "algo": "policy", "agent": "policy", "environment": "env",
-    "network": "model", "wrapper": "env_wrapper", "hook": "learner_hook",
-    "callback": "learner_hook", "vec_env": "env_manager", "replay_buffer": "buffer",
+_WORDS = dict.fromkeys(("algorithm", "algo", "agent"), "policy") | {
+    "environment": "env", "wrapper": "env_wrapper", "hook": "learner_hook", "network": "model",
 }  # fmt: skip
 """What others call a kind."""
 _CUTOFF = 0.6
