@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.config.schema import ComponentConfig, fields_of, frozen, option
 from dicore_plugins.lazy import builds_network
 from dicore_plugins.models.shapes import (
     Part,
@@ -246,6 +246,10 @@ class HybridModelConfig(ActorQModelConfig):
         """Yields what the network does not support."""
         yield from super().check()
         yield from mask_problems(self)
+
+    def shapes(self) -> dict[str, Any]:
+        """Returns the arguments that these networks share."""
+        return {name: self[name] for name in fields_of(HybridModelConfig) if name != "type"}
 
 
 @frozen(kw_only=True)
