@@ -41,7 +41,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "model": (
             "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn dt ebm fqf iql "
-            "iqn paddpg pdqn ppg qac qrdqn rainbow sqn tqc vac"
+            "iqn paddpg pdqn ppg qac qrdqn rainbow simba sqn tqc vac"
         ),
         "model_wrapper": (
             "action_noise argmax_sample base combination_argmax_sample "
@@ -61,7 +61,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "a2c acer awac bc bco bcq bdq c51 cal_ql cql crossq d4pg ddpg ddqn discrete_bcq "
             "discrete_cql discrete_sac dqfd dqn droq dt dueling edac expert fqf ibc impala iql "
             "iqn mbpo mdqn paddpg pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow "
-            "random rbc rebrac redq rlpd sac sac_n sqil sqil_sac sql sqn td3 td3_bc tqc xql"
+            "random rbc rebrac redq rlpd sac sac_n simba sqil sqil_sac sql sqn td3 td3_bc tqc xql"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
         "world_model": "ensemble",
@@ -139,8 +139,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
     },
     "dicore-worlds": {
-        "model": "dreamer",
-        "policy": "dreamer",
+        "model": "dreamer muzero",
+        "planner": "gumbel puct",
+        "policy": "dreamer efficient_zero gumbel_muzero muzero",
         "preset": "cartpole_dreamer pendulum_dreamer",
     },
     "dicore-contrib-envs": {
@@ -169,9 +170,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "pendulum_awac pendulum_bc pendulum_bcq pendulum_cal_ql pendulum_cql pendulum_crossq "
             "pendulum_d4pg pendulum_ddpg pendulum_droq pendulum_edac pendulum_ibc pendulum_iql "
             "pendulum_mbpo pendulum_ppo pendulum_rebrac pendulum_redq pendulum_sac pendulum_sac_n "
-            "pendulum_td3 pendulum_td3_bc pendulum_tqc pendulum_xql pong_dqn swimmer_ppo "
-            "swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq two_step_dqn "
-            "walker2d_ppo walker2d_sac"
+            "pendulum_simba pendulum_td3 pendulum_td3_bc pendulum_tqc pendulum_xql pong_dqn "
+            "swimmer_ppo swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq "
+            "two_step_dqn walker2d_ppo walker2d_sac"
         ),
     },
 }
