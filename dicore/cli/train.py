@@ -153,6 +153,8 @@ def command(
         **given,
     )
     own_process()
+    if dry_run and as_json:
+        raise UsageError("--dry-run prints no JSON", hint="dicore config check --json does")
     if dry_run:
         say(public_name("check_request", "--dry-run")(request), result=True)
         return
@@ -198,8 +200,7 @@ class Announcer:
         result = run.result
         best = "none" if result.best_return is None else number(result.best_return)
         ending = "stop value reached" if result.stop else "budget spent"
-        if run.stop_requested:
-            ending = "stopped"
+        ending = "stopped" if run.stop_requested else ending
         place = f", in {run.folder}" if is_quiet() else ""
         say(
             f"{ending}: best mean return {best} after {result.env_step} env steps,"

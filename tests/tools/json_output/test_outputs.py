@@ -172,6 +172,7 @@ def test_a_training_prints_its_lines_to_standard_error(
     assert (found["run"], found["ending"], found["env_step"]) == ("loud", "budget", 16)
     assert Path(found["checkpoint"]).is_dir()
     assert main(["train", "-e", "cartpole", "-p", "none", "--json"]) == 2
+    assert main(["train", "cartpole_dqn", "--dry-run", "--json"]) == 2
     assert capfd.readouterr().out == "", "an error is no JSON"
 
 
