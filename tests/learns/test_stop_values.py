@@ -66,7 +66,7 @@ CASES = [
     Case("pendulum", 8_000, -400, slow=(900,) * 3, policy="ddpg"),  # "pendulum_ddpg": 4k
     Case("pendulum", 5_000, -350, slow=(900,) * 3, policy="redq"),  # "pendulum_redq"
     Case("pendulum", 5_000, -350, slow=(900,) * 3, policy="droq"),  # "pendulum_droq": 1k
-    Case("pendulum", 10_000, -350, slow=(900,) * 3, policy="simba"),  # "pendulum_simba"
+    Case("pendulum", 10_000, -350, slow=(900,) * 3, policy="simba"),  # "pendulum_simba": 1k
     Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="crossq"),  # "pendulum_crossq": 4k
     Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="d4pg"),  # "pendulum_d4pg": 3k
     Case("cartpole", 25_000, 400, slow=(900,) * 3, policy="discrete_sac"),  # 11k
