@@ -73,8 +73,8 @@ PENDULUM_REBRAC = _preset(
 )
 """ReBRAC on Pendulum, with the weight and the normalised observations of TD3+BC.
 
-Normalised layers learn values of hundreds slowly, so rewards are scaled: -177 after 3,000 updates on
-10,000 mixed steps, and -379 with rewards as they are (1 seed).
+Normalised layers learn values of hundreds slowly, so rewards are scaled: -177 after 3,000 updates
+on 10,000 mixed steps, and -379 with rewards as they are (1 seed).
 """
 
 PENDULUM_CAL_QL = _preset(
