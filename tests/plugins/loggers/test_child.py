@@ -73,6 +73,22 @@ def test_all_messages_arrive_in_order(tmp_path: Path) -> None:
     assert (tmp_path / "closed").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_of_a_batch_system_lose_no_message(number: int, tmp_path: Path) -> None:
+    """They are sent to all processes of a job; the child ends when the training does."""
+    logger = Told()
+    logger.open(LogTarget(tmp_path))
+    logger.log_scalars({"x": 1.0}, env_step=1, train_iter=0)
+    child = logger._child
+    assert child is not None
+    wait_for((tmp_path / "told.txt").exists)
+    os.kill(child.pid, number)
+    logger.log_scalars({"x": 1.0}, env_step=2, train_iter=0)
+    logger.close()
+    assert len((tmp_path / "told.txt").read_text().splitlines()) == 2
+    assert (tmp_path / "closed").exists()
+
+
 def test_a_process_that_hangs_stops_nobody(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
