@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from os.path import exists
 from typing import TYPE_CHECKING, Any, Final
 
@@ -192,6 +191,8 @@ class Announcer:
             say(f"no budget: training runs until a mean return of {stop}, or Ctrl-C, which saves")
         for line in [*_about_preset(request, compiled), *header]:
             say(line)
+        if is_command("watch"):
+            self._print("watch", f"dicore watch {run.folder}")
 
     def ended(self, run: Run, profile: Any) -> None:
         """Prints the profile, the result, and the files of the run."""
@@ -209,10 +210,8 @@ class Announcer:
         )
         if run.stop_requested:
             self._print("resume", f"dicore train --resume {run.folder}")
-        shown = f"dicore plot {run.folder} --text"
-        if find_spec("tensorboard") is not None:
-            shown = f"tensorboard --logdir {run.folder}"
-        self._print("curve", f"{shown}   (numbers: {run.folder}/log/metrics.jsonl)")
+        numbers = f"{run.folder}/log/metrics.jsonl"
+        self._print("curve", f"dicore plot {run.folder} --text   (numbers: {numbers})")
         self._print("config", f"{run.folder}/config.json")
         self._print("checkpoint", f"{run.folder}/ckpt/{run.store.best_or_latest() or ''}")
         self._print("folder", run.folder)

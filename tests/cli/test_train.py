@@ -93,7 +93,9 @@ def test_a_run_is_complete_and_named_first_and_last(trained: tuple[Path, str]) -
     first, *_, last = said.splitlines()
     assert "runs/x" in first
     assert last.endswith("runs/x")
-    assert "tensorboard --logdir runs/x" in said
+    assert said.count("\nwatch:      dicore watch runs/x\n") == 1
+    assert said.index("watch: ") < said.index(" env steps"), "before the training, not after it"
+    assert "\ncurve:      dicore plot runs/x --text   (numbers: runs/x/log/metrics.jsonl)" in said
     names = {str(path.relative_to(run)) for path in run.rglob("*")}
     assert names >= {
         "config.json",

@@ -284,16 +284,13 @@ def test_to_resume_what_is_not_there_is_to_begin(capsys: pytest.CaptureFixture[s
         launch(resume="./auto")
 
 
-@pytest.mark.parametrize(
-    ("found", "curve"),
-    [(object(), "tensorboard --logdir x-1   ("), (None, "dicore plot x-1 --text   (")],
-)
+@pytest.mark.parametrize("installed", [True, False])
 def test_a_process_of_its_own_says_where_things_are(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, found: object, curve: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, installed: bool
 ) -> None:
     """The folder, a numbered sibling here, stands in the first line and in the last."""
     Path("x").mkdir()
-    monkeypatch.setattr("dicore.cli.train.find_spec", lambda name: found)
+    monkeypatch.setattr("dicore.cli.train.is_command", lambda word: installed)
     launch(
         config(exp_name="x"),
         overrides=["pipeline.act=solve"],
@@ -304,8 +301,10 @@ def test_a_process_of_its_own_says_where_things_are(
     assert first == "training launch_policy on launch_env, seed 0, in x-1"
     assert until.startswith("no budget: training runs until a mean return of 1.0, or Ctrl-C")
     assert last == "folder:     x-1"
+    if installed:
+        assert between.pop(0) == "watch:      dicore watch x-1"
     assert "stop value reached: best mean return 5.0 after 9 env steps, 7 updates" in between[0]
-    assert between[1].startswith(f"curve:      {curve}")
+    assert between[1] == "curve:      dicore plot x-1 --text   (numbers: x-1/log/metrics.jsonl)"
     assert between[2:] == ["config:     x-1/config.json", "checkpoint: x-1/ckpt/best"]
     launch(config(exp_name="x"))
     assert capsys.readouterr().out == ""
