@@ -18,7 +18,8 @@ import torch
 from gymnasium import Space
 
 from dicore.errors import UsageError
-from dicore_compat.weights.peers import Layer, Networks, Scale, networks_of
+from dicore_compat.weights.chains import Layer, Networks, Scale
+from dicore_compat.weights.peers import networks_of
 from dicore_plugins.export.import_weights import read_tensors
 
 __all__ = ["PeerWeights", "compare_actions", "peer_weights"]
