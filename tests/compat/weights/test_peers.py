@@ -230,7 +230,7 @@ def test_normalised_values_become_returns() -> None:
 def test_ours_and_others_are_not_of_a_peer() -> None:
     weight = torch.zeros(2, 2)
     for name in ("model.encoder.layers.0.weight", "policy.model.encoder.layers.0.weight",
-                 "q_net.q_net.0.weight", "mlp_extractor.policy_net.0.weight"):  # fmt: skip
+                 "q_net.0.weight", "actor.encoder.0.weight"):  # fmt: skip
         assert networks_of({name: weight}) is None
 
 

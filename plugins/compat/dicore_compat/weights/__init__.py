@@ -1,1 +1,1 @@
-"""Checkpoints of CleanRL, rsl_rl, skrl and tianshou: their networks by the names of ours."""
+"""Checkpoints of CleanRL, rsl_rl, SB3, skrl and tianshou: their networks by the names of ours."""

@@ -32,7 +32,7 @@ _ACTIVATIONS: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
 """Those that policies have here."""
 _ASIDE: Final = re.compile(
     r"optimizer|target_|model_old\.|.*(obs_normalizer|_preprocessor)\."
-    r"|.*fc_logstd\.|(.*\.)?action_(scale|bias)$|(qf\d|.*)_target\.|critic2?_old\.|policy\.actor\.sigma\."
+    r"|.*fc_logstd\.|actor\.log_std\.|(pi|vf)_features_extractor\.|(.*\.)?action_(scale|bias)$|(qf\d|.*)_target\.|critic2?_old\.|policy\.actor\.sigma\."
     r"|(.*[._])?(log_?std|std_param|log_std_param|log_std_parameter|sigma_param)$"
 )
 """Tensors that are used in another form, or made anew."""
@@ -130,7 +130,7 @@ def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> Pee
     """
     _check_archive(file)
     read = read_tensors(file)
-    found = networks_of(read)
+    found = networks_of(read, file)
     if found is None:
         return None
     if obs_norm is not None:
@@ -172,6 +172,7 @@ def _read_scale(file: str | Path) -> Scale:
         with np.load(file, allow_pickle=False) as data:
             mean, var = (torch.as_tensor(data[name]).flatten() for name in ("mean", "var"))
             epsilon = float(data["epsilon"]) if "epsilon" in data else 1e-8
+            clip = float(data["clip"]) if "clip" in data else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"--obs-norm: {file}: expected an .npz with mean and var: {error}"
@@ -188,7 +189,7 @@ def _read_scale(file: str | Path) -> Scale:
             f"--obs-norm: {file}: mean or var is not finite, or var + epsilon is not positive",
             hint="leave epsilon out to add 1e-8 to variances of zero",
         )
-    return Scale(mean, (var + epsilon).sqrt())
+    return Scale(mean, (var + epsilon).sqrt(), clip)
 
 
 def _named(found: Networks) -> dict[str, tuple[torch.Tensor, str]]:
@@ -220,22 +221,29 @@ def _twins(found: Networks) -> dict[str, tuple[torch.Tensor, str]]:
     """Returns the Q networks as one batched network, whose matrices are transposed.
 
     Raises:
-        UsageError: they have different sizes, or normalised observations.
+        UsageError: they have different sizes.
     """
     if not found.twins:
         return {}
-    if found.critic_seen is not None:
-        text = f"{found.peer}: Q networks of normalised observations are not read here"
-        raise UsageError(text, hint="save the actor alone, and import it with --partial")
     if len({tuple(each.weight.shape for each in twin) for twin in found.twins}) > 1:
         raise UsageError(f"{found.peer}: the Q networks have layers of different sizes")
+    twins = [_after(each, _with_actions(found.critic_seen, each[0])) for each in found.twins]
     named = {}
-    for i, layers in enumerate(zip(*found.twins, strict=True)):
+    for i, layers in enumerate(zip(*twins, strict=True)):
         weights = torch.stack([each.weight.T for each in layers])
         biases = torch.stack([each.bias[None] for each in layers])
         named[f"model.critic.weights.{i}"] = weights.contiguous(), f"{layers[0].name}.weight"
         named[f"model.critic.biases.{i}"] = biases, f"{layers[0].name}.bias"
     return named
+
+
+def _with_actions(scale: Scale | None, first: Layer) -> Scale | None:
+    """Returns statistics of observations and of the actions behind them, which stay as they are."""
+    if scale is None:
+        return None
+    more = max(0, first.weight.shape[1] - scale.mean.numel())
+    mean, std = torch.cat([scale.mean, torch.zeros(more)]), torch.cat([scale.std, torch.ones(more)])
+    return Scale(mean, std, scale.clip)
 
 
 def _tensors(places: Sequence[str], layers: Sequence[Layer]) -> dict[str, tuple[torch.Tensor, str]]:
@@ -246,7 +254,7 @@ def _tensors(places: Sequence[str], layers: Sequence[Layer]) -> dict[str, tuple[
     return named
 
 
-def _after(layers: list[Layer], scale: Scale | None) -> list[Layer]:
+def _after(layers: Sequence[Layer], scale: Scale | None) -> list[Layer]:
     """Returns layers that take what is not normalised."""
     if scale is None:
         return [*layers]
@@ -386,5 +394,5 @@ def _action(output: torch.Tensor, space: Space[Any], *, squashed: bool) -> _Arra
         return np.asarray(output.argmax(1))
     if not squashed:
         return np.asarray(output)
-    mean = np.asarray(output.chunk(2, 1)[0].tanh())
+    mean = np.asarray(output[:, : low.size].tanh()).reshape(-1, *low.shape)
     return np.asarray(low + (mean + 1) / 2 * (high - low))

@@ -7,9 +7,11 @@ between them, the activation, is not in a checkpoint.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 from dicore.errors import UsageError
+from dicore_compat.weights import sb3
 from dicore_compat.weights.chains import (
     Networks,
     Scale,
@@ -27,6 +29,7 @@ _FORMS: Final = {
     "skrl": re.compile(r"(policy|q_network)\.(net|policy_layer|log_std_parameter)"),
     "tianshou": re.compile(r"policy\.(actor\.(preprocess|last|mu)|model\.(model|preprocess))\."),
     "cleanrl": re.compile(r"(actor_mean|actor|network)\.\d+\.weight|(\w+\.)?fc_mean\.weight"),
+    "sb3": sb3.FORM,
 }
 """What names of each framework begin with."""
 
@@ -36,11 +39,13 @@ _MEMORY: Final = re.compile(
 """Tensors of recurrent networks."""
 
 
-def networks_of(tensors: Tensors) -> Networks | None:
+def networks_of(tensors: Tensors, file: str | Path = "") -> Networks | None:
     """Returns the networks of a checkpoint; None if it is of no framework that is known here.
 
     Args:
         tensors: The tensors of the file by dotted names.
+        file: The file, of which an archive of Stable-Baselines3 says more; empty: the tensors say
+            all that is known.
 
     Raises:
         UsageError: it is of one, but its networks are not chains of linear layers.
@@ -54,6 +59,8 @@ def networks_of(tensors: Tensors) -> Networks | None:
             f"{peer}: {memory} belongs to a memory, which is not read here",
             hint="map the names by hand: --suggest table.yaml",
         )
+    if peer == "sb3":
+        return sb3.networks(tensors, sb3.arguments_of(file) if file else sb3.Arguments())
     return _READERS[peer](tensors)
 
 

@@ -26,8 +26,9 @@ __all__ = ["command"]
 _EPILOG = """\b
 Examples:
   dicore import-weights policy.safetensors --run runs/x
-  dicore import-weights dqn_cartpole.zip --run runs/x --suggest table.yaml
-  dicore import-weights dqn_cartpole.zip --run runs/x --table table.yaml
+  dicore import-weights policy.pth --run runs/x --suggest table.yaml
+  dicore import-weights policy.pth --run runs/x --table table.yaml
+  dicore import-weights sb3_ppo.zip --run runs/x --obs-norm norm.npz
   dicore import-weights agent_20000.pt --run runs/x --compare actions.npz
   dicore eval runs/x --load-path imported
 
@@ -36,9 +37,9 @@ its weights-only loader and archives of Stable-Baselines3 likewise, so that no c
 Without a table, names must be equal. In a table, `a.*: b.*` maps all names that begin so, and
 `name.T` is the transposed matrix. Target networks get the same weights; the optimizer starts anew.
 
-Checkpoints of CleanRL, rsl_rl, skrl and tianshou need no table: their layers are recognised, and
-the statistics that normalise observations become part of the first one. Set policy.model to their
-sizes and activation; see docs/howto/import_weights.md.
+Checkpoints of CleanRL, rsl_rl, skrl, Stable-Baselines3 and tianshou need no table: their layers are
+recognised, and the statistics that normalise observations become part of the first one. Set
+policy.model to their sizes and activation; see docs/howto/import_weights.md.
 """
 
 
@@ -112,7 +113,7 @@ def command(
 
 
 def _peer(file: str, obs_norm: str | None, compare: str | None) -> Any:
-    """Returns the weights of a checkpoint of CleanRL, rsl_rl, skrl or tianshou; None of others."""
+    """Returns the weights of a checkpoint of a framework that is known; None of others."""
     from dicore_registry.public_names import public_name
 
     found = None
@@ -120,7 +121,7 @@ def _peer(file: str, obs_norm: str | None, compare: str | None) -> Any:
         found = public_name("peer_weights")(file, obs_norm=obs_norm)
     if found is None and (obs_norm or compare):
         raise UsageError(
-            f"{file}: not a checkpoint of CleanRL, rsl_rl, skrl or tianshou",
+            f"{file}: not a checkpoint of CleanRL, rsl_rl, skrl, Stable-Baselines3 or tianshou",
             hint="--obs-norm and --compare are for those",
         )
     return found
