@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,6 +50,9 @@ def place(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
            max_env_step=128, overrides=SIDE)  # fmt: skip
     write_keys(at, "mine")
     write(at / "parallel", FACTS)
+    (at / "ppo.yml").write_text(ZOO)
+    (at / "zoo").mkdir()
+    (at / "zoo/ppo.yml").write_text(ZOO + "Pendulum-v1: {n_epochs: -1}\n")
     (at / "broken.yaml").write_text("env: {type: cartpole, stop_valu: 1}\npolicy: {type: dqn}\n")
     gate = at / "gate.toml"
     gate.write_text(TABLE)
@@ -83,6 +87,8 @@ CASES: dict[str, list[list[str]]] = {
     "index": [["-o", "site"]],
     "league": [["league"]],
     "list": [[], ["policy"]],
+    "migrate": [["ppo.yml", "-e", "CartPole-v1"],
+                ["ppo.yml", "-e", "CartPole-v1", "-o", "ppo.yaml"], ["zoo"]],
     "new plugin": [["foo-bar", "--kind", "env"]],
     "plan": [["cartpole_dqn", "--seconds", "0.5", "--no-changes", "-n", "1000"]],
     "plot": [["run", "-o", "run.svg"]],
@@ -100,9 +106,23 @@ CASES: dict[str, list[list[str]]] = {
     "verify": [["signed", "--sign", "mine.pem"], ["signed", "--certificate", "mine.pub"]],
 }  # fmt: skip
 """Words of the commands, in the folder `place`."""
-MAY_FAIL = {("config check", 1): 2, ("enjoy", 1): 1}
+WITHOUT = {
+    "catalogue": "writes Markdown; `dicore list --json` and `dicore show NAME --json` say the same",
+    "completion": "prints a script for the shell",
+    "config schema": "prints JSON itself, the JSON Schema of configs",
+    "dist": "`dicore train -m dist --json` trains; a part serves until it is stopped",
+    "ditask": "runs a main function of yours, which prints what it wants",
+    "mcp": "speaks the JSON of its protocol",
+    "schema": "prints JSON itself, the JSON Schema of an output",
+}
+"""Commands without `--json`, and why; docs/howto/commands.md has the same rows."""
+MAY_FAIL = {("config check", 1): 2, ("enjoy", 1): 1, ("migrate", 2): 1}
 """Exit codes other than 0."""
 
+ZOO = """
+CartPole-v1: {n_envs: 8, n_timesteps: 100000, n_steps: 32, batch_size: 256, clip_range: 0.1}
+"""
+"""A file of rl-zoo3."""
 LOUD = """
 import os
 from gymnasium.envs.classic_control import CartPoleEnv
@@ -141,7 +161,16 @@ def known() -> dict[str, click.Command]:
 
 def test_every_command_with_json_declares_and_is_run() -> None:
     assert {*known()} == {*CASES, *SERVING}, "add a row to CASES, and a type to the table"
+    assert {name for name, _ in commands(group)} - {*known()} == {*WITHOUT}, (
+        "add --json, or why not"
+    )
     assert {*OUTPUTS} <= {*CASES, *SERVING}
+
+
+def test_the_page_names_the_commands_without_json() -> None:
+    page = (Path(__file__).parents[3] / "docs/howto/commands.md").read_text()
+    rows = re.findall(r"^\| `dicore ([a-z ]+)` \| (.+) \|$", page, re.MULTILINE)
+    assert dict(rows) == WITHOUT
 
 
 def test_a_server_prints_its_address_at_once(

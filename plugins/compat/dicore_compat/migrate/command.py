@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import click
 
@@ -15,7 +15,29 @@ from dicore.errors import ConfigError, DicoreError, UsageError
 if TYPE_CHECKING:
     from dicore_compat.migrate.convert import Migrated
 
-__all__ = ["command"]
+__all__ = ["JSON_OUTPUT", "command"]
+
+
+class ConvertedOption(TypedDict):
+    """An option that differs from the foreign config."""
+
+    path: Annotated[str, "key path in the foreign config"]
+    verdict: Annotated[str, "moved, changed, dropped (it has no effect) or lost"]
+    text: Annotated[str, "new place, value or reason"]
+
+
+class ConvertedConfig(TypedDict):
+    """A foreign config, and what became of it."""
+
+    source: Annotated[str, "the foreign file, with the name of its entry"]
+    path: Annotated[str | None, "the config that was written; null: none"]
+    lost: Annotated[int, "number of options whose effect dicore lacks"]
+    changes: Annotated[list[ConvertedOption], "options that differ"]
+    trust: Annotated[bool, "the config names code by path, so training asks for trust"]
+    problem: Annotated[str, "why it cannot be converted, or not be trained here; empty if it can"]
+
+
+JSON_OUTPUT = list[ConvertedConfig]
 
 _EPILOG = """\b
 Examples:
@@ -37,6 +59,7 @@ dropped because it has no effect, and lost because dicore has nothing that does 
 @click.option("-e", "--env", "env_id", metavar="ID", help="Entry of a YAML file of rl-zoo3.")
 @click.option("-p", "--policy", "algorithm", metavar="NAME", help="Its algorithm.  [default: FILE]")
 @click.option("--force", is_flag=True, help="Write over existing files.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
 @click.pass_context
 def command(
@@ -48,34 +71,74 @@ def command(
     env_id: str | None,
     algorithm: str | None,
     force: bool,
+    as_json: bool,
 ) -> None:
     """Converts configs of DI-engine (Python) and rl-zoo3 (YAML).
 
     Exit code 2 if the file cannot become a config that can be trained, 1 if one of a folder cannot.
     """
+    from dicore_tools.commands.output import write_json
+    from dicore_tools.json_output.standard_output import to_standard_error
+
+    where, target = Path(source), None if out is None else Path(out)
+    if where.is_dir() and (env_id is not None or algorithm is not None):
+        raise UsageError("--env and --policy name an entry of one YAML file, not of a folder")
+    with to_standard_error() if as_json else nullcontext():  # configs and imports may print
+        if where.is_dir():
+            found = _folder(where, target, force=force)
+        else:
+            found = {source: _file(source, target, env_id, algorithm, force=force)}
+    if as_json:
+        write_json([*found.values()])
+    elif where.is_dir():
+        _say_folder(target, found)
+    else:
+        _say_file(source, target, found[source])
+    ctx.exit(1 if any(each["problem"] for each in found.values()) else 0)
+
+
+def _file(
+    source: str, out: Path | None, env_id: str | None, algorithm: str | None, *, force: bool
+) -> ConvertedConfig:
+    """Converts a config, and writes it if it has a place.
+
+    Raises:
+        ConfigError: it cannot be converted.
+    """
     from dicore_compat.migrate.convert import migrate
 
-    if Path(source).is_dir():
-        if env_id is not None or algorithm is not None:
-            raise UsageError("--env and --policy name an entry of one YAML file, not of a folder")
-        ctx.exit(_folder(Path(source), None if out is None else Path(out), force=force))
     made = migrate(source, env_id, algorithm)
     if out is not None and not made.problems:
-        _write(Path(out), made, force=force)
-    for change in made.changes:
-        say(str(change), result=out is None)
+        _write(out, made, force=force)
     if made.problems:
+        for change in made.changes:
+            say(str(change), result=out is None)
         raise ConfigError(made.problems, hint=f"no config was made of {made.source}")
-    lost = plural(made.losses, "option") + " lost"
+    return _converted(made, out, "" if out is None else _cannot_train(out))
+
+
+def _say_file(source: str, out: Path | None, done: ConvertedConfig) -> None:
+    for each in done["changes"]:
+        say(f"{each['verdict']:<7} {each['path']}: {each['text']}", result=out is None)
+    lost = plural(done["lost"], "option") + " lost"
     if out is None:
-        say(f"{made.source} can be converted, {lost}: dicore migrate {source} -o config.yaml")
+        say(f"{done['source']} can be converted, {lost}: dicore migrate {source} -o config.yaml")
         return
-    trust = " (it names code by path)" if "py:" in str(made.tree) else ""
-    told = f"{out}: made of {made.source}, {lost}"
-    if problem := _cannot_train(Path(out)):
-        say(f"{told}; it cannot be trained here: {problem}", result=True)
-        ctx.exit(1)
+    told = f"{out}: made of {done['source']}, {lost}"
+    if done["problem"]:
+        say(f"{told}; it cannot be trained here: {done['problem']}", result=True)
+        return
+    trust = " (it names code by path)" if done["trust"] else ""
     say(f"{told}; train it: dicore train {out}{trust}", result=True)
+
+
+def _converted(made: Migrated, path: Path | None, problem: str = "") -> ConvertedConfig:
+    changes: list[ConvertedOption] = [
+        {"path": each.path, "verdict": each.verdict, "text": each.text} for each in made.changes
+    ]
+    where = None if path is None else str(path)
+    return {"source": made.source, "path": where, "lost": made.losses, "changes": changes,
+            "trust": "py:" in str(made.tree), "problem": problem}  # fmt: skip
 
 
 def _cannot_train(file: Path) -> str:
@@ -90,8 +153,12 @@ def _cannot_train(file: Path) -> str:
     return ""
 
 
-def _folder(source: Path, out: Path | None, *, force: bool) -> int:
-    """Converts all configs below a folder, and prints a table; returns the exit code."""
+def _folder(source: Path, out: Path | None, *, force: bool) -> dict[str, ConvertedConfig]:
+    """Converts all configs below a folder; returns them by name.
+
+    Raises:
+        UsageError: there is none.
+    """
     from dicore_compat.migrate.convert import migrate
 
     found = [*_configs(source)]
@@ -101,7 +168,7 @@ def _folder(source: Path, out: Path | None, *, force: bool) -> int:
             hint="the former are Python files that define create_config, the latter YAML files"
             " named after an algorithm, such as ppo.yml",
         )
-    rows, failed = [], 0
+    done: dict[str, ConvertedConfig] = {}
     for file, entry in found:
         name = str(file.relative_to(source).with_suffix("")) + f"_{entry}" * bool(entry)
         name = name.replace(":", "_") + (".yaml" if entry else ".py")
@@ -109,16 +176,27 @@ def _folder(source: Path, out: Path | None, *, force: bool) -> int:
             made = migrate(file, entry)
             if made.problems:
                 raise ConfigError(made.problems)
-            if out is not None:
-                _write(out / Path(name).with_suffix(".yaml"), made, force=force)
-            rows.append((name, "converted", plural(made.losses, "option") + " lost"))
+            path = None if out is None else out / Path(name).with_suffix(".yaml")
+            if path is not None:
+                _write(path, made, force=force)
+            done[name] = _converted(made, path)
         except DicoreError as error:
-            failed += 1
-            rows.append((name, "not", str(error).replace("\n", "; ")))
+            where = f"{file} ({entry})" if entry else str(file)
+            done[name] = {"source": where, "path": None, "lost": 0, "changes": [],
+                          "trust": False, "problem": str(error).replace("\n", "; ")}  # fmt: skip
+    return done
+
+
+def _say_folder(out: Path | None, done: Mapping[str, ConvertedConfig]) -> None:
+    rows = [
+        (name, "not" if each["problem"] else "converted",
+         each["problem"] or plural(each["lost"], "option") + " lost")
+        for name, each in done.items()
+    ]  # fmt: skip
     write_table(("file", "", "remarks"), rows)
     where = "" if out is None else f" to {out}"
-    say(f"{len(found) - failed} of {plural(len(found), 'config')} converted{where}", result=True)
-    return 1 if failed else 0
+    count = sum(not each["problem"] for each in done.values())
+    say(f"{count} of {plural(len(done), 'config')} converted{where}", result=True)
 
 
 def _configs(source: Path) -> Iterator[tuple[Path, str | None]]:
