@@ -250,3 +250,23 @@ def test_the_presets_compile() -> None:
     pytest.importorskip("dicore_contrib_envs")
     for name in ("cartpole_dreamer", "pendulum_dreamer"):
         assert compile_config(preset=name).policy.type == "dreamer"
+
+
+def test_single_numbers_are_seen_and_done() -> None:
+    """Spaces of shape () are vectors of one number."""
+    seen, done = spaces.Box(-1, 1, (), np.float32), spaces.Box(-2, 3, (), np.float32)
+    policy = made(done, seen)
+    policy.collect_mode.forward({0: np.float32(0.5)})
+    shape = (2, 3)
+    batch = Batch(
+        {
+            "obs": np.zeros(shape, np.float32),
+            "next_obs": np.zeros(shape, np.float32),
+            "action": np.ones(shape, np.float32),
+            "reward": np.zeros(shape, np.float32),
+            "done": np.zeros(shape, np.float32),
+            "prev_state": np.zeros((2, policy.get_attribute("model").state_size), np.float32),
+        },
+        2,
+    )
+    assert np.isfinite(float(updated(policy, batch)["total_loss"]))

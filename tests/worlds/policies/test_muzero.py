@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 from gymnasium import spaces
 
 from dicore.data import Batch, EnvBatch
-from dicore.errors import ConfigError, UsageError
+from dicore.errors import ConfigError, NonFiniteError, UsageError
+from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore_plugins.policies import create_policy
 from dicore_worlds import MuZeroNet, MuZeroPolicy
@@ -159,12 +161,15 @@ def test_images_are_seen_in_both_orders() -> None:
 
 
 def test_spaces_and_options_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ConfigError, match="muzero"):
-        made(action=spaces.Box(-1, 1, (2,), np.float32))
+    for action in (spaces.Box(-1, 1, (2,), np.float32), spaces.MultiDiscrete([2, 3])):
+        with pytest.raises(ConfigError, match="'muzero' needs one discrete action"):
+            made(action=action)
     for change, said in (
         ({"other": {"replay_buffer": {"unroll_len": 2}}}, "unroll_len"),
         ({"other": {"replay_buffer": {"type": "naive"}}}, "sequence"),
         ({"model": {"bins": 4}}, "odd"),
+        ({"priority_IS_weight": True}, "priority_IS_weight"),
+        ({"traj_len_inf": True}, "traj_len_inf"),
     ):
         with pytest.raises(ConfigError, match=said):
             create_policy(
@@ -176,3 +181,37 @@ def test_spaces_and_options_that_do_not_fit_are_refused() -> None:
 def test_another_network_is_refused() -> None:
     with pytest.raises(UsageError, match="MuZeroNet"):
         MuZeroPolicy(made()._cfg, model=torch.nn.Linear(4, 3))
+
+
+@pytest.mark.parametrize("kind", ["muzero", "gumbel_muzero"])
+def test_a_network_of_nan_never_acts(kind: str) -> None:
+    policy = made(kind=kind)
+    for parameter in policy.get_attribute("model").parameters():
+        parameter.data.fill_(float("nan"))
+    for mode in (policy.collect_mode, policy.eval_mode):
+        with pytest.raises(NonFiniteError, match="NaN"):
+            mode.forward({0: np.zeros(4, np.float32)})
+
+
+def test_terminations_can_be_ignored() -> None:
+    batch, found = sequences(((4, True),)).to_torch(), []
+    for ignored in (False, True):
+        policy = made(ignore_done=ignored)
+        policy._target_model.value.bias += torch.linspace(-1, 1, len(policy._model.bins))
+        found.append(policy._values(batch)[0])
+    kept, ignored = found
+    assert torch.equal(kept[0, :2], ignored[0, :2])
+    assert not torch.equal(kept[0, 2:4], ignored[0, 2:4])
+
+
+def test_steps_of_others_are_refused_before_a_run_folder(tmp_path: Path) -> None:
+    for kind in ("muzero", "dreamer"):
+        with pytest.raises(ConfigError, match="own steps"):
+            launch(
+                env="cartpole", policy=kind, exp_name=str(tmp_path / "run"),
+                overrides=[
+                    "pipeline.type=serial_offline", "pipeline.dataset.path=x.npz",
+                    "pipeline.max_train_iter=5",
+                ],
+            )  # fmt: skip
+    assert not (tmp_path / "run").exists()

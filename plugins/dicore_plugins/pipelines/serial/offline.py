@@ -32,6 +32,8 @@ class OfflinePipeline(TrainingPipeline):
     def problems(self, cfg: RunConfig) -> Iterator[tuple[str, str]]:
         """Yields the problems of the budget and the dataset."""
         yield from source_problems(cfg)
+        if getattr(cfg.policy, "own_steps_only", False):
+            yield "policy.type", f"'{cfg.policy.type}' learns from its own steps, not recorded ones"
         if cfg.pipeline.max_env_step is not None:
             yield "pipeline.max_env_step", "no env steps are collected; set max_train_iter"
         length, dataset = cfg.policy.collect.unroll_len, cfg.pipeline.get("dataset")

@@ -202,7 +202,7 @@ class DreamerNet(nn.Module):
         Images of bytes are divided by 255; channels come first.
         """
         if self._image is None:
-            return obs.flatten(1).float()
+            return obs.reshape(len(obs), -1).float()
         obs = obs.permute(0, 3, 1, 2) if self._transposed else obs
         return obs.float() / 255 - 0.5 if obs.dtype == torch.uint8 else obs.float() - 0.5
 

@@ -79,7 +79,7 @@ class VectorEncoder(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Maps observations [B, ...] to features [B, F]."""
-        found: Tensor = self.layers(symlog(obs.flatten(1).float()))
+        found: Tensor = self.layers(symlog(obs.reshape(len(obs), -1).float()))
         return found
 
 

@@ -231,7 +231,7 @@ class DreamerPolicy(RecurrentPolicy):
     def _taken(self, action: Tensor) -> Tensor:
         """Returns actions of the environment [L, B, ...] as the model takes them: [L, B, A]."""
         if self._unit is not None:
-            return self._unit.unit(action.flatten(2)).clamp(-1, 1)
+            return self._unit.unit(action.reshape(*action.shape[:2], -1)).clamp(-1, 1)
         index = action.long() - self._cfg.action_start
         return F.one_hot(index, self._model.action_size).float()
 

@@ -123,6 +123,8 @@ class DreamerConfig(PolicyConfig):
         "collect.unroll_len": (1, "has its sequences from other.replay_buffer; set it to 1"),
     }
 
+    own_steps_only: ClassVar[bool] = True
+
     on_policy: bool = option(False, "False: trains from a replay buffer")
     discount_factor: float = option(
         0.997, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
@@ -183,3 +185,5 @@ class DreamerConfig(PolicyConfig):
             yield f"{place}.state_keys", f"must be ['prev_state'], got {[*keys]}"
         elif buffer.get("burn_in") or buffer.get("state_every"):
             yield place, "burn_in and state_every must be 0: the first latent state is stored"
+        elif not buffer.get("padding"):
+            yield f"{place}.padding", "must be True, or the ends of episodes are never seen"

@@ -22,6 +22,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from functools import cached_property
+from math import ceil
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +33,7 @@ from torch import Tensor, nn
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map
-from dicore.errors import UsageError
+from dicore.errors import NonFiniteError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
@@ -63,6 +64,7 @@ class MuZeroPolicy(Policy):
 
     config_class: ClassVar[type[PolicyConfig]] = MuZeroConfig
     attributes: ClassVar[tuple[str, ...]] = ("actor", "update_count")
+    export_problem: ClassVar[str] = "it acts by searching"
     _cfg: MuZeroConfig
 
     def _create_model(self) -> nn.Module:
@@ -127,6 +129,11 @@ class MuZeroPolicy(Policy):
     ) -> EnvBatch[Columns]:  # fmt: skip
         batch = EnvBatch.of(obs)
         root = self._actor.forward(batch.value)
+        if not (np.isfinite(root["logit"]).all() and np.isfinite(root["value"]).all()):
+            raise NonFiniteError(
+                "the network returns NaN or inf",
+                hint="lower policy.learn.learning_rate; the last checkpoints may be finite",
+            )
         found = self._planner.plan(
             self._searched(self._model), _leaf(root), rng, explore=explore, temperature=temperature
         )
@@ -212,7 +219,9 @@ class MuZeroPolicy(Policy):
         value, batch = self._values(batch)
         model, valid = self._model, batch["valid"]
         steps, policy = valid.shape[1] - 1, self._policies(batch)
-        known = valid | _ended(batch)  # rewards and values after a terminal state are 0
+        known = valid  # and rewards and values after a terminal state, which are 0
+        if not self._cfg.learn.ignore_done:
+            known = valid | _ended(batch)
         value, reward = value * valid, batch["step_reward"] * valid
         action = batch["action"].long() - self._cfg.action_start
         action = torch.where(valid, action, torch.randint_like(action, model.action_size))
@@ -267,7 +276,8 @@ class MuZeroPolicy(Policy):
         first = tree_map(lambda leaf: leaf[:, :length], batch.columns)
         last = torch.arange(length, device=after.device) + first["bridge"]
         after = after.gather(1, last.clamp(max=shape[1] - 1))
-        going = first["value_gamma"] * (1 - first["done"])
+        over = first["done"] * (not self._cfg.learn.ignore_done)
+        going = first["value_gamma"] * (1 - over)
         value: Tensor = first["reward"] + going * after
         return value, Batch(first, len(batch))
 
@@ -275,7 +285,7 @@ class MuZeroPolicy(Policy):
     def _policies(self, batch: Batch) -> Tensor:
         """Returns the policies to learn, [B, K + 1, A], some of them searched again."""
         policy: Tensor = batch[_PLANNED]
-        fresh = round(self._cfg.learn.reanalyze_ratio * len(policy))
+        fresh = ceil(self._cfg.learn.reanalyze_ratio * len(policy))
         if not fresh:
             return policy
         model = self._target_model

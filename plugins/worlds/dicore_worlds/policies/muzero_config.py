@@ -16,6 +16,7 @@ from dicore.config import (
     option,
     section,
 )
+from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.models import action_start, discrete_shape, options_for
 from dicore_plugins.optimizers import optimizer_problems
@@ -84,9 +85,13 @@ class MuZeroConfig(PolicyConfig):
         "on_policy": (False, "learns from a replay buffer; set it to False"),
         "multi_gpu": (False, "learns in one process; set it to False"),
         "priority": (False, "draws sequences uniformly; set it to False"),
+        "priority_IS_weight": (False, "draws sequences uniformly; set it to False"),
+        "traj_len_inf": (False, "learns from pieces of episodes; set it to False"),
         "collect.n_episode": (None, "collects samples; use collect.n_sample"),
         "collect.unroll_len": (1, "has its sequences from other.replay_buffer; set it to 1"),
     }
+
+    own_steps_only: ClassVar[bool] = True
 
     on_policy: bool = option(False, "False: trains from a replay buffer")
     discount_factor: float = option(
@@ -114,6 +119,12 @@ class MuZeroConfig(PolicyConfig):
         """
         name = self.type or "muzero"
         expect_one_agent(name, spec)
+        if type(spec.action).__name__ != "Discrete":
+            raise ConfigError(
+                f"policy.type: '{name}' needs one discrete action; this env has"
+                f" {' '.join(str(spec.action).split())}",
+                hint="convert the actions in an env wrapper, or choose another policy",
+            )
         return {
             **options_for(self.model, spec.observation),
             "model.action_shape": discrete_shape(spec.action, algorithm=name),
