@@ -130,8 +130,8 @@ class ContinuousQPolicy(Policy):
 
             replace_losses(self, "_critic_loss", "_actor_loss", draws=self.draws)
 
-    def _optimizer_of(self, flat: Flat) -> Any:
-        return optimizer_of(self._cfg.learn, flat)
+    def _optimizer_of(self, flat: Flat, **options: Any) -> Any:
+        return optimizer_of(self._cfg.learn, flat, **options)
 
     def _forward_learn(self, data: Samples, **_: object) -> Columns:
         """Runs one update of critics and actor.

@@ -48,8 +48,8 @@ class PDQNPolicy(ContinuousQPolicy):
         "policy": ("", {"action_args": "BP"}), "q": ("P", "BA")
     }  # fmt: skip
 
-    def _optimizer_of(self, flat: Flat) -> Any:
-        made = super()._optimizer_of(flat)
+    def _optimizer_of(self, flat: Flat, **options: Any) -> Any:
+        made = super()._optimizer_of(flat, **options)
         if flat is self._flats["actor"]:
             made.learning_rate = made.configured_rate = self._cfg.learn.actor_learning_rate
         return made

@@ -48,7 +48,8 @@ class SACPolicy(ContinuousQPolicy):
         self._log_alpha = torch.nn.Parameter(start)
         if learn.auto_alpha:
             self._flats["alpha"] = Flat([self._log_alpha])
-            self._optimizers["alpha"] = self._optimizer_of(self._flats["alpha"])
+            decay = {"weight_decay": 0.0} if "weight_decay" in learn.optimizer else {}
+            self._optimizers["alpha"] = self._optimizer_of(self._flats["alpha"], **decay)
         wanted = learn.target_entropy
         self._target_entropy = self._default_entropy() if wanted is None else wanted
 

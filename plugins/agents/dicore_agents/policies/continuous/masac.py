@@ -57,7 +57,8 @@ class MASACPolicy(TeamQACPolicy, SACPolicy):
         self._log_alpha = torch.nn.Parameter(each.to(self._device))
         if "alpha" in self._flats:
             self._flats["alpha"] = Flat([self._log_alpha])
-            self._optimizers["alpha"] = self._optimizer_of(self._flats["alpha"])
+            decay = {"weight_decay": 0.0} if "weight_decay" in self._cfg.learn.optimizer else {}
+            self._optimizers["alpha"] = self._optimizer_of(self._flats["alpha"], **decay)
 
     def _default_entropy(self) -> float:
         return -float(self._model.width)
