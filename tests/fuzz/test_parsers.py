@@ -16,6 +16,7 @@ import torch
 from dicore.config import read_config
 from dicore.data import Batch
 from dicore.run import RunFolder, read_metrics, read_state, write_state
+from dicore_compat.weights.convert import peer_weights
 from dicore_dist.links.wire import parsed_head, size_of_body
 from dicore_plugins.buffers import write_body
 from dicore_plugins.buffers.file.records import read_record, scan
@@ -152,6 +153,12 @@ def weights(folder: Path, suffix: str) -> Target:
     return in_file(file, read_tensors)
 
 
+def archive_of_sb3(folder: Path) -> Target:
+    """An archive of Stable-Baselines3: tensors, and what it says about its algorithm."""
+    whole = Path(__file__).parents[1] / "compat/weights/recorded/sb3_qrdqn.zip"
+    return in_file(folder / "a.zip", peer_weights, whole.read_bytes())
+
+
 def hub(folder: Path, name: str) -> Target:
     source = folder / "data"
     source.mkdir()
@@ -267,6 +274,7 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "run_evidence": lambda folder: record(folder, "log/metrics.jsonl", read_evidence),
     "weights_safetensors": lambda folder: weights(folder, ".safetensors"),
     "weights_torch": lambda folder: weights(folder, ".pt"),
+    "weights_sb3": archive_of_sb3,
     "hub_card": lambda folder: hub(folder, "card.json"),
     "hub_index": lambda folder: hub(folder, "hub.json"),
     "buffer_records": records,

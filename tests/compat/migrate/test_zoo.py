@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,17 @@ def test_what_cannot_be_written_or_trained_is_not_said_to_be(
     out = capsys.readouterr().out
     assert "it cannot be trained here: env.env_id: gymnasium has no 'NoSuch-v4'" in out
     assert "train it" not in out
+
+
+def test_two_files_with_one_name_have_a_row_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("dqn.yml", "dqn.yaml"):
+        (tmp_path / name).write_text(DQN)
+    assert main(["migrate", str(tmp_path), "-o", str(tmp_path / "made"), "--json"]) == 1
+    rows = json.loads(capsys.readouterr().out)
+    assert [bool(each["path"]) for each in rows] == [True, False]
+    assert "exists" in rows[1]["problem"]
 
 
 def test_a_folder_of_hyper_parameter_files(

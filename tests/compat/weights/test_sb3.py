@@ -210,6 +210,17 @@ def test_a_damaged_text_in_an_archive_is_an_error(data: str, tmp_path: Path) -> 
         sb3.arguments_of(tmp_path / "a.zip")
 
 
+def test_a_locked_text_in_an_archive_is_an_error(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("data", "{}")
+    content = bytearray((tmp_path / "a.zip").read_bytes())
+    content[6] |= 1  # encrypted, says the local header
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # and the central directory
+    (tmp_path / "a.zip").write_bytes(content)
+    with pytest.raises(UsageError, match="data in the archive"):
+        sb3.arguments_of(tmp_path / "a.zip")
+
+
 @pytest.mark.parametrize("data", ["[]", "{}", '{"n_quantiles": "9", "action_space": 3}'])
 def test_a_text_that_says_nothing_is_none(data: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
@@ -87,14 +87,14 @@ def command(
         if where.is_dir():
             found = _folder(where, target, force=force)
         else:
-            found = {source: _file(source, target, env_id, algorithm, force=force)}
+            found = [(source, _file(source, target, env_id, algorithm, force=force))]
     if as_json:
-        write_json([*found.values()])
+        write_json([each for _, each in found])
     elif where.is_dir():
         _say_folder(target, found)
     else:
-        _say_file(source, target, found[source])
-    ctx.exit(1 if any(each["problem"] for each in found.values()) else 0)
+        _say_file(source, target, found[0][1])
+    ctx.exit(1 if any(each["problem"] for _, each in found) else 0)
 
 
 def _file(
@@ -153,8 +153,8 @@ def _cannot_train(file: Path) -> str:
     return ""
 
 
-def _folder(source: Path, out: Path | None, *, force: bool) -> dict[str, ConvertedConfig]:
-    """Converts all configs below a folder; returns them by name.
+def _folder(source: Path, out: Path | None, *, force: bool) -> list[tuple[str, ConvertedConfig]]:
+    """Converts all configs below a folder; returns each with its name.
 
     Raises:
         UsageError: there is none.
@@ -168,7 +168,7 @@ def _folder(source: Path, out: Path | None, *, force: bool) -> dict[str, Convert
             hint="the former are Python files that define create_config, the latter YAML files"
             " named after an algorithm, such as ppo.yml",
         )
-    done: dict[str, ConvertedConfig] = {}
+    done: list[tuple[str, ConvertedConfig]] = []
     for file, entry in found:
         name = str(file.relative_to(source).with_suffix("")) + f"_{entry}" * bool(entry)
         name = name.replace(":", "_") + (".yaml" if entry else ".py")
@@ -179,23 +179,25 @@ def _folder(source: Path, out: Path | None, *, force: bool) -> dict[str, Convert
             path = None if out is None else out / Path(name).with_suffix(".yaml")
             if path is not None:
                 _write(path, made, force=force)
-            done[name] = _converted(made, path)
+            done.append((name, _converted(made, path)))
         except DicoreError as error:
             where = f"{file} ({entry})" if entry else str(file)
-            done[name] = {"source": where, "path": None, "lost": 0, "changes": [],
-                          "trust": False, "problem": str(error).replace("\n", "; ")}  # fmt: skip
+            problem = str(error).replace("\n", "; ")
+            failed: ConvertedConfig = {"source": where, "path": None, "lost": 0, "changes": [],
+                                       "trust": False, "problem": problem}  # fmt: skip
+            done.append((name, failed))
     return done
 
 
-def _say_folder(out: Path | None, done: Mapping[str, ConvertedConfig]) -> None:
+def _say_folder(out: Path | None, done: Sequence[tuple[str, ConvertedConfig]]) -> None:
     rows = [
         (name, "not" if each["problem"] else "converted",
          each["problem"] or plural(each["lost"], "option") + " lost")
-        for name, each in done.items()
+        for name, each in done
     ]  # fmt: skip
     write_table(("file", "", "remarks"), rows)
     where = "" if out is None else f" to {out}"
-    count = sum(not each["problem"] for each in done.values())
+    count = sum(not each["problem"] for _, each in done)
     say(f"{count} of {plural(len(done), 'config')} converted{where}", result=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -32,7 +33,8 @@ _ACTIVATIONS: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
 """Those that policies have here."""
 _ASIDE: Final = re.compile(
     r"optimizer|target_|model_old\.|.*(obs_normalizer|_preprocessor)\."
-    r"|.*fc_logstd\.|actor\.log_std\.|(pi|vf)_features_extractor\.|(.*\.)?action_(scale|bias)$|(qf\d|.*)_target\.|critic2?_old\.|policy\.actor\.sigma\."
+    r"|.*fc_logstd\.|actor\.log_std\.|(pi|vf)_features_extractor\."
+    r"|(.*\.)?action_(scale|bias)$|(qf\d|.*)_target\.|critic2?_old\.|policy\.actor\.sigma\."
     r"|(.*[._])?(log_?std|std_param|log_std_param|log_std_parameter|sigma_param)$"
 )
 """Tensors that are used in another form, or made anew."""
@@ -163,6 +165,8 @@ def _check_archive(file: str | Path) -> None:
             damaged = archive.testzip()
     except (zipfile.BadZipFile, OSError):  # no archive, or the reader says what is wrong
         return
+    except (zlib.error, EOFError, RuntimeError) as error:  # the last one: needs a password
+        damaged = f"a member ({error})"
     if damaged is not None:
         raise UsageError(f"{file}: {damaged} is damaged", hint="copy the file again")
 
@@ -218,11 +222,7 @@ def _layers(network: str, layers: Sequence[Layer]) -> dict[str, tuple[torch.Tens
 
 
 def _twins(found: Networks) -> dict[str, tuple[torch.Tensor, str]]:
-    """Returns the Q networks as one batched network, whose matrices are transposed.
-
-    Raises:
-        UsageError: they have different sizes.
-    """
+    """Returns the Q networks as one batched network, whose matrices are transposed."""
     if not found.twins:
         return {}
     if len({tuple(each.weight.shape for each in twin) for twin in found.twins}) > 1:
@@ -241,9 +241,8 @@ def _with_actions(scale: Scale | None, first: Layer) -> Scale | None:
     """Returns statistics of observations and of the actions behind them, which stay as they are."""
     if scale is None:
         return None
-    more = max(0, first.weight.shape[1] - scale.mean.numel())
-    mean, std = torch.cat([scale.mean, torch.zeros(more)]), torch.cat([scale.std, torch.ones(more)])
-    return Scale(mean, std, scale.clip)
+    actions = torch.zeros(max(0, first.weight.shape[1] - scale.mean.numel()))
+    return Scale(torch.cat([scale.mean, actions]), torch.cat([scale.std, actions + 1]), scale.clip)
 
 
 def _tensors(places: Sequence[str], layers: Sequence[Layer]) -> dict[str, tuple[torch.Tensor, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -54,26 +55,30 @@ def arguments_of(file: str | Path) -> Arguments:
     """Returns what an archive says about its algorithm; nothing of another file.
 
     Raises:
-        UsageError: the text in the archive is none of JSON, or is too large.
+        UsageError: the text in the archive is none of JSON, cannot be read, or is too large.
     """
-    if not zipfile.is_zipfile(file):
-        return Arguments()
-    with zipfile.ZipFile(file) as archive:
-        if _DATA not in archive.namelist():
-            return Arguments()
-        if archive.getinfo(_DATA).file_size > _DATA_BYTES:
-            raise UsageError(f"{file}: {_DATA} in the archive has more than 16 MiB")
-        text = archive.read(_DATA)
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: {_DATA} in the archive is not JSON: {error}") from error
+        found = json.loads(_data(file))
+    except (ValueError, RecursionError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as e:
+        raise UsageError(f"{file}: {_DATA} in the archive is not JSON: {e}") from e
     found = found if isinstance(found, dict) else {}
     count, space = found.get("n_quantiles"), found.get("action_space")
     kind = re.search(r"(\w+)'>$", str(space.get(":type:"))) if isinstance(space, dict) else None
     return Arguments(
         count if isinstance(count, int) and count > 0 else None, kind.group(1) if kind else ""
     )
+
+
+def _data(file: str | Path) -> bytes:
+    """Returns the text in an archive; `{}` of a file without one."""
+    if not zipfile.is_zipfile(file):
+        return b"{}"
+    with zipfile.ZipFile(file) as archive:
+        if _DATA not in archive.namelist():
+            return b"{}"
+        if archive.getinfo(_DATA).file_size > _DATA_BYTES:
+            raise UsageError(f"{file}: {_DATA} in the archive has more than 16 MiB")
+        return archive.read(_DATA)
 
 
 def networks(tensors: Tensors, given: Arguments) -> Networks:
