@@ -29,7 +29,7 @@ GENERATED = (
     *("env", "env_manager", "env_transport", "env_wrapper", "evaluator", "league_player"),
     *("learner", "learner_hook"),
     *("logger", "message_queue", "middleware", "model", "model_wrapper", "optimizer", "pipeline"),
-    *("policy", "preset", "reward_model", "sampler", "transport", "world_model"),
+    *("planner", "policy", "preset", "reward_model", "sampler", "transport", "world_model"),
 )
 """Kinds that `dicore new plugin` has a template for."""
 

@@ -23,6 +23,7 @@ from dicore_worlds.planning.config import GumbelConfig as GumbelConfig
 from dicore_worlds.planning.config import PlannerConfig as PlannerConfig
 from dicore_worlds.planning.config import PUCTConfig as PUCTConfig
 from dicore_worlds.planning.contract import PlannerContract as PlannerContract
+from dicore_worlds.planning.contract import SmallModel as SmallModel
 from dicore_worlds.planning.gumbel import Gumbel as Gumbel
 from dicore_worlds.planning.interface import IPlanner as IPlanner
 from dicore_worlds.planning.interface import Plan as Plan
