@@ -191,6 +191,52 @@ def test_another_activation_of_sac_is_named(made: Any, capsys: pytest.CaptureFix
     assert "after layer 0.fc1 there is relu" in capsys.readouterr().err
 
 
+def sac(scale: float = 2.0, bias: float = 0.0) -> list[dict[str, torch.Tensor]]:
+    """State dicts of an actor with this range of actions, and of two Q networks."""
+    actor = Actor().state_dict()
+    actor["action_scale"].fill_(scale)
+    actor["action_bias"].fill_(bias)
+    return [actor, Q().state_dict(), Q().state_dict()]
+
+
+@pytest.mark.parametrize(("scale", "bias"), [(0.4, 0.0), (2.0, 0.1)])
+def test_another_range_of_actions_is_refused(
+    scale: float, bias: float, made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.save(tuple(sac(scale, bias)), "theirs.pt")
+    run = made("pendulum", "sac", *SAC)
+    assert main(["import-weights", "theirs.pt", "--run", str(run)]) == 2
+    wanted = f"action_scale is {scale:g} and action_bias {bias:g} in the file, 2 and 0 in the run's"
+    assert wanted in capsys.readouterr().err
+
+
+def test_networks_in_another_order_or_number_are_named(
+    made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    actor, first, second = sac()
+    run = made("pendulum", "sac", *SAC)
+    torch.save((first, second, actor), "theirs.pt")
+    assert main(["import-weights", "theirs.pt", "--run", str(run)]) == 2
+    assert "the actor (2.fc_mean) is number 3" in capsys.readouterr().err
+    torch.save((actor, first), "theirs.pt")
+    assert main(["import-weights", "theirs.pt", "--run", str(run)]) == 2
+    err = capsys.readouterr().err
+    assert "the file has 1 of the Q networks (1.fc1), but policy.model.num_critics is 2" in err
+
+
+def test_complex_and_infinite_weights_are_refused(tmp_path: Path) -> None:
+    actor, first, second = sac()
+    broken = {**second, "fc2.bias": second["fc2.bias"] * float("inf")}
+    torch.save((actor, first, broken), tmp_path / "a.pt")
+    with pytest.raises(UsageError, match=r"2\.fc2\.bias has values that are not") as caught:
+        peer_weights(tmp_path / "a.pt")
+    assert "diverged" in caught.value.hint
+    actor = {name: each.to(torch.complex64) for name, each in actor.items()}
+    torch.save((actor, first, second), tmp_path / "a.pt")
+    with pytest.raises(UsageError, match=r"0\.\w+ has complex numbers"):
+        peer_weights(tmp_path / "a.pt")
+
+
 def linear(name: str, inputs: int, outputs: int) -> dict[str, torch.Tensor]:
     return {f"{name}.weight": torch.ones(outputs, inputs), f"{name}.bias": torch.ones(outputs)}
 

@@ -201,6 +201,36 @@ def test_actions_in_other_units_are_named(made: Any, capsys: pytest.CaptureFixtu
     assert "set policy.action_scaling" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["cleanrl_ppo", "rsl_rl_ppo", "skrl_ppo"])
+def test_a_run_that_scales_actions_is_refused(
+    name: str, made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made(name, "", "[16, 16]", "policy.action_scaling=true")
+    assert main(words(name, run, compare=False)) == 2
+    assert "set policy.action_scaling=false" in capsys.readouterr().err
+    assert not [*(run / "ckpt").glob("imported*")]
+    run = made(name)
+    assert main(words(name, run, compare=False)) == 0
+
+
+def test_actions_of_another_number_are_named_with_their_layer(
+    made: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensors = torch.load(HERE / "cleanrl_ppo.pt", weights_only=True)  # noqa: TID251 - weights only
+    tensors |= {"actor_mean.4.weight": torch.ones(2, 16), "actor_mean.4.bias": torch.ones(2)}
+    torch.save(tensors, tmp_path / "a.pt")
+    assert main(["import-weights", str(tmp_path / "a.pt"), "--run", str(made("cleanrl_ppo"))]) == 2
+    assert "layer actor_mean.4 gives 2 actions, but the run has 1" in capsys.readouterr().err
+
+
+def test_observations_of_another_size_are_named_with_their_layer(
+    made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words("cleanrl_dqn", made("cleanrl_ppo"), compare=False)) == 2
+    err = capsys.readouterr().err
+    assert "layer network.0 takes 4 numbers, but an observation of the run has 3" in err
+
+
 def test_a_layer_of_another_size_is_named(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words("tianshou_dqn", made("tianshou_dqn", "", "[16, 32]"))) == 2
     err = capsys.readouterr().err

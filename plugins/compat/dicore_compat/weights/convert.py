@@ -21,6 +21,7 @@ from gymnasium import Space
 from dicore.errors import UsageError
 from dicore_compat.weights.chains import Layer, Networks, Scale
 from dicore_compat.weights.peers import networks_of
+from dicore_compat.weights.spaces import Actions, actions_of
 from dicore_plugins.export.import_weights import read_tensors
 
 __all__ = ["PeerWeights", "compare_actions", "peer_weights"]
@@ -49,6 +50,7 @@ class PeerWeights(NamedTuple):
         peer: Name of the framework.
         tensors: Tensors by our names.
         sources: Names in the file by our names.
+        actions: What its networks take and give.
         notes: What differs from what the framework does.
         unused: Names in the file that are left out, without those of optimizers and targets.
         squashed: Actions are means after tanh, in the range of the action space.
@@ -58,6 +60,7 @@ class PeerWeights(NamedTuple):
     peer: str
     tensors: dict[str, torch.Tensor]
     sources: dict[str, str]
+    actions: Actions
     notes: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     squashed: bool = False
@@ -147,15 +150,27 @@ def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> Pee
     sources = {source for _, source in named.values()}
     sources |= {f"{layer.name}.{part}" for twin in found.twins or () for layer in twin
                 for part in ("weight", "bias")}  # fmt: skip
+    _check_finite({name: each for name, each in read.items() if name in sources})
+    _check_finite({source: each for each, source in named.values()})
     return PeerWeights(
         found.peer,
         {name: tensor for name, (tensor, _) in named.items()},
         {name: source for name, (_, source) in named.items()},
+        actions_of(found, read),
         notes,
         tuple(name for name in read if name not in sources and not _ASIDE.match(name)),
         found.twins is not None,
         "actor_hidden_size_list" if found.twins is not None else "encoder_hidden_size_list",
     )
+
+
+def _check_finite(tensors: Mapping[str, torch.Tensor]) -> None:
+    for name, each in tensors.items():
+        if not bool(torch.isfinite(each).all()):
+            raise UsageError(
+                f"{name} has values that are not finite",
+                hint="its training diverged: take an earlier checkpoint of it",
+            )
 
 
 def _check_archive(file: str | Path) -> None:

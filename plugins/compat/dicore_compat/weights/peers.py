@@ -53,6 +53,12 @@ def networks_of(tensors: Tensors, file: str | Path = "") -> Networks | None:
     peer = next((peer for peer, form in _FORMS.items() if any(map(form.match, tensors))), None)
     if peer is None:
         return None
+    imaginary = next((name for name, each in tensors.items() if each.is_complex()), None)
+    if imaginary is not None:
+        raise UsageError(
+            f"{peer}: {imaginary} has complex numbers; layers here have real ones",
+            hint="save the tensors as float32",
+        )
     memory = next(filter(_MEMORY.match, tensors), None)
     if memory is not None:
         raise UsageError(
@@ -176,7 +182,16 @@ def _cleanrl_sac(tensors: Tensors, actor: str) -> Networks:
     Args:
         tensors: The tensors.
         actor: What the names of the actor begin with.
+
+    Raises:
+        UsageError: a tuple of networks has another order.
     """
+    if actor[:-1].isdigit() and actor != "0.":
+        raise UsageError(
+            f"cleanrl: the actor ({actor}fc_mean) is number {int(actor[:-1]) + 1} of the networks"
+            " in the file; expected actor, qf1, qf2 in this order",
+            hint="torch.save((actor.state_dict(), qf1.state_dict(), qf2.state_dict()), FILE)",
+        )
     hidden = chain(tensors, rf"{re.escape(actor)}fc\d+\.")
     mean, log_std = (chain(tensors, rf"{re.escape(actor)}{name}\.")[0]
                      for name in ("fc_mean", "fc_logstd"))  # fmt: skip

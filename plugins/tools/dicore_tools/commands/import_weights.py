@@ -138,8 +138,14 @@ def _take_peer(
 
     from safetensors.torch import save_file
 
+    from dicore.run.env_factory import spec_of
+
     compiled = _compiled(where, name, trust=trust)
     peer.check_model(compiled.policy.get("model"))
+    spec = spec_of(compiled.env, compiled.seed)
+    peer.actions.check((spec.observation, spec.action), compiled.policy.get("model"))
+    if compare is None:
+        peer.actions.check_units(spec.action, compiled.policy)
     with tempfile.TemporaryDirectory(prefix="dicore-weights-") as folder:
         file = Path(folder) / "weights.safetensors"
         save_file(peer.tensors, file)
