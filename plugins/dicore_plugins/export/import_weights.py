@@ -6,9 +6,11 @@ weights-only loader.
 
 from __future__ import annotations
 
+import errno
 import io
 import pickle  # noqa: TID251 - for the error of torch's weights-only loader
 import sys
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +34,7 @@ _SB3: Final = "policy.pth"
 """Member of the archives that Stable-Baselines3 saves."""
 _OURS: Final = "imported"
 _SHOWN: Final = 12
+_SIZES: Final = "set the sizes of policy.model to those of the file, or correct the table"
 _TURNED: Final = ".T"
 _SAFE_TORCH: Final = (2, 10)
 Tensors = dict[str, torch.Tensor]
@@ -176,9 +179,10 @@ def read_tensors(file: str | Path) -> Tensors:
             content: Any = load_file(path)
         else:
             _check_torch(path)
-            content = torch.load(  # noqa: TID251 - weights only: runs no code
-                _opened(path), map_location="cpu", weights_only=True
-            )
+            with warnings.catch_warnings(action="ignore"):  # of pickles by others than torch
+                content = torch.load(  # noqa: TID251 - weights only: runs no code
+                    _opened(path), map_location="cpu", weights_only=True
+                )
         if isinstance(content, tuple | list):  # of several networks
             content = dict(enumerate(content))
         tensors = dict(_leaves(content))
@@ -190,15 +194,16 @@ def read_tensors(file: str | Path) -> Tensors:
         ) from error
     except DicoreError:
         raise
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # of a broken file: whatever the reader raises
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        what = "not a file of tensors, or a damaged one" if path.stat().st_size else "is empty"
         raise UsageError(
-            f"{path}: not a file of tensors: {type(error).__name__}: {error}",
-            hint="expected safetensors, or what torch.save wrote",
+            f"{path}: {what}", hint="expected safetensors, or what torch.save wrote"
         ) from error
-    if not tensors:
-        raise UsageError(f"{path}: has no tensors")
+    if not tensors or "" in tensors:
+        what = "is one tensor without a name" if tensors else "has no tensors"
+        raise UsageError(f"{path}: {what}", hint="save a state dict: tensors by name")
     for name, each in tensors.items():
         if each.layout is not torch.strided or each.is_quantized or each.is_meta:
             raise UsageError(
@@ -316,22 +321,22 @@ def _found(other: str, theirs: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 def _check_shapes(pairs: Mapping[str, str], ours: Tensors, theirs: Tensors) -> None:
     wrong = []
+    hint = "save real, finite numbers: an earlier checkpoint, if training diverged"
     for own, other in pairs.items():
         if other not in theirs and theirs[other.removesuffix(_TURNED)].ndim != 2:
             wrong.append(f"{other}: only matrices can be transposed")
+            hint = _SIZES
             continue
         there, here = [*_found(other, theirs).shape], [*ours[own].shape]
         if there != here:
             wrong.append(f"{own} is {here} here, {other} is {there} in the file")
+            hint = _SIZES
         elif _found(other, theirs).is_complex() and not ours[own].is_complex():
             wrong.append(f"{other} has complex numbers")
         elif not bool(torch.isfinite(_found(other, theirs).float()).all()):
             wrong.append(f"{other} has values that are not finite")
     if wrong:
-        raise UsageError(
-            "; ".join(wrong[:_SHOWN]),
-            hint="set the sizes of policy.model to those of the file, or correct the table",
-        )
+        raise UsageError("; ".join(wrong[:_SHOWN]), hint=hint)
 
 
 def _unmatched(

@@ -158,12 +158,13 @@ class Evil:
         (lambda w: w | {next(iter(w)): torch.zeros(3, 3)}, None, "is [16, 4] here"),
         (lambda w: w | {next(iter(w)): torch.full((16, 4), torch.nan)}, None, "not finite"),
         (lambda w: dict(list(w.items())[1:]), None, "no weights for 1 of"),
+        (lambda w: {n: v / 0 for n, v in w.items()}, None, "an earlier checkpoint"),
         (lambda w: {n: v * (1 + 1j) for n, v in w.items()}, None, "has complex numbers"),
         (lambda w: {}, None, "has no tensors"),
         (lambda w: w, {"model.x.*": "y.*"}, "the policy has no"),
         (lambda w: w, {"model.*": "q_net.*"}, "the file has no 'q_net.*'"),
     ],
-    ids=["shape", "nan", "missing", "complex", "empty", "own", "theirs"],
+    ids=["shape", "nan", "hint", "missing", "complex", "empty", "own", "theirs"],
 )
 def test_mistakes_are_named_and_nothing_is_written(
     runs: tuple[Path, Path], tmp_path: Path, change: Any, table: Any, text: str
@@ -207,9 +208,35 @@ def test_what_is_no_plain_tensor_is_refused(tmp_path: Path) -> None:
     cycle: dict[str, Any] = {"a": torch.ones(2)}
     cycle["b"] = cycle
     matrix = torch.ones(2, 2)
-    told = ["RecursionError", *["a is sparse, quantized or without values"] * 2]
+    told = [
+        "not a file of tensors, or a damaged one",
+        *["a is sparse, quantized or without values"] * 2,
+    ]
     for content, text in zip([cycle, matrix.to_sparse(), matrix.to("meta")],
                              told, strict=True):  # fmt: skip
         torch.save({"a": content}, tmp_path / "x.pt")
         with pytest.raises(UsageError, match=text):
             read_tensors(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize(("content", "text"), [
+    (b"", "is empty"),
+    (b"hello", "not a file of tensors, or a damaged one"),
+    (None, "not a file of tensors, or a damaged one"),
+    (torch.ones(3), "is one tensor without a name"),
+    ([1, 2], "has no tensors"),
+])  # fmt: skip
+def test_what_is_wrong_with_a_file_is_one_plain_sentence(
+    content: Any, text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.pt"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        torch.save({"a": torch.ones(9)} if content is None else content, file)
+    if content is None:
+        file.write_bytes(file.read_bytes()[:400])
+    with pytest.raises(UsageError) as caught:
+        read_tensors(file)
+    assert caught.value.message == f"{file}: {text}"
+    assert caught.value.hint
