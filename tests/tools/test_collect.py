@@ -118,7 +118,7 @@ def test_a_policy_written_by_hand(here: Path, capfd: pytest.CaptureFixture[str])
     lean = steps["obs"][:, 2] + 0.5 * steps["obs"][:, 3]
     np.testing.assert_array_equal(steps["action"], lean > 0)
     assert data.episodes == 3
-    assert main(["collect", "-e", "cartpole", "-p", "dqn", "-o", "demo.npz"]) == 2
+    assert main(["collect", "-e", "cartpole", "-p", "dqn", "-o", "other.npz"]) == 2
     assert "'dqn' has to learn first" in capfd.readouterr().err
     assert main(["collect", "-o", "demo.npz"]) == 2
     assert "expected one run or checkpoint, or -e ENV and -p POLICY" in capfd.readouterr().err

@@ -324,7 +324,10 @@ def test_a_file_has_single_steps(
     output = policy_of(run).eval_mode.forward(EnvBatch(np.arange(300), samples["obs"]))
     random = EnvBatch.of(output).value["action"] != samples["action"]
     assert 0.1 < random.mean() < 0.4
-    main(["collect", str(run), "-n", "40", "-o", name])  # replaces it
+    again = ["collect", str(run), "-n", "40", "-o", name]
+    assert main(again) == 2
+    assert f"error: {name}: there is a data set\n" in capfd.readouterr().err
+    assert main([*again, "--overwrite"]) == 0
     assert len(reader({"path": name})) == 40
     assert sorted(each.name for each in here.iterdir()) == [name]
 
@@ -366,6 +369,44 @@ def test_what_is_refused(run: Path, here: Path, capfd: pytest.CaptureFixture[str
         load_demo_data("old.pkl")
     assert main(["collect", str(run), "--cuont", "3"]) == 2
     assert "did you mean '--count'" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("here")
+def test_a_data_set_is_replaced_only_if_that_is_meant(
+    run: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["collect", str(run), "-q", "-n"]
+    assert main([*words, "20"]) == 0
+    assert main([*words, "30"]) == 2
+    assert "demo_data: there is a data set\n  hint: choose" in capfd.readouterr().err
+    assert len(load_demo_data("demo_data")) == 20
+    assert main([*words, "30", "--overwrite"]) == 0
+    assert len(load_demo_data("demo_data")) == 30
+    Path("demo_data/notes.txt").write_text("mine")
+    assert main([*words, "40", "--overwrite"]) == 2
+    assert "files that are not of a data set: notes.txt" in capfd.readouterr().err
+    with pytest.raises(UsageError, match=r"notes\.txt"):
+        collect_demo_data(run, collect_count=40)
+    assert Path("demo_data/notes.txt").read_text() == "mine"
+    assert len(load_demo_data("demo_data")) == 30
+
+
+@pytest.mark.usefixtures("here")
+def test_an_unknown_ending_is_told(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["collect", str(run), "-n", "5", "-o", "q.csv"]) == 2
+    said = capfd.readouterr().err
+    assert "q.csv: unknown format '.csv'; expected " in said
+    assert said.endswith("or a folder\n  hint: -o q.npz\n")
+    for folder in ("demo.v2", "eps0.3"):
+        assert main(["collect", str(run), "-n", "5", "-o", folder]) == 0
+        assert len(load_demo_data(folder)) == 5
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no file system that refuses files")
+def test_a_place_where_no_file_can_be_made(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for out in ("/proc/self/x", "/proc/self/x.npz"):
+        assert main(["collect", str(run), "-n", "1000000000", "-o", out]) == 2
+        assert f"error: cannot write {out}: " in capfd.readouterr().err
 
 
 def test_what_cannot_be_read_or_written_is_told_before_anything_is_collected(

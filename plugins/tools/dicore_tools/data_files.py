@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import UsageError
-from dicore_registry import default
+from dicore_registry import Entry, default
 from dicore_registry.importing import import_target
 
-__all__ = ["single_steps", "writer_of"]
+__all__ = ["file_endings", "single_steps", "writer_of"]
 
 
 def writer_of(path: str | Path) -> Callable[..., None] | None:
@@ -25,15 +25,25 @@ def writer_of(path: str | Path) -> Callable[..., None] | None:
         PluginLoadError: the component that does needs a package that is not installed.
     """
     suffix = Path(path).suffix.lower()
-    for entry in default().entries("dataset") if suffix else ():
+    for entry, endings in _endings() if suffix else ():
+        if suffix in endings:
+            write: Callable[..., None] = default().load(entry).write
+            return write
+    return None
+
+
+def file_endings() -> list[str]:
+    """Returns the endings of files that data set components write."""
+    return [each for _, endings in _endings() for each in endings]
+
+
+def _endings() -> Iterator[tuple[Entry, tuple[str, ...]]]:
+    for entry in default().entries("dataset"):
         try:
             found = import_target(entry.module, entry.attr)
         except Exception:  # noqa: S112 - of another package; `dicore list` tells what is wrong
             continue
-        if suffix in getattr(found, "suffixes", ()):
-            write: Callable[..., None] = default().load(entry).write
-            return write
-    return None
+        yield entry, tuple(getattr(found, "suffixes", ()))
 
 
 _REPLACED = {"done", "end", "env_id", "collect_iter"}

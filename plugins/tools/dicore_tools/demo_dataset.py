@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from dicore.config.paths import replace
 from dicore.data import Batch
 from dicore.errors import CheckpointCorruptError, UsageError
-from dicore.run.checkpoint_io import read_state
+from dicore.run.checkpoint_io import MANIFEST, TENSORS, read_state
 from dicore.run.env_factory import BuildContext
 from dicore_tools.data_files import single_steps, writer_of
 from dicore_tools.demo_collection import Wanted, collected
@@ -41,6 +41,7 @@ def collect_demo_data(  # noqa: PLR0913 - the documents' options, and those of t
     greedy: bool = False,
     outputs: bool = False,
     trust: bool = False,
+    overwrite: bool = True,
 ) -> Batch:
     """Collects samples with a policy and writes them to a folder or a file.
 
@@ -54,7 +55,7 @@ def collect_demo_data(  # noqa: PLR0913 - the documents' options, and those of t
         seed: Seed of the episodes; None takes the config's. The episodes differ from those of
             training.
         collect_count: Number of samples.
-        expert_data_path: The folder or file; existing data in it is replaced.
+        expert_data_path: The folder or file.
         state_dict_path: Name or path of a checkpoint; None takes the run's best.
         overrides: `a.b=c`, on top of the config.
         n_episode: Number of whole episodes to collect, instead of `collect_count` samples.
@@ -64,17 +65,18 @@ def collect_demo_data(  # noqa: PLR0913 - the documents' options, and those of t
         outputs: Also write the outputs of the network (`logit`, or `mean` and `log_std`), for
             distillation; to a file.
         trust: Run code that `config.json` names by path instead of a registered name.
+        overwrite: Replace an existing data set; other files are never removed.
 
     Returns:
         The samples, as returned by the policy's `get_train_sample`; for a file, single steps.
 
     Raises:
-        UsageError: the folder exists and contains something else, or too few episodes reach
-            `min_return`.
+        UsageError: the data set exists and is not to be replaced, the folder contains something
+            else, nothing can be written there, or too few episodes reach `min_return`.
         ConfigError: the config is invalid.
         CheckpointError: there is no valid checkpoint.
     """
-    target = _target(expert_data_path)
+    target = _target(expert_data_path, overwrite=overwrite)
     to_file = writer_of(target) is not None
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
         trained = find_policy(
@@ -137,7 +139,7 @@ def save_demo_data(
     Args:
         trained: The policy; its config names the buffer.
         data: The samples.
-        path: The folder or file; existing data in it is replaced.
+        path: The folder or file; an existing data set is replaced.
         spaces: Observation and action space, for a file.
 
     Raises:
@@ -181,22 +183,48 @@ def _existing(config: Any) -> object:
     return config
 
 
-def _target(path: str | Path) -> Path:
-    """Returns the folder to write to, which is new or contains demo data.
+def _target(path: str | Path, *, overwrite: bool = True) -> Path:
+    """Returns the folder or file to write to, which is new or contains demo data.
 
     Raises:
-        UsageError: it contains something else, or is not writable.
+        UsageError: it contains something else, is not to be replaced, or is not writable.
     """
     target = Path(path)
-    above = next(each for each in target.absolute().parents if each.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        reason = "Permission denied" if above.is_dir() else f"{above} is not a folder"
-        raise UsageError(f"cannot write {target}: {reason}", hint="name another folder")
-    if target.exists() and (target.is_dir() or writer_of(target) is None):
+    try:
+        above = next(each for each in target.absolute().parents if each.exists())
+        exists = target.exists()
+        if above.is_dir():
+            with tempfile.TemporaryFile(dir=above):  # permissions alone do not say it
+                pass
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {target}: {error.strerror}", hint="name another folder"
+        ) from error
+    if not above.is_dir():
+        raise UsageError(
+            f"cannot write {target}: {above} is not a folder", hint="name another folder"
+        )
+    if exists:
+        _check_replaced(target, overwrite=overwrite)
+    return target
+
+
+def _check_replaced(target: Path, *, overwrite: bool) -> None:
+    """Checks that nothing but a data set is replaced, and only if that is meant."""
+    if target.is_dir() or writer_of(target) is None:
         try:
             load_demo_data(target)
         except Exception as error:
             raise UsageError(
                 f"{target} exists and contains other data", hint="name another folder"
             ) from error
-    return target
+        others = sorted({each.name for each in target.iterdir()} - {MANIFEST, TENSORS})
+        if others:
+            raise UsageError(
+                f"{target} also contains files that are not of a data set: {', '.join(others)}",
+                hint="move them, or name another folder",
+            )
+    if not overwrite:
+        raise UsageError(
+            f"{target}: there is a data set", hint="choose another --out, or --overwrite"
+        )

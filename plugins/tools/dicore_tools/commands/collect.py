@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import verbosity
+from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.commands.options import AS_JSON, CHECKPOINT, EPISODE_SEED, TRUST
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ if the name ends in .npz or .hdf5, in a file of single steps. pipeline.dataset.p
 them. In Python, load_demo_data(DIR) (from dicore import load_demo_data) returns the samples of a
 folder as a Batch.
 """
+_ENDING = re.compile(r"\.(?!v\d+$)[a-zA-Z]\w*")
+"""Ending of a file, and not of a folder such as demo.v2 or eps0.3."""
 
 
 @click.command(name="collect", epilog=_EPILOG)
@@ -67,6 +72,7 @@ folder as a Batch.
     show_default=True,
     help="Output folder, or a file .npz or .hdf5.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace an existing data set.")
 @click.option(
     "--eps",
     type=click.FloatRange(0, 1),
@@ -88,6 +94,7 @@ folder as a Batch.
 @TRUST
 @AS_JSON
 @verbosity
+@says_what_was_saved("out")
 def command(
     words: tuple[str, ...],
     *,
@@ -108,6 +115,7 @@ def command(
 
     if count is not None and given["n_episode"] is not None:
         raise UsageError(f"-n {count} and --episodes {given['n_episode']}: expected one of them")
+    _check_ending(Path(out))
     places, overrides = split_words(words)
     source = _source(places, env, policy)
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
@@ -124,6 +132,20 @@ def command(
         write_json(told)
         return
     say(f"{out}: {len(data)} samples of {', '.join(data.keys())}", result=True)
+
+
+def _check_ending(out: Path) -> None:
+    """Checks that the ending of a new file is that of a format."""
+    from dicore.errors import UsageError
+    from dicore_tools.data_files import file_endings
+
+    if _ENDING.fullmatch(out.suffix) and not out.is_dir():
+        endings = file_endings()
+        if out.suffix.lower() not in endings:
+            raise UsageError(
+                f"{out}: unknown format '{out.suffix}'; expected {', '.join(endings)}, or a folder",
+                hint=f"-o {out.with_suffix('.npz')}",
+            )
 
 
 def _source(named: list[str], env: str | None, policy: str | None) -> Tree:

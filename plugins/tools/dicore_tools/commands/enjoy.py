@@ -17,6 +17,7 @@ import click
 
 from dicore.console import plural, verbosity
 from dicore.errors import DicoreError, UsageError
+from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.commands.options import CHECKPOINT, TRUST
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ _BASE = "env.manager=base"
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
 @click.pass_context
+@says_what_was_saved("out")
 def command(
     ctx: click.Context,
     /,

@@ -14,6 +14,7 @@ import click
 
 from dicore.console import verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.commands.options import CHECKPOINT, EPISODE_SEED, TRUST
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ checkpoint was selected by that result; use -s to evaluate it on new episodes.
 @TRUST
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
+@says_what_was_saved("replay_path")
 def command(words: Sequence[str], *, as_json: bool, **given: Any) -> None:
     """Evaluates a trained policy over whole episodes; optionally records videos."""
     from dicore.console import say

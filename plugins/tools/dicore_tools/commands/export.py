@@ -11,6 +11,7 @@ import click
 
 from dicore.console import say, verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.commands.options import CHECKPOINT, TRUST
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ policy.hunters.onnx. ONNX needs: pip install 'dicore-plugins[export]'
 @TRUST
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
+@says_what_was_saved("out")
 def command(
     where: str, *, out: str | None, load_path: str | None, seed: int, trust: bool, as_json: bool
 ) -> None:

@@ -16,6 +16,7 @@ import click
 
 from dicore.console import printable, say, write_table
 from dicore.errors import UsageError
+from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.replaying import PARTS, replay
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ Runs of one process on the CPU repeat themselves; others may differ, which is to
 @click.option("--shell", is_flag=True, help="Open Python there: moment, learner, batch, grad, env.")
 @click.option("--trust", is_flag=True, help="Run code that the saved config names by path.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@says_what_was_saved("out")
 def command(run: str, *, at: int, out: str | None, shell: bool, trust: bool, as_json: bool) -> None:
     """Trains a copy of a run until one update and shows its batch, gradients and parameters."""
     if shell and as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,9 @@ from dicore.run import RunFolder, read_metrics
 from dicore.run.atomic import read_json
 from dicore.run.launch import launch
 from dicore.run.request import TrainRequest
+from dicore.run.signals import StopNow
 from dicore_tools import certificates
+from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.repetition import (
     CLOCK,
     changed_checkpoint,
@@ -102,6 +105,7 @@ class Verdict:
 @click.option("--trust", is_flag=True, help="Run code that the saved config names by path.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
+@says_what_was_saved("keep")
 def command(
     run: str,
     *,
@@ -220,6 +224,7 @@ def verify(
         UsageError: the folder is no run, has no metrics (up to `until`), or its training has not
             ended.
         DicoreError: the second training failed.
+        StopNow: a signal ended it.
     """
     folder = RunFolder.open(run)
     if not folder.metrics.is_file():
@@ -240,7 +245,7 @@ def verify(
         if keep is None:
             stack.callback(shutil.rmtree, place, ignore_errors=True)
         again = RunFolder(Path(place) / "run")
-        launch(
+        outcome = launch(
             TrainRequest(
                 config=str(folder), exp_name=str(again), exist="error", trust=trust,
                 overrides=[taken] if (taken := chosen_of(record)) else [],
@@ -248,6 +253,8 @@ def verify(
                 max_train_iter=_limit(record, "max_train_iter") if end is None else None,
             )
         )  # fmt: skip
+        if outcome.exit_code:
+            raise StopNow(max(outcome.exit_code - 128, signal.SIGINT))
         found = map(_exact, read_metrics(again.metrics))
         verdict.rows, verdict.problem = _compared(wanted, found, end)
         verdict.compared = [*_READ]
