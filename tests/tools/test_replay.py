@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ pytest.importorskip("torch")
 pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
+from dicore.data import EnvBatch
 from dicore.errors import UsageError
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore_tools.replaying import Moment, _environments, replay
@@ -225,6 +227,65 @@ def test_the_environments_are_at_hand(run: Path, capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     assert "env/obs " in out
     assert "arrays of running episodes" in out
+
+
+class Drawing(gymnasium.Env[Any, Any]):
+    """Its episode is its random numbers: no action brings it back."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return self.np_random.random(2, np.float32), 1.0, False, False, {}
+
+    def get_state(self) -> Any:
+        """Returns what none but Python's own types hold."""
+        return {"rng": self.np_random.bit_generator.state, "goal": None, "far": -(2**70),
+                "bag": [], "raw": b"a\0", "key": {1, 2}}  # fmt: skip
+
+    def set_state(self, state: Any) -> None:
+        self.np_random.bit_generator.state = state["rng"]
+
+
+def test_a_state_is_stored_whole(tmp_path: Path) -> None:
+    """From the file, an environment goes on with the same random numbers."""
+    source = Drawing()
+    source.reset(seed=4)
+    source.step(0)
+    running = [{"seed": 4, "length": 1, "actions": None, "state": source.get_state()}, None]
+    manager = SimpleNamespace(
+        ready_obs=EnvBatch(np.arange(2), np.zeros((2, 2))),
+        state_dict=lambda: {"running": running, "layers": [{"mean": np.ones(2)}, None]},
+    )
+    moment = Moment()
+    found, why = _environments(SimpleNamespace(parts={"collector_env": manager}))
+    moment.keep("env", found.items())
+    assert why == ""
+    assert moment.not_stored == ["env/0.state.key: set"]
+    np.savez(tmp_path / "at.npz", **moment.arrays())
+    with np.load(tmp_path / "at.npz", allow_pickle=False) as file:
+        stored = {name.removeprefix("env/0."): each for name, each in file.items()}
+    large = {name: ast.literal_eval(str(stored[f"state.{name}"])) for name in
+             ("goal", "far", "bag", "raw", "rng.state.state", "rng.state.inc")}  # fmt: skip
+    state = source.get_state()
+    assert {name: large[name] for name in ("goal", "far", "bag", "raw")} == {
+        name: state[name] for name in ("goal", "far", "bag", "raw")
+    }
+    twin = Drawing()
+    twin.reset(seed=99)
+    inner = {"state": large["rng.state.state"], "inc": large["rng.state.inc"]}
+    twin.set_state({"rng": {
+        "bit_generator": str(stored["state.rng.bit_generator"]), "state": inner,
+        "has_uint32": int(stored["state.rng.has_uint32"]),
+        "uinteger": int(stored["state.rng.uinteger"]),
+    }})  # fmt: skip
+    assert np.array_equal(twin.step(0)[0], source.step(0)[0])
+    assert "actions" not in stored
+    assert np.array_equal(stored["layers.mean"], np.ones(2))
 
 
 def test_a_run_without_environments_says_so() -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from dicore.data import Batch, Tree
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.hook import LearnerHook
 from dicore.run.atomic import read_json
@@ -26,6 +25,7 @@ from dicore.run.launch import TrainRequest, launch
 from dicore.run.log import read_metrics
 from dicore.run.signals import StopNow
 from dicore_tools.repetition import CLOCK, chosen_of
+from dicore_tools.state_arrays import array_of, arrays_of, texts_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,8 +56,11 @@ class Moment:
         result: What it returned, such as losses.
         env: The environments that collect, during it: their last observations `obs` [K, ...] with
             `env_id` [K], and of each running episode seed, length, and either its actions, which
-            bring it back from a reset with that seed, or its state, of environments that have one.
+            bring it back from a reset with that seed, or its state, of environments that have one;
+            and the state of its wrappers. Integers of more than 64 bits, None and bytes are text,
+            from which `ast.literal_eval` returns them.
         env_missing: Why there are none; "" if there are.
+        not_stored: What is no array, as `part/name: type`.
         error: The error that ended the run here; "" without one.
         differs: Why this is not what happened, such as a logged row that is another; "" if nothing
             says so.
@@ -74,6 +77,7 @@ class Moment:
     result: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
     env: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
     env_missing: str = ""
+    not_stored: list[str] = attrs.field(factory=list)
     error: str = ""
     differs: str = ""
     compared: int = 0
@@ -84,6 +88,18 @@ class Moment:
         return {
             f"{part}/{name}": each for part in PARTS for name, each in getattr(self, part).items()
         }
+
+    def keep(self, part: str, found: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
+        """Takes the arrays of a part, and the names of what is none."""
+        kept, left_out = {}, []
+        for name, each in found:
+            if each.dtype != object:
+                kept[name] = each
+            elif each.ndim or each.item() is not None:
+                left_out.append(f"{part}/{name}: {_type_of(each)}")
+        setattr(self, part, kept)
+        others = [text for text in self.not_stored if not text.startswith(f"{part}/")]
+        self.not_stored = others + left_out
 
     def not_finite(self) -> list[str]:
         """Returns the arrays with values that are not finite, in the order in which they arise."""
@@ -118,7 +134,8 @@ class _Camera:
         self.moment.learner, self._begin = learner, learner.last_iter
         if self._begin + (self._step or self.at) >= self.at:
             self.moment.before = _parameters(learner)
-            self.moment.env, self.moment.env_missing = _environments(self.run)
+            found, self.moment.env_missing = _environments(self.run)
+            self.moment.keep("env", found.items())
 
     def _after(self, learner: Any) -> None:
         self._step = max(self._step, learner.last_iter - self._begin)
@@ -139,8 +156,8 @@ class _Camera:
         """Takes what the learner made of its last batch."""
         moment = self.moment
         moment.train_iter = learner.last_iter
-        moment.batch = dict(_leaves(learner.latest_data))
-        moment.result = dict(_leaves(learner.latest_result))
+        moment.keep("batch", arrays_of(learner.latest_data))
+        moment.keep("result", arrays_of(learner.latest_result))
         moment.after, moment.grad = _parameters(learner), dict(_gradients(learner))
 
 
@@ -289,23 +306,30 @@ def _environments(run: Any) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
     if manager is None:
         return {}, f"the run has no part '{_ENV}' in this process"
     try:
-        ready, running = manager.ready_obs, manager.state_dict().get("running") or ()
-        found = {"env_id": _array(ready.env_id).copy(), **dict(_leaves(ready.value, "obs"))}
-        for number, each in enumerate(running):
-            found |= dict(_leaves(each, str(number)))
+        ready, state = manager.ready_obs, manager.state_dict()
+        found = {"env_id": array_of(ready.env_id).copy(), **dict(arrays_of(ready.value, "obs"))}
+        for number, each in enumerate(state.get("running") or ()):
+            known = {name: part for name, part in (each or {}).items() if part is not None}
+            found |= dict(texts_of(known, str(number))) if known else {}
+        for number, each in enumerate(state.get("layers") or ()):
+            found |= dict(texts_of(each, f"{number}.layers")) if each else {}
     except (DicoreError, AttributeError, LookupError, TypeError) as error:
         return {}, f"the environments cannot be asked: {error}"
     return found, ""
 
 
+def _type_of(array: np.ndarray[Any, Any]) -> str:
+    return type(array.flat[0]).__name__ if array.size else "object"
+
+
 def _parameters(learner: Any) -> dict[str, np.ndarray[Any, Any]]:
-    return {name: _array(each).copy() for name, each in _named(learner)}
+    return {name: array_of(each).copy() for name, each in _named(learner)}
 
 
 def _gradients(learner: Any) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     for name, each in _named(learner):
         if getattr(each, "grad", None) is not None:
-            yield name, _array(each.grad).copy()
+            yield name, array_of(each.grad).copy()
 
 
 def _named(learner: Any) -> list[tuple[str, Any]]:
@@ -313,31 +337,6 @@ def _named(learner: Any) -> list[tuple[str, Any]]:
     with suppress(DicoreError, AttributeError, KeyError):
         return [*learner.policy.get_attribute("model").named_parameters()]
     return []
-
-
-def _leaves(tree: Tree, path: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Yields the arrays of batches, dicts and lists by their paths."""
-    if isinstance(tree, Batch):
-        tree = tree.columns
-    if isinstance(tree, Mapping):
-        items: Any = tree.items()
-    elif isinstance(tree, list | tuple):
-        items = enumerate(tree)
-    else:
-        array = _array(tree)
-        if array.dtype != object:
-            yield path or "value", array.copy()
-        return
-    for name, each in items:
-        yield from _leaves(each, f"{path}.{name}" if path else str(name))
-
-
-def _array(value: Any) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    return np.asarray(value)
 
 
 def _difference(folder: RunFolder, again: RunFolder) -> tuple[str, int]:

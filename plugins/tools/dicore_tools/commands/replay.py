@@ -32,7 +32,8 @@ Examples:
 
 The arrays are of the batch, the results of the update, the parameters before and after it, the
 gradients, and the environments: last observations, and for each running episode its seed and
-actions, or the state of an environment that has one (get_state).
+actions, or the state of an environment that has one (get_state). In a state, integers of more than
+64 bits, None and bytes are text, from which ast.literal_eval returns them.
 
 The run is copied and goes on from the nearest checkpoint before the update; it is not changed.
 Runs of one process on the CPU repeat themselves; others may differ, which is told.
@@ -104,6 +105,8 @@ def _tell(moment: Moment) -> None:
         say(f"and {len(inner)} arrays of running episodes, to bring them back: --out, --shell")
     if moment.env_missing:
         say(f"the state of the environments is not at hand: {printable(moment.env_missing)}")
+    if moment.not_stored:
+        say(printable(f"not at hand, as no array holds it: {', '.join(moment.not_stored)}"))
     wrong = moment.not_finite()
     if wrong:
         say(f"the first that is not finite: {wrong[0]}", result=True)
@@ -134,6 +137,7 @@ def _facts(moment: Moment) -> Replayed:
         "differs": moment.differs,
         "compared": moment.compared,
         "env_missing": moment.env_missing,
+        "not_stored": moment.not_stored,
         "not_finite": moment.not_finite(),
         "arrays": arrays,
     }

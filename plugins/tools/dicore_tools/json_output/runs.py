@@ -223,6 +223,7 @@ class Replayed(TypedDict):
     differs: Annotated[str, "why this may not be what happened; empty: nothing says so"]
     compared: Annotated[int, "logged rows before it that are equal"]
     env_missing: Annotated[str, "why there are no arrays of environments; empty: there are"]
+    not_stored: Annotated[list[str], "what is no array, with its type"]
     not_finite: Annotated[list[str], "arrays with values that are not finite"]
     arrays: Annotated[dict[str, ArrayFacts], "by part/name"]
 
