@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 import zipfile
 from collections.abc import Callable
 from hashlib import sha256
@@ -34,7 +35,7 @@ from dicore_tools.diagnosis.evidence import read_evidence
 from dicore_tools.hub.transfer import listed, pull, push
 from dicore_tools.plugin_index.package import read_wheel
 from dicore_tools.plugin_index.pages import read_index
-from dicore_tools.reports.columns import read_columns
+from dicore_tools.reports.columns import MetricsWarning, read_columns
 from dicore_tools.reports.run_data import read_run
 from dicore_tools.results.expected import read_expected
 from dicore_tools.results.plan import read_plan
@@ -253,6 +254,17 @@ def head(_: Path) -> Target:
     return text, read
 
 
+def silently(read: Callable[[Path], object]) -> Callable[[Path], object]:
+    """A damaged line of metrics is left out with a warning."""
+
+    def quiet(path: Path) -> object:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MetricsWarning)
+            return read(path)
+
+    return quiet
+
+
 def benchmark(folder: Path, read: Callable[[Path], object], name: str) -> Target:
     return in_file(folder / name, read, (ROOT / "benchmarks" / name).read_bytes())
 
@@ -268,10 +280,10 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "message_file": message_file,
     "request_head": head,
     "metrics": lambda folder: metrics(folder, lambda file: list(read_metrics(file))),
-    "metrics_columns": lambda folder: metrics(folder, read_columns),
+    "metrics_columns": lambda folder: metrics(folder, silently(read_columns)),
     "run_json": lambda folder: record(folder, "run.json", read_run),
     "run_config": lambda folder: record(folder, "config.json", read_run),
-    "run_evidence": lambda folder: record(folder, "log/metrics.jsonl", read_evidence),
+    "run_evidence": lambda folder: record(folder, "log/metrics.jsonl", silently(read_evidence)),
     "weights_safetensors": lambda folder: weights(folder, ".safetensors"),
     "weights_torch": lambda folder: weights(folder, ".pt"),
     "weights_sb3": archive_of_sb3,

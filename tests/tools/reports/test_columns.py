@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dicore_tools.reports.columns import MetricsTail, joined, read_columns
+from dicore.errors import UsageError
+from dicore_tools.reports.columns import MetricsTail, MetricsWarning, joined, read_columns
 
 
 def line(step: int, **values: object) -> str:
@@ -40,6 +41,30 @@ def test_each_line_is_read_once(file: Path) -> None:
     assert values(tail) is None
     append(file, line(3, a=3.0))
     assert values(tail) == [3]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "why"),
+    [
+        ('{"step": 2, "time": 2, "a": 2.0}', "it has no train_iter"),
+        ('{"step": 2, "a": 2.0}', "it has no train_iter and no time"),
+        (line(2, a="two")[:-1], "a value is not a number"),
+        (line(2, a=[2])[:-1], "a value is not a number"),
+        ("[1, 2]", "not a JSON object"),
+        ("no json", "not a JSON object"),
+    ],
+)
+def test_a_damaged_line_is_left_out_and_told(file: Path, damaged: str, why: str) -> None:
+    append(file, line(1, a=1.0) + damaged + "\n" + line(3, a=3.0))
+    told = rf"line 2 left out, not one of metrics: {why}$"
+    with pytest.warns(MetricsWarning, match=told):
+        assert read_columns(file)["a"][:, 3].tolist() == [1, 3]
+    append(file, damaged + "\n")
+    with pytest.warns(MetricsWarning, match=rf"line 2 left out, .*{why}, and 1 other$"):
+        read_columns(file)
+    file.write_text(damaged + "\n")
+    with pytest.raises(UsageError, match=f"line 1 is not one of metrics: {why}"):
+        read_columns(file)
 
 
 def test_a_line_that_is_being_written_is_left_for_later(file: Path) -> None:

@@ -8,19 +8,30 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from dicore.console import plural
 from dicore.errors import UsageError
 from dicore.run.atomic import open_regular, read_regular
-from dicore.run.log import RESERVED, read_metrics
+from dicore.run.log import RESERVED
 
-__all__ = ["AT", "LARGEST", "Appended", "Columns", "MetricsTail", "joined", "read_columns"]
+__all__ = [
+    "AT",
+    "LARGEST",
+    "Appended",
+    "Columns",
+    "MetricsTail",
+    "MetricsWarning",
+    "joined",
+    "read_columns",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,6 +46,10 @@ _MOST_BYTES: Final = 32 << 20
 """What is read of a file in one piece."""
 _MARK_BYTES: Final = 256
 """What is compared to see that the part already read is still that of the file."""
+
+
+class MetricsWarning(UserWarning):
+    """Part of a metrics file is damaged and left out."""
 
 
 class Columns(dict[str, Floats]):
@@ -55,15 +70,55 @@ def read_columns(path: Path) -> Columns:
         For each metric float64 [P, 4]: env step, update, seconds, value; by env step, then in the
         order of the file. Metrics without a finite value are in `not_finite` alone.
 
+    Warns:
+        MetricsWarning: a line is not one of metrics; it is left out.
+
     Raises:
-        UsageError: a line is not one of metrics.
-        OSError: the file cannot be read.
+        UsageError: the file cannot be read, or no line is one of metrics.
     """
     try:
-        return _columns(_lines(path))
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        text = f"cannot read {path}: a line is not one of metrics: {error}"
-        raise UsageError(text) from None
+        raw = read_regular(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    raw = raw[: raw.rfind(b"\n") + 1]
+    found = _at_once(raw)
+    if found is not None:
+        with suppress(*_ODD):
+            return _columns(found)
+    return _undamaged(path, raw.split(b"\n")[:-1])
+
+
+def _undamaged(path: Path, lines: list[bytes]) -> Columns:
+    """Returns the columns of those lines that are of metrics; warns of the others."""
+    good: list[dict[str, Any]] = []
+    damaged: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, 1):
+        values: object = None
+        try:
+            values = json.loads(line)
+            _columns([cast("dict[str, Any]", values)])
+        except _ODD:
+            damaged.append((number, _damage(values)))
+        else:
+            good.append(cast("dict[str, Any]", values))
+    number, why = damaged[0]
+    if not good:
+        raise UsageError(f"cannot read {path}: line {number} is not one of metrics: {why}")
+    others = f", and {plural(len(damaged) - 1, 'other')}" if len(damaged) > 1 else ""
+    warnings.warn(
+        f"{path}: line {number} left out, not one of metrics: {why}{others}",
+        MetricsWarning,
+        stacklevel=3,
+    )
+    return _columns(good)
+
+
+def _damage(values: object) -> str:
+    """Returns what is wrong with a line of a metrics file."""
+    if not isinstance(values, dict):
+        return "not a JSON object"
+    missing = [name for name in AT if name not in values]
+    return f"it has no {' and no '.join(missing)}" if missing else "a value is not a number"
 
 
 class Appended(NamedTuple):
@@ -210,16 +265,6 @@ def _columns(lines: Iterable[dict[str, Any]]) -> Columns:
         points = np.concatenate(parts)
         columns[tag] = points[np.lexsort(points[:, [3, 0]].T)][:, [0, 1, 2, 4]]
     return columns
-
-
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
-    """Returns the lines of a metrics file; all are parsed at once, unless one is damaged."""
-    try:
-        raw = read_regular(path)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    found = _at_once(raw[: raw.rfind(b"\n") + 1])
-    return read_metrics(path) if found is None else found
 
 
 def _at_once(raw: bytes) -> list[dict[str, Any]] | None:
