@@ -75,6 +75,20 @@ def test_the_command_runs_cases_of_a_manager(capsys: Any) -> None:
     assert "env 1: observation[0] is nan" in found["text"]
 
 
+def unable(self: Any) -> None:
+    from dicore.errors import ConfigError
+
+    raise ConfigError(["env.manager: it steps Atari games only"], hint="set env.type=atari")
+
+
+def test_a_manager_of_other_environments_is_skipped() -> None:
+    for case in ("", "raises", "bad_action"):
+        found = run_case(Planted({"launch": unable}), case)
+        assert (found["status"], found["text"]) == (
+            "skipped", "env.manager: it steps Atari games only",
+        )  # fmt: skip
+
+
 def test_unknown_names_are_refused(capsys: Any) -> None:
     assert main(["selftest", "--fault", "hang"]) == 2
     assert "hangs, killed" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import psutil
 
-from dicore.errors import ActionError, DicoreError, EnvStateError, UsageError
+from dicore.errors import ActionError, ConfigError, DicoreError, EnvStateError, UsageError
 from dicore.testing.component import Component
 from dicore.testing.faulty_env import FAULTS, FaultyEnv
 
@@ -118,7 +118,7 @@ def _opened(
         manager.seed(0)
         try:
             manager.launch()
-        except UsageError as error:
+        except (UsageError, ConfigError) as error:  # it steps other environments only
             raise SkippedCaseError(error.message) from None
         pids = set(manager.worker_pids().values())
         yield manager
