@@ -161,7 +161,8 @@ def read_names(text: str, sections: frozenset[str]) -> set[str]:
         elif isinstance(node, ast.ClassDef) and is_config(node):
             names |= {at.attr for at in ast.walk(node) if is_own(at)}
             calls = [at for at in ast.walk(node) if isinstance(at, ast.Call)]
-            if any(getattr(call.func, "id", "") in unpackers for call in calls):
+            handed = {*unpackers, "builds_network"}  # all options, as arguments of a network
+            if any(getattr(call.func, "id", "") in handed for call in calls):
                 names |= {
                     at.target.id
                     for at in node.body

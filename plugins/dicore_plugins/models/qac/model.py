@@ -49,7 +49,7 @@ class QAC(ActorWithQ):
             warm-up; None: do not. The network is then in evaluation mode at first.
         critic_layer_norm: Normalise the hidden layers of the Q networks; see `EnsembleMLP`.
         critic_dropout: Probability of a zero there, in training mode.
-        residual: Actor and Q networks are `ResidualMLP`s with a block per hidden layer.
+        residual: Actor and Q networks are of `ResidualMLP`, with a block per hidden layer.
         type: No effect; with it, `QAC(**cfg.policy.model)` takes a whole section.
 
     Attributes:
