@@ -69,8 +69,8 @@ class TestList:
                 "incompatible",
                 f"needs dicore<0.1 (installed: {found['policy/dicore-plugins/dqn']['version']})",
             ),
-            "policy/acme-rl/redq": ("conflict", "also provided by other-rl; write 'acme-rl/redq'"),
-            "policy/other-rl/redq": ("conflict", "also provided by acme-rl; write 'other-rl/redq'"),
+            "policy/acme-rl/tedq": ("conflict", "also provided by other-rl; write 'acme-rl/tedq'"),
+            "policy/other-rl/tedq": ("conflict", "also provided by acme-rl; write 'other-rl/tedq'"),
             "policy/dqn-rl/dqn": ("shadowed", "dicore-plugins has priority; write 'dqn-rl/dqn'"),
             "env_manager/dicore-plugins/subprocess": (
                 "deprecated",
@@ -100,31 +100,31 @@ class TestList:
 class TestResolve:
     def test_what_works_is_not_disturbed_by_what_does_not(self, everything: Shell) -> None:
         found = resolve(
-            everything, "policy=dqn", "policy=fine", "env=countdown", "policy=acme-rl/redq",
-            "policy=Other_RL/REDQ", "policy=dqn-rl/dqn", "learner_hook=cheer", "env=neat",
+            everything, "policy=dqn", "policy=fine", "env=countdown", "policy=acme-rl/tedq",
+            "policy=Other_RL/TEDQ", "policy=dqn-rl/dqn", "learner_hook=cheer", "env=neat",
         )  # fmt: skip
         version = found[0].split()[2]
         assert found == [
             f"dqn dicore-plugins {version}",
             "fine typo-rl 1.0",
             "countdown dicore-hello 0.1.0",
-            "acme-rl/redq acme-rl 1.0",
-            "other-rl/redq other-rl 1.0",
+            "acme-rl/tedq acme-rl 1.0",
+            "other-rl/tedq other-rl 1.0",
             "dqn-rl/dqn dqn-rl 1.0",
             "cheer dicore-hello 0.1.0",
             "neat extra-rl 1.0",
         ]
 
     def test_each_failure_says_what_to_do(self, everything: Shell) -> None:
-        words = ["policy=boom", "policy=redq", "policy=old", "env=tennis", "policy=trpo"]
-        boom, redq, old, tennis, trpo = resolve(everything, *words)
+        words = ["policy=boom", "policy=tedq", "policy=old", "env=tennis", "policy=trpo"]
+        boom, tedq, old, tennis, trpo = resolve(everything, *words)
         assert boom == (
             "PluginLoadError: policy.type: policy 'boom' (boom-rl 1.0) failed to import "
             "boom_rl.policy: RuntimeError: libfoo.so: undefined symbol"
         )
-        assert redq == (
-            "PluginConflictError: policy.type: policy 'redq' is provided by 2 packages; "
-            "write one of: 'acme-rl/redq', 'other-rl/redq'"
+        assert tedq == (
+            "PluginConflictError: policy.type: policy 'tedq' is provided by 2 packages; "
+            "write one of: 'acme-rl/tedq', 'other-rl/tedq'"
         )
         assert old.startswith(
             "PluginVersionError: policy.type: policy 'old' (old-rl 1.0) is incompatible: "
@@ -152,9 +152,9 @@ class TestResolve:
 
     def test_a_preference_of_the_project_settles_a_conflict(self, everything: Shell) -> None:
         (everything.folder / "pyproject.toml").write_text(
-            '[tool.dicore.prefer]\n"policy/redq" = "acme-rl"\n'
+            '[tool.dicore.prefer]\n"policy/tedq" = "acme-rl"\n'
         )
-        assert resolve(everything, "policy=redq") == ["acme-rl/redq acme-rl 1.0"]
+        assert resolve(everything, "policy=tedq") == ["acme-rl/tedq acme-rl 1.0"]
 
     def test_no_plugins_leaves_ours(self, everything: Shell) -> None:
         done = everything.dicore("list", "--no-plugins", "--status", "ok", "--json")
@@ -199,8 +199,8 @@ class TestDoctor:
         for finding in (
             ("error", "polcy/trpo (typo-rl 1.0)",
              "broken: unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"),
-            ("error", "policy/redq (acme-rl 1.0)",
-             "conflict: also provided by other-rl; write 'acme-rl/redq'"),
+            ("error", "policy/tedq (acme-rl 1.0)",
+             "conflict: also provided by other-rl; write 'acme-rl/tedq'"),
             ("error", "", "plugin 'misspelt' (hooks-rl 1.0): no hook 'dicore_run_startd'; "
              "did you mean 'dicore_run_started'?"),
             ("warning", "free-rl", "does not declare which versions of dicore it supports"),
@@ -342,10 +342,10 @@ class TestGenerated:
         done = everything.dicore("check", "by-uv")
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.startswith("1 component: ")
-        done = everything.dicore("check", "policy/acme-rl/redq", "--json")
+        done = everything.dicore("check", "policy/acme-rl/tedq", "--json")
         assert done.returncode == 1
         found = json.loads(done.stdout)
-        assert {each["component"] for each in found["checks"]} == {"policy/redq"}
+        assert {each["component"] for each in found["checks"]} == {"policy/tedq"}
         assert found["failed"] > 0
 
 

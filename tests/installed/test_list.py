@@ -34,13 +34,13 @@ def foreign(world: World) -> World:
     world.add(
         "acme-rl",
         {
-            "dicore.policy": {"redq": "acme_rl.redq:REDQ"},
-            "dicore.polcy": {"trpo": "acme_rl.redq:TRPO"},
+            "dicore.policy": {"tedq": "acme_rl.tedq:TEDQ"},
+            "dicore.polcy": {"trpo": "acme_rl.tedq:TRPO"},
         },
         version="1.2",
         modules={
             "acme_rl/__init__.py": "",
-            "acme_rl/redq.py": 'class REDQ:\n    """Randomized ensemble of critics."""\n',
+            "acme_rl/tedq.py": 'class TEDQ:\n    """Randomized ensemble of critics."""\n',
         },
     )
     world.add(
@@ -55,16 +55,16 @@ def foreign(world: World) -> World:
 
 def test_json_has_these_keys_and_values(foreign: World) -> None:
     found = {row["qualified"]: row for row in rows(foreign)}
-    assert found["acme-rl/redq"] == {
+    assert found["acme-rl/tedq"] == {
         "kind": "policy",
-        "name": "redq",
-        "qualified": "acme-rl/redq",
+        "name": "tedq",
+        "qualified": "acme-rl/tedq",
         "status": "ok",
         "reason": "",
         "dist": "acme-rl",
         "version": "1.2",
         "summary": "Randomized ensemble of critics.",
-        "target": "acme_rl.redq:REDQ",
+        "target": "acme_rl.tedq:TEDQ",
     }
     assert found["acme-rl/trpo"]["status"] == "broken"
     assert found["acme-rl/trpo"]["reason"] == (
@@ -78,9 +78,9 @@ def test_json_has_these_keys_and_values(foreign: World) -> None:
 def test_the_table_ends_with_a_count_and_the_problems(foreign: World) -> None:
     lines = foreign.dicore("list").stdout.splitlines()
     assert lines[0].split() == ["KIND", "NAME", "STATUS", "PACKAGE", "VERSION", "SUMMARY"]
-    redq = next(line for line in lines if " redq " in line)
-    assert redq.split(maxsplit=5) == [
-        "policy", "redq", "ok", "acme-rl", "1.2", "Randomized ensemble of critics."
+    tedq = next(line for line in lines if " tedq " in line)
+    assert tedq.split(maxsplit=5) == [
+        "policy", "tedq", "ok", "acme-rl", "1.2", "Randomized ensemble of critics."
     ]  # fmt: skip
     assert lines[-2] == f"{len(rows(foreign))} components, 1 problem (dicore doctor)"
     assert lines[-1] == (
@@ -96,16 +96,16 @@ def test_one_kind(foreign: World) -> None:
 
 
 def test_filters(foreign: World) -> None:
-    assert [row["name"] for row in rows(foreign, "--dist", "Acme_RL")] == ["trpo", "redq"]
+    assert [row["name"] for row in rows(foreign, "--dist", "Acme_RL")] == ["trpo", "tedq"]
     assert [row["name"] for row in rows(foreign, "--status", "broken")] == ["trpo"]
-    assert [row["name"] for row in rows(foreign, "--match", "^policy/RE|^acme-rl/r")] == ["redq"]
+    assert [row["name"] for row in rows(foreign, "--match", "^policy/RE|^acme-rl/r")] == ["tedq"]
     assert rows(foreign, "policy", "--dist", "acme-rl", "--status", "broken") == []
 
 
 def test_all_that_a_package_declares(foreign: World) -> None:
     groups = {
         "dicore.plugin": {"host": "more_rl"}, "dicore.api": {"tune": "more_rl:tune"},
-        "dicore.default": {"policy": "redq"}, "dicore.kind": {"role": "more_rl:ROLE"},
+        "dicore.default": {"policy": "tedq"}, "dicore.kind": {"role": "more_rl:ROLE"},
     }  # fmt: skip
     info = foreign.add("more-rl", groups)
     found = [(row["kind"], row["name"]) for row in rows(foreign, "--package", "more-rl")]
@@ -134,12 +134,12 @@ def test_load_finds_what_breaks(foreign: World) -> None:
     assert found["boom"]["reason"] == (
         "policy 'boom' (boom-rl 1.0) failed to import boom_rl: RuntimeError: x"
     )
-    assert found["redq"]["status"] == "ok"
+    assert found["tedq"]["status"] == "ok"
 
 
 def test_conflicts_and_switches_show(foreign: World) -> None:
-    foreign.add("other-rl", {"dicore.policy": {"redq": "o:S", "dqn": "o:D"}})
-    assert {row["status"] for row in rows(foreign, "--match", "^redq$")} == {"conflict"}
+    foreign.add("other-rl", {"dicore.policy": {"tedq": "o:S", "dqn": "o:D"}})
+    assert {row["status"] for row in rows(foreign, "--match", "^tedq$")} == {"conflict"}
     statuses = {r["dist"]: r["status"] for r in rows(foreign, "policy", "--match", "policy/dqn$")}
     assert statuses == {"dicore-plugins": "ok", "other-rl": "shadowed"}
     alone = rows(foreign, "policy", DICORE_NO_PLUGINS="1")

@@ -94,7 +94,7 @@ def write_foreign(folder: Path) -> list[Path]:
         modules = {f"{package}/__init__.py": text, f"{package}/policy.py": body}
         return write_project(folder, name, groups, modules, **more)
 
-    twin = {"dicore.policy": {"redq": "{0}.sac:SAC", "{0}_only": "{0}.sac:SAC"}}
+    twin = {"dicore.policy": {"tedq": "{0}.sac:SAC", "{0}_only": "{0}.sac:SAC"}}
 
     def twins(package: str) -> Path:
         groups = {

@@ -14,8 +14,8 @@ from dicore_registry import Kind, Registry, is_import_path
 from dicore_registry.errors import PluginLoadError, RegistryError, UnknownComponentError
 from tests.registry.world import World
 
-REDQ = """
-    class REDQConfig:
+TEDQ = """
+    class TEDQConfig:
         '''Soft actor-critic.'''
 
     def make(**options):
@@ -27,8 +27,8 @@ REDQ = """
 def registry(world: World) -> Registry:
     world.add(
         "acme-rl",
-        {"dicore.policy": {"redq": "acme_rl.redq:REDQConfig", "maker": "acme_rl.redq:make"}},
-        modules={"acme_rl/__init__.py": "", "acme_rl/redq.py": REDQ},
+        {"dicore.policy": {"tedq": "acme_rl.tedq:TEDQConfig", "maker": "acme_rl.tedq:make"}},
+        modules={"acme_rl/__init__.py": "", "acme_rl/tedq.py": TEDQ},
     )
     return world.registry()
 
@@ -42,14 +42,14 @@ def failure(registry: Registry, kind: str, type_: str, where: str = "policy.type
 
 class TestNames:
     def test_a_name_gives_object_entry_and_exact_name(self, registry: Registry) -> None:
-        resolved = registry.resolve("policy", "REDQ", "policy.type")
-        assert resolved.name == "redq"
-        assert resolved.target.__name__ == "REDQConfig"
+        resolved = registry.resolve("policy", "TEDQ", "policy.type")
+        assert resolved.name == "tedq"
+        assert resolved.target.__name__ == "TEDQConfig"
         assert resolved.entry is not None
         assert resolved.entry.dist == "acme-rl"
 
     def test_a_qualified_name_stays_qualified(self, registry: Registry) -> None:
-        assert registry.resolve("policy", "Acme-RL/Redq").name == "acme-rl/redq"
+        assert registry.resolve("policy", "Acme-RL/Tedq").name == "acme-rl/tedq"
 
     def test_a_bare_name_of_versions_becomes_the_exact_one(self, world: World) -> None:
         world.add(
@@ -60,12 +60,12 @@ class TestNames:
         assert world.registry().resolve("policy", "mix").name == "mix_v2"
 
     def test_provenance_says_who_supplied_it(self, registry: Registry, world: World) -> None:
-        file = world.folder / "acme_rl" / "redq.py"
-        assert registry.resolve("policy", "redq").provenance == {
-            "type": "redq",
+        file = world.folder / "acme_rl" / "tedq.py"
+        assert registry.resolve("policy", "tedq").provenance == {
+            "type": "tedq",
             "dist": "acme-rl",
             "version": "1.0",
-            "target": "acme_rl.redq:REDQConfig",
+            "target": "acme_rl.tedq:TEDQConfig",
             "source": "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest(),
             "editable": False,
         }
@@ -74,13 +74,13 @@ class TestNames:
         """A changed `policy.py` is another policy, though its `config.py` stayed."""
         modules = {
             "big_rl/__init__.py": "",
-            "big_rl/redq/__init__.py": "",
-            "big_rl/redq/config.py": "class C: ...",
-            "big_rl/redq/policy.py": "x = 1",
-            "big_rl/redq/notes.txt": "x = 1",
+            "big_rl/tedq/__init__.py": "",
+            "big_rl/tedq/config.py": "class C: ...",
+            "big_rl/tedq/policy.py": "x = 1",
+            "big_rl/tedq/notes.txt": "x = 1",
         }
-        world.add("big-rl", {"dicore.policy": {"huge": "big_rl.redq.config:C"}}, modules=modules)
-        folder, sources = world.folder / "big_rl" / "redq", []
+        world.add("big-rl", {"dicore.policy": {"huge": "big_rl.tedq.config:C"}}, modules=modules)
+        folder, sources = world.folder / "big_rl" / "tedq", []
         for name in ("notes.txt", "policy.py", "config.py", "new.py"):
             sources.append(world.registry().resolve("policy", "huge").provenance["source"])
             (folder / name).write_text("class C: ...  # changed")
@@ -189,28 +189,28 @@ class TestFailures:
 
 class TestImportPath:
     def test_a_module_with_a_dot(self, registry: Registry, world: World) -> None:
-        resolved = registry.resolve("policy", "acme_rl.redq:REDQConfig")
-        assert (resolved.name, resolved.entry) == ("acme_rl.redq:REDQConfig", None)
-        assert resolved.target.__name__ == "REDQConfig"
-        assert resolved.provenance["target"] == "acme_rl.redq:REDQConfig"
+        resolved = registry.resolve("policy", "acme_rl.tedq:TEDQConfig")
+        assert (resolved.name, resolved.entry) == ("acme_rl.tedq:TEDQConfig", None)
+        assert resolved.target.__name__ == "TEDQConfig"
+        assert resolved.provenance["target"] == "acme_rl.tedq:TEDQConfig"
         assert resolved.provenance["source"].startswith("sha256:")
 
     def test_what_is_no_python_name_is_no_import_path(self, registry: Registry) -> None:
-        assert str(failure(registry, "policy", "acme:REDQ-v1")) == (
-            "policy.type: 'acme:REDQ-v1' is not the name of a policy\n"
+        assert str(failure(registry, "policy", "acme:TEDQ-v1")) == (
+            "policy.type: 'acme:TEDQ-v1' is not the name of a policy\n"
             "  hint: write import paths as 'pkg.mod:Class' or './file.py:Class'"
         )
 
     @pytest.mark.parametrize(
         ("type_", "said"),
         [
-            ("acme_rl.redqk:REDQConfig", "no module 'acme_rl.redqk'"),
-            ("acne_rl.redq:REDQConfig", "no module 'acne_rl'"),
+            ("acme_rl.tedqk:TEDQConfig", "no module 'acme_rl.tedqk'"),
+            ("acne_rl.tedq:TEDQConfig", "no module 'acne_rl'"),
             (
-                "acme_rl.redq:REDQConfg",
-                "'acme_rl.redq' has no attribute 'REDQConfg'; did you mean 'REDQConfig'?",
+                "acme_rl.tedq:TEDQConfg",
+                "'acme_rl.tedq' has no attribute 'TEDQConfg'; did you mean 'TEDQConfig'?",
             ),
-            ("acme_rl.redq:zzz", "'acme_rl.redq' has no attribute 'zzz'"),
+            ("acme_rl.tedq:zzz", "'acme_rl.tedq' has no attribute 'zzz'"),
         ],
     )
     def test_what_does_not_exist(self, registry: Registry, type_: str, said: str) -> None:

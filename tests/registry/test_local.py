@@ -91,15 +91,15 @@ def test_what_a_factory_makes_is_not_the_same_object(registry: Registry) -> None
 
 
 def test_an_installed_name_is_an_error_naming_both_files(registry: Registry, world: World) -> None:
-    text = "# first line\nclass REDQ: ..."
-    world.add("acme-rl", {"dicore.policy": {"redq": "acme_rl:REDQ"}}, modules={"acme_rl.py": text})
+    text = "# first line\nclass TEDQ: ..."
+    world.add("acme-rl", {"dicore.policy": {"tedq": "acme_rl:TEDQ"}}, modules={"acme_rl.py": text})
     registry.rescan()
     registry = world.registry()
     line = inspect.currentframe().f_lineno + 2  # type: ignore[union-attr]
     with pytest.raises(PluginConflictError) as caught:
-        registry.register("policy", "redq")(Mine)
+        registry.register("policy", "tedq")(Mine)
     assert caught.value.message == (
-        f"policy 'redq' ({__file__}:{line}) is already registered: "
+        f"policy 'tedq' ({__file__}:{line}) is already registered: "
         f"{world.folder}/acme_rl.py:2 (acme-rl 1.0)"
     )
 

@@ -163,9 +163,9 @@ class TestUnknown:
     @pytest.mark.parametrize(
         ("name", "hint"),
         [
-            ("acme-rl/rdeq", "did you mean 'acme-rl/redq'?"),
-            ("acme-lr/redq", "did you mean 'acme-rl/redq'?"),
-            ("acme-rl/zzzzzzzz", "acme-rl provides acme-rl/redq"),
+            ("acme-rl/rdeq", "did you mean 'acme-rl/tedq'?"),
+            ("acme-lr/tedq", "did you mean 'acme-rl/tedq'?"),
+            ("acme-rl/zzzzzzzz", "acme-rl provides acme-rl/tedq"),
             (
                 "mystery/qwertz",
                 "no installed package 'mystery' provides a policy; no file 'mystery/qwertz' either",
@@ -174,7 +174,7 @@ class TestUnknown:
         ],
     )
     def test_qualified(self, world: World, name: str, hint: str) -> None:
-        world.add("acme-rl", {"dicore.policy": {"redq": "acme:S"}})
+        world.add("acme-rl", {"dicore.policy": {"tedq": "acme:S"}})
         assert str(failure(world.registry(), "policy", name, "policy.type")) == (
             f"policy.type: no policy named '{name}'; {hint}"
         )
@@ -199,17 +199,17 @@ class TestUnknown:
 
 class TestUnusable:
     def test_conflict(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.policy": {"redq": "acme:S"}})
-        world.add("other-rl", {"dicore.policy": {"redq": "other:S"}})
+        world.add("acme-rl", {"dicore.policy": {"tedq": "acme:S"}})
+        world.add("other-rl", {"dicore.policy": {"tedq": "other:S"}})
         registry = world.registry()
-        assert registry.find("policy", "other-rl/redq").target == "other:S"
-        error = failure(registry, "policy", "redq", "policy.type")
+        assert registry.find("policy", "other-rl/tedq").target == "other:S"
+        error = failure(registry, "policy", "tedq", "policy.type")
         assert str(error) == (
-            "policy.type: policy 'redq' is provided by 2 packages; "
-            "write one of: 'acme-rl/redq', 'other-rl/redq'"
+            "policy.type: policy 'tedq' is provided by 2 packages; "
+            "write one of: 'acme-rl/tedq', 'other-rl/tedq'"
         )
         assert isinstance(error, PluginConflictError)
-        assert (error.exit_code, error.context["choices"]) == (3, ("acme-rl/redq", "other-rl/redq"))
+        assert (error.exit_code, error.context["choices"]) == (3, ("acme-rl/tedq", "other-rl/tedq"))
 
     @pytest.mark.parametrize(
         ("target", "more", "environ", "reason", "error"),
@@ -271,25 +271,25 @@ class TestDefault:
         assert registry.default("policy") is None
 
     def test_dicore_decides_first(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.default": {"buffer": "mine", "policy": "redq"}})
+        world.add("acme-rl", {"dicore.default": {"buffer": "mine", "policy": "tedq"}})
         registry = world.registry()
         assert registry.default("buffer") == "naive"
-        assert registry.default("policy") == "redq"
+        assert registry.default("policy") == "tedq"
 
     def test_strangers_who_disagree(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.default": {"policy": "redq"}})
+        world.add("acme-rl", {"dicore.default": {"policy": "tedq"}})
         world.add("other-rl", {"dicore.default": {"policy": "trpo"}})
         with pytest.raises(PluginConflictError) as caught:
             world.registry().default("policy", "policy")
         assert str(caught.value) == (
-            "policy: 2 packages set the default policy (acme-rl: 'redq', other-rl: 'trpo'); "
+            "policy: 2 packages set the default policy (acme-rl: 'tedq', other-rl: 'trpo'); "
             "name one in the config"
         )
 
     def test_strangers_who_agree(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.default": {"policy": "redq"}})
-        world.add("other-rl", {"dicore.default": {"policy": "redq"}})
-        assert world.registry().default("policy") == "redq"
+        world.add("acme-rl", {"dicore.default": {"policy": "tedq"}})
+        world.add("other-rl", {"dicore.default": {"policy": "tedq"}})
+        assert world.registry().default("policy") == "tedq"
 
 
 def test_the_table_of_known_names_is_what_the_projects_declare(world: World) -> None:

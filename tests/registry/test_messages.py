@@ -20,7 +20,7 @@ RUN = {
 @pytest.fixture
 def world(world: World) -> World:
     for name in ("acme", "other"):
-        world.add(f"{name}-rl", {"dicore.policy": {"redq": f"{name}_rl:REDQ"}})
+        world.add(f"{name}-rl", {"dicore.policy": {"tedq": f"{name}_rl:TEDQ"}})
     world.add(
         "boom-rl",
         {"dicore.policy": {"boom": "boom_rl:Boom"}},
@@ -54,9 +54,9 @@ def said(registry: Registry, *changes: str) -> list[str]:
             "pip install 'tennis-envs[atari]'",
         ),
         (
-            "policy.type=redq",
-            "policy.type: policy 'redq' is provided by 2 packages; write one of: 'acme-rl/redq', "
-            "'other-rl/redq'",
+            "policy.type=tedq",
+            "policy.type: policy 'tedq' is provided by 2 packages; write one of: 'acme-rl/tedq', "
+            "'other-rl/tedq'",
         ),
         (
             "policy.type=boom",

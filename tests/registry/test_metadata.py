@@ -140,21 +140,21 @@ def test_an_egg_info_may_be_a_single_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("text", ["[]", '{"dir_info": []}', '{"vcs_info": "x"}', "{", "null"])
 def test_a_direct_url_that_says_nothing(world: World, text: str) -> None:
-    folder = world.add("acme-rl", {"dicore.policy": {"redq": "acme_rl:REDQ"}})
+    folder = world.add("acme-rl", {"dicore.policy": {"tedq": "acme_rl:TEDQ"}})
     (folder / "direct_url.json").write_text(text)
     registry = world.registry()
-    assert registry.provenance(registry.find("policy", "redq"))["editable"] is False
+    assert registry.provenance(registry.find("policy", "tedq"))["editable"] is False
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (b"[dicore.policy\nredq = a:B\n", "entry_points.txt is damaged at '[dicore.policy'"),
-        (b"\xff\xfe[dicore.policy]\nredq = a:B\n", "entry_points.txt is damaged at "),
-        (b"redq = a:B\n[dicore.env]\nx = a:C\n", "entry_points.txt is damaged at 'redq = a:B'"),
-        (b"[dicore.env]\nx = a:C\ndicore.policy]\nredq = a:B\n",
+        (b"[dicore.policy\ntedq = a:B\n", "entry_points.txt is damaged at '[dicore.policy'"),
+        (b"\xff\xfe[dicore.policy]\ntedq = a:B\n", "entry_points.txt is damaged at "),
+        (b"tedq = a:B\n[dicore.env]\nx = a:C\n", "entry_points.txt is damaged at 'tedq = a:B'"),
+        (b"[dicore.env]\nx = a:C\ndicore.policy]\ntedq = a:B\n",
          "entry_points.txt is damaged at 'dicore.policy]'"),
-        (b"[dicore.policy]\nredq a:B\nx = a:C\n", "entry_points.txt is damaged at 'redq a:B'"),
+        (b"[dicore.policy]\ntedq a:B\nx = a:C\n", "entry_points.txt is damaged at 'tedq a:B'"),
         (b"[dicore.policy]\n= a:B\n", "entry_points.txt is damaged at '= a:B'"),
         (None, "entry_points.txt cannot be read: Is a directory"),
     ],
@@ -184,11 +184,11 @@ def test_one_name_is_found_as_among_all(world: World) -> None:
             f"{name}-rl",
             {
                 "dicore.policy": {
-                    "redq": f"{name}_rl:REDQ", "dqn": f"{name}_rl:D", "td_v1": f"{name}_rl:T",
+                    "tedq": f"{name}_rl:TEDQ", "dqn": f"{name}_rl:D", "td_v1": f"{name}_rl:T",
                     f"TD-v{len(name)}": f"{name}_rl:T2", "bad name": "x:Y", "gone": "nothing",
                 },
                 "dicore.kind": {"okapi": f"{name}_rl:KIND"},
-                "dicore.okapi": {"redq": f"{name}_rl:Z"},
+                "dicore.okapi": {"tedq": f"{name}_rl:Z"},
             },
         )  # fmt: skip
     whole = world.registry({"DICORE_PLUGINS_DENY": "policy/gone"})

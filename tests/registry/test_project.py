@@ -26,16 +26,16 @@ class Mine:
 
 @pytest.fixture
 def two(world: World) -> World:
-    module = "class REDQ: ...\nclass REDQ2: ..."
+    module = "class TEDQ: ...\nclass TEDQ2: ..."
     for name in ("acme", "other"):
         world.add(
             f"{name}-rl",
-            {"dicore.policy": {"redq": f"{name}:REDQ"}},
+            {"dicore.policy": {"tedq": f"{name}:TEDQ"}},
             modules={f"{name}.py": module},
         )
     world.add(
         "big-rl",
-        {"dicore.policy": {"dqn": "acme:REDQ", "td_v1": "acme:REDQ", "td_v2": "acme:REDQ2"}},
+        {"dicore.policy": {"dqn": "acme:TEDQ", "td_v1": "acme:TEDQ", "td_v2": "acme:TEDQ2"}},
     )
     return world
 
@@ -55,15 +55,15 @@ def statuses(registry: Registry, name: str) -> dict[str, tuple[str, str]]:
 
 class TestPrefer:
     def test_a_preference_settles_a_conflict(self, two: World) -> None:
-        registry = project(two, '[tool.dicore.prefer]\n"policy/REDQ" = "Other_RL"')
-        assert statuses(registry, "redq") == {
-            "acme-rl": ("shadowed", "the project prefers 'other-rl'; write 'acme-rl/redq'"),
+        registry = project(two, '[tool.dicore.prefer]\n"policy/TEDQ" = "Other_RL"')
+        assert statuses(registry, "tedq") == {
+            "acme-rl": ("shadowed", "the project prefers 'other-rl'; write 'acme-rl/tedq'"),
             "other-rl": ("ok", ""),
         }
-        resolved = registry.resolve("policy", "redq")
+        resolved = registry.resolve("policy", "tedq")
         assert resolved.target.__module__ == "other"
-        assert resolved.name == "other-rl/redq"  # means the same where nothing is preferred
-        assert registry.resolve("policy", "acme-rl/redq").target.__module__ == "acme"
+        assert resolved.name == "other-rl/tedq"  # means the same where nothing is preferred
+        assert registry.resolve("policy", "acme-rl/tedq").target.__module__ == "acme"
 
     def test_even_a_name_of_dicore(self, two: World) -> None:
         registry = project(two, '[tool.dicore.prefer]\n"policy/dqn" = "big-rl"')
@@ -75,11 +75,11 @@ class TestPrefer:
         assert registry.resolve("policy", "td").name == "big-rl/td_v2"
 
     def test_a_package_that_does_not_provide_it_is_an_error(self, two: World) -> None:
-        registry = project(two, '[tool.dicore.prefer]\n"policy/redq" = "third-rl"')
+        registry = project(two, '[tool.dicore.prefer]\n"policy/tedq" = "third-rl"')
         with pytest.raises(RegistryError) as caught:
-            registry.find("policy", "redq", "policy.type")
+            registry.find("policy", "tedq", "policy.type")
         assert str(caught.value) == (
-            "policy.type: the project prefers 'third-rl/redq', but no installed package 'third-rl' "
+            "policy.type: the project prefers 'third-rl/tedq', but no installed package 'third-rl' "
             "provides it\n  hint: pip install third-rl, or edit tool.dicore.prefer in "
             "pyproject.toml"
         )
@@ -107,14 +107,14 @@ class TestSwitches:
         self, two: World, text: str, environ: dict[str, str], reason: str
     ) -> None:
         registry = project(two, f"[tool.dicore]\n{text}", **environ)
-        assert statuses(registry, "redq") == {
+        assert statuses(registry, "tedq") == {
             "acme-rl": ("ok", ""),
             "other-rl": ("disabled", reason),
         }
 
     def test_no_plugins_turns_the_files_off_too(self, two: World) -> None:
         registry = project(two, '[tool.dicore]\nno-plugins = true\nplugins = ["gone.py"]')
-        assert statuses(registry, "redq")["acme-rl"] == (
+        assert statuses(registry, "tedq")["acme-rl"] == (
             "disabled",
             "switched off by [tool.dicore] of pyproject.toml",
         )
@@ -122,7 +122,7 @@ class TestSwitches:
 
     def test_names_only_refuses_code_by_path(self, two: World) -> None:
         registry = project(two, "", DICORE_NAMES_ONLY="1")
-        assert registry.resolve("policy", "acme-rl/redq").name == "acme-rl/redq"
+        assert registry.resolve("policy", "acme-rl/tedq").name == "acme-rl/tedq"
         for type_ in ("./mine.py:Mine", "pkg.mod:Mine"):
             with pytest.raises(
                 RegistryError, match="is a code path, which --names-only forbids"
@@ -237,8 +237,8 @@ class TestProblems:
                 "tool.dicore.no-plugins: expected true or false, got 1",
             ),
             (
-                "[tool.dicore.prefer]\nredq = 'acme'",
-                'tool.dicore.prefer."redq": expected "kind/name" = "distribution", got \'acme\'',
+                "[tool.dicore.prefer]\ntedq = 'acme'",
+                'tool.dicore.prefer."tedq": expected "kind/name" = "distribution", got \'acme\'',
             ),
             ("[tool]\ndicore = 3", "tool.dicore: expected a table, got 3"),
         ],
@@ -344,13 +344,13 @@ class TestMetadata:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert registry.find("policy", "dqn").status == "ok"
-            assert registry.find("policy", "acme-rl/redq").status == "conflict"
+            assert registry.find("policy", "acme-rl/tedq").status == "conflict"
             for entry in registry.entries():
                 registry.provenance(entry)
 
     def test_a_conflict_names_both(self, two: World) -> None:
-        with pytest.raises(PluginConflictError, match="'acme-rl/redq', 'other-rl/redq'"):
-            two.registry().find("policy", "redq")
+        with pytest.raises(PluginConflictError, match="'acme-rl/tedq', 'other-rl/tedq'"):
+            two.registry().find("policy", "tedq")
 
 
 def test_in_a_folder_that_was_deleted_there_is_no_project(

@@ -12,7 +12,7 @@ import pytest
 from dicore_registry import Entry, Registry
 from tests.registry.world import VERSION, World
 
-REDQ = {"dicore.policy": {"redq": "acme_rl.redq:REDQConfig"}}
+TEDQ = {"dicore.policy": {"tedq": "acme_rl.tedq:TEDQConfig"}}
 
 
 def only(registry: Registry, kind: str, name: str, dist: str = "") -> Entry:
@@ -23,14 +23,14 @@ def only(registry: Registry, kind: str, name: str, dist: str = "") -> Entry:
 
 
 def test_an_entry_says_what_its_metadata_says(world: World) -> None:
-    world.add("Acme.RL", REDQ, version="1.2.post1")
-    entry = only(world.registry(), "policy", "redq")
-    assert entry == Entry("policy", "redq", "acme-rl", "1.2.post1", "acme_rl.redq:REDQConfig")
+    world.add("Acme.RL", TEDQ, version="1.2.post1")
+    entry = only(world.registry(), "policy", "tedq")
+    assert entry == Entry("policy", "tedq", "acme-rl", "1.2.post1", "acme_rl.tedq:TEDQConfig")
     assert (entry.status, entry.reason) == ("ok", "")
     assert (entry.qualified, entry.module, entry.attr) == (
-        "acme-rl/redq",
-        "acme_rl.redq",
-        "REDQConfig",
+        "acme-rl/tedq",
+        "acme_rl.tedq",
+        "TEDQConfig",
     )
 
 
@@ -132,27 +132,27 @@ class TestIncompatible:
         assert (entry.status, entry.reason) == (status, reason)
 
     def test_it_takes_no_name_from_anybody(self, world: World) -> None:
-        world.add("acme-rl", REDQ)
-        world.add("old-rl", {"dicore.policy": {"redq": "old_rl:REDQ"}}, requires=["dicore>=9"])
+        world.add("acme-rl", TEDQ)
+        world.add("old-rl", {"dicore.policy": {"tedq": "old_rl:TEDQ"}}, requires=["dicore>=9"])
         registry = world.registry()
-        assert only(registry, "policy", "redq", "acme-rl").status == "ok"
-        assert only(registry, "policy", "redq", "old-rl").status == "incompatible"
+        assert only(registry, "policy", "tedq", "acme-rl").status == "ok"
+        assert only(registry, "policy", "tedq", "old-rl").status == "incompatible"
 
 
 class TestSameName:
     def test_of_two_strangers_nobody_gets_it(self, world: World) -> None:
-        world.add("acme-rl", REDQ)
-        world.add("other-rl", {"dicore.policy": {"REDQ": "other_rl:REDQ"}})
+        world.add("acme-rl", TEDQ)
+        world.add("other-rl", {"dicore.policy": {"TEDQ": "other_rl:TEDQ"}})
         registry = world.registry()
-        first = only(registry, "policy", "redq", "acme-rl")
-        second = only(registry, "policy", "redq", "other-rl")
+        first = only(registry, "policy", "tedq", "acme-rl")
+        second = only(registry, "policy", "tedq", "other-rl")
         assert (first.status, first.reason) == (
             "conflict",
-            "also provided by other-rl; write 'acme-rl/redq'",
+            "also provided by other-rl; write 'acme-rl/tedq'",
         )
         assert (second.status, second.reason) == (
             "conflict",
-            "also provided by acme-rl; write 'other-rl/redq'",
+            "also provided by acme-rl; write 'other-rl/tedq'",
         )
 
     def test_dicore_keeps_its_names(self, world: World) -> None:
@@ -166,36 +166,36 @@ class TestSameName:
         )
 
     def test_one_object_under_two_distributions_is_no_conflict(self, world: World) -> None:
-        world.add("acme-rl", REDQ)
-        world.add("acme-rl-renamed", REDQ)
+        world.add("acme-rl", TEDQ)
+        world.add("acme-rl-renamed", TEDQ)
         registry = world.registry()
-        assert only(registry, "policy", "redq", "acme-rl").status == "ok"
-        entry = only(registry, "policy", "redq", "acme-rl-renamed")
-        assert (entry.status, entry.reason) == ("shadowed", "the same object as acme-rl/redq")
+        assert only(registry, "policy", "tedq", "acme-rl").status == "ok"
+        entry = only(registry, "policy", "tedq", "acme-rl-renamed")
+        assert (entry.status, entry.reason) == ("shadowed", "the same object as acme-rl/tedq")
 
     def test_one_package_that_declares_two_is_broken_and_disturbs_nobody(
         self, world: World
     ) -> None:
-        world.add("acme-rl", {"dicore.policy": {"my-redq": "acme:A", "my_redq": "acme:B"}})
+        world.add("acme-rl", {"dicore.policy": {"my-tedq": "acme:A", "my_tedq": "acme:B"}})
         alone = world.registry()
-        world.add("other-rl", {"dicore.policy": {"MY_REDQ": "other:C"}})
+        world.add("other-rl", {"dicore.policy": {"MY_TEDQ": "other:C"}})
         registry = world.registry()
         for each in (alone, registry):
             found = [entry for entry in each.entries("policy") if entry.dist == "acme-rl"]
             assert [(e.name, e.status, e.reason) for e in found] == [
-                ("my_redq", "broken", "acme-rl declares 'my_redq' more than once")
+                ("my_tedq", "broken", "acme-rl declares 'my_tedq' more than once")
             ] * 2
-        assert only(registry, "policy", "my_redq", "other-rl").status == "ok"
-        assert registry.find("policy", "my_redq").dist == "other-rl"
+        assert only(registry, "policy", "my_tedq", "other-rl").status == "ok"
+        assert registry.find("policy", "my_tedq").dist == "other-rl"
 
     def test_another_kind_is_another_name(self, world: World) -> None:
         world.add("acme-rl", {"dicore.buffer": {"dqn": "acme_rl:Buffer"}})
         assert only(world.registry(), "buffer", "dqn").status == "ok"
 
     def test_the_order_of_installation_does_not_matter(self, world: World) -> None:
-        world.add("acme-rl", REDQ)
-        world.add("other-rl", {"dicore.policy": {"redq": "o:S"}, "dicore.polcy": {"x": "o:X"}})
-        world.add("third-rl", {"dicore.policy": {"redq": "t:S", "dqn": "t:D"}})
+        world.add("acme-rl", TEDQ)
+        world.add("other-rl", {"dicore.policy": {"tedq": "o:S"}, "dicore.polcy": {"x": "o:X"}})
+        world.add("third-rl", {"dicore.policy": {"tedq": "t:S", "dqn": "t:D"}})
         sources = world.distributions()
         expected = Registry(sources, environ={}).entries()
         for seed in range(20):
@@ -203,8 +203,8 @@ class TestSameName:
             assert Registry(shuffled, environ={}).entries() == expected
 
     def test_the_hash_seed_does_not_matter(self, world: World) -> None:
-        world.add("acme-rl", REDQ)
-        world.add("other-rl", {"dicore.policy": {"redq": "o:S"}, "dicore.polcy": {"x": "o:X"}})
+        world.add("acme-rl", TEDQ)
+        world.add("other-rl", {"dicore.policy": {"tedq": "o:S"}, "dicore.polcy": {"x": "o:X"}})
         seen = {
             world.dicore("list", "--json", PYTHONHASHSEED=str(seed)).stdout for seed in range(20)
         }
@@ -290,8 +290,8 @@ class TestBroken:
 class TestSwitches:
     @pytest.fixture
     def two(self, world: World) -> World:
-        world.add("acme-rl", {"dicore.policy": {"redq": "a:S", "trpo": "a:P"}})
-        world.add("other-rl", {"dicore.policy": {"redq": "o:S"}})
+        world.add("acme-rl", {"dicore.policy": {"tedq": "a:S", "trpo": "a:P"}})
+        world.add("other-rl", {"dicore.policy": {"tedq": "o:S"}})
         return world
 
     @pytest.mark.parametrize(
@@ -299,19 +299,19 @@ class TestSwitches:
         [
             (
                 {"DICORE_NO_PLUGINS": "1"},
-                {"acme-rl/redq", "acme-rl/trpo", "other-rl/redq"},
+                {"acme-rl/tedq", "acme-rl/trpo", "other-rl/tedq"},
                 "switched off by DICORE_NO_PLUGINS",
             ),
             ({"DICORE_NO_PLUGINS": "0"}, set(), ""),
-            ({"DICORE_PLUGINS_ALLOW": "Acme_RL"}, {"other-rl/redq"}, "not in DICORE_PLUGINS_ALLOW"),
+            ({"DICORE_PLUGINS_ALLOW": "Acme_RL"}, {"other-rl/tedq"}, "not in DICORE_PLUGINS_ALLOW"),
             (
                 {"DICORE_PLUGINS_DENY": "other-rl, policy/trpo"},
-                {"acme-rl/trpo", "other-rl/redq"},
+                {"acme-rl/trpo", "other-rl/tedq"},
                 "switched off by DICORE_PLUGINS_DENY",
             ),
             (
-                {"DICORE_PLUGINS_DENY": "acme-rl/redq"},
-                {"acme-rl/redq"},
+                {"DICORE_PLUGINS_DENY": "acme-rl/tedq"},
+                {"acme-rl/tedq"},
                 "switched off by DICORE_PLUGINS_DENY",
             ),
             (
@@ -330,13 +330,13 @@ class TestSwitches:
 
     def test_switching_one_off_settles_a_conflict(self, two: World) -> None:
         registry = two.registry({"DICORE_PLUGINS_DENY": "other-rl"})
-        assert registry.find("policy", "redq").dist == "acme-rl"
+        assert registry.find("policy", "tedq").dist == "acme-rl"
 
 
 def test_nothing_foreign_is_imported(world: World) -> None:
     module = "import sys; sys.exit('imported')"
     files = {f"{name}/__init__.py": module for name in ("acme", "other")}
-    groups = {"dicore.policy": {"redq": "acme.redq:REDQ"}, "dicore.polcy": {"x": "other:X"}}
+    groups = {"dicore.policy": {"tedq": "acme.tedq:TEDQ"}, "dicore.polcy": {"x": "other:X"}}
     world.add("acme-rl", groups, modules=files)
     registry = world.registry()
     for entry in itertools.chain(registry.entries(), registry.entries("kind")):

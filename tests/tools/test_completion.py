@@ -58,9 +58,9 @@ def test_words(world: World, what: str, prefix: str, words: list[str]) -> None:
 
 def test_a_name_that_two_have_is_completed_in_full(world: World) -> None:
     for dist in ("acme-rl", "other-rl"):
-        world.add(dist, {"dicore.policy": {"redq": f"{dist[:4]}:REDQ"}})
+        world.add(dist, {"dicore.policy": {"tedq": f"{dist[:4]}:TEDQ"}})
     done = world.dicore("completion", "__names", "policy", "")
-    assert {"acme-rl/redq", "other-rl/redq"} < set(done.stdout.split())
+    assert {"acme-rl/tedq", "other-rl/tedq"} < set(done.stdout.split())
 
 
 LINES = {
