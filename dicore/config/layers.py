@@ -12,7 +12,7 @@ from dicore.config.convert import parse_value, shortened
 from dicore.config.paths import combine, lookup, plain
 from dicore.config.redact import conceal, is_secret, redact_text
 from dicore.errors import ConfigError, RegistryError
-from dicore_registry.importing import STRANGE, TRUST
+from dicore_registry.importing import NAMES_ONLY, STRANGE, TRUST
 
 PRESET = "preset "
 """Prefix of the name of a preset's layer."""
@@ -125,8 +125,7 @@ class Layer:
 
     def place(self, path: str) -> str:
         """Returns the file or preset to edit for a value; "" for the command line and code."""
-        editable = self.lines is not None or self.name.startswith(PRESET)
-        return self.origin(path) if editable else ""
+        return self.origin(path) if self.lines is not None or self.name.startswith(PRESET) else ""
 
 
 def is_place(origin: str) -> bool:
@@ -161,9 +160,10 @@ class Problems:
         self.causes.append(error)
         self.add(path, error.message.removeprefix(f"{path}: ") + more, layer)
 
-    def add_code_path(self, path: str, target: str, layer: Layer) -> None:
+    def add_code_path(self, path: str, target: str, layer: Layer, names_only: bool) -> None:
         """Adds a component that only names may choose, and is given as a code path."""
-        why = f"and {STRANGE}" if layer.saved else "which --names-only forbids"
+        why = "which --names-only forbids" if names_only else f"and {STRANGE}"
+        self.hints += [NAMES_ONLY] if names_only else []
         self.add(path, f"{target!r} is a code path, {why}", layer)
 
     def below(self, path: str) -> bool:

@@ -87,7 +87,7 @@ class ComponentResolver:
         """Adds the code paths that an option's value, a dict or list, gives as types."""
         for at, text in texts_in(given.value, path) if self.only_names(given.layer) else ():
             if at.endswith(".type") and ":" in text and self._refuses(given.layer, text):
-                self.problems.add_code_path(at, text, given.layer)
+                self.problems.add_code_path(at, text, given.layer, bool(self.names_only))
 
     def choose(
         self, kind: str, path: str, values: Sequence[LayerValue]
@@ -205,7 +205,7 @@ class ComponentResolver:
             self.problems.add(where, f"expected a name, got {wanted!r}", layer)
             return None
         if ":" in wanted and self._refuses(layer, wanted):
-            self.problems.add_code_path(where, wanted, layer)
+            self.problems.add_code_path(where, wanted, layer, bool(self.names_only))
             return None
         wanted = self._as_recorded(kind, path, wanted)
         try:

@@ -15,6 +15,7 @@ from dicore_registry import explain
 from dicore_registry.entry import Resolved
 from dicore_registry.errors import CodePathError, UnknownComponentError
 from dicore_registry.explain import nearest
+from dicore_registry.plugin_filter import is_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +27,8 @@ STRANGE: Final = "a saved config may be a stranger's"
 """Why a saved config names no code by its path, and reads no environment variable."""
 TRUST: Final = "--trust (trust=True) runs what a saved config names by path"
 """The hint of such errors, which a command makes the line to type."""
+NAMES_ONLY: Final = "omit --names-only to allow it"
+"""The hint of errors about code that only it forbids."""
 _PRIVATE: Final = "_dicore_file_"
 _MOST_PARTS: Final = 4
 
@@ -76,6 +79,9 @@ class CodePaths:
             CodePathError: nobody allowed it.
         """
         if not self.allows(text):
+            if is_on(os.environ, "DICORE_NAMES_ONLY"):
+                what = f"'{text}' is a code path, which --names-only forbids"
+                raise CodePathError(explain.at(where, what), hint=NAMES_ONLY)
             raise CodePathError(
                 explain.at(where, f"'{text}' is a code path, and {STRANGE}"), hint=TRUST
             )

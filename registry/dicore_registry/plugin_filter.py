@@ -47,6 +47,7 @@ class Switches(NamedTuple):
         deny: Disabled distributions, `kind/name` or `dist/name`, each with its setting.
         files: Python files whose decorators register components.
         names_only: Configs choose code by name only, never by path.
+        forbidden: Files of `DICORE_PLUGINS` that `names_only` forbids.
         prefer: The distribution that an unqualified name means, by kind and canonical name.
     """
 
@@ -56,6 +57,7 @@ class Switches(NamedTuple):
     deny: Mapping[str, str] = MappingProxyType({})
     files: tuple[Path, ...] = ()
     names_only: bool = False
+    forbidden: tuple[Path, ...] = ()
     prefer: Mapping[tuple[str, str], str] = MappingProxyType({})
 
     @classmethod
@@ -77,14 +79,17 @@ class Switches(NamedTuple):
         deny |= dict.fromkeys(_items(denied), "DICORE_PLUGINS_DENY")
         off = "DICORE_NO_PLUGINS" if is_on(environ, "DICORE_NO_PLUGINS") else off
         added = environ.get("DICORE_PLUGINS", "").split(os.pathsep)
-        files = [*project.plugins, *_paths([name for name in added if name.strip()])]
+        given = _paths([name for name in added if name.strip()])
+        files = [*project.plugins, *given]
+        names_only = is_on(environ, "DICORE_NAMES_ONLY")
         return cls(
             no_plugins=off,
             allow=None if allow is None else _items(allow),
             allow_by=allow_by,
             deny=deny,
             files=() if off else tuple(dict.fromkeys(files)),
-            names_only=is_on(environ, "DICORE_NAMES_ONLY"),
+            names_only=names_only,
+            forbidden=() if off or not names_only else tuple(given),
             prefer=project.prefer,
         )
 

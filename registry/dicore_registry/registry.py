@@ -29,7 +29,13 @@ from dicore_registry.errors import (
     RetiredWarning,
     UnknownComponentError,
 )
-from dicore_registry.importing import import_target, is_import_path, resolve_path, source_digest
+from dicore_registry.importing import (
+    NAMES_ONLY,
+    import_target,
+    is_import_path,
+    resolve_path,
+    source_digest,
+)
 from dicore_registry.metadata import Dist, installed
 from dicore_registry.plugin_filter import Project, Switches
 from dicore_registry.requirements import dist_name
@@ -220,7 +226,7 @@ class Registry:
         if is_import_path(type_string):
             if self.switches.names_only:
                 text = f"'{type_string}' is a code path, which --names-only forbids"
-                raise RegistryError(explain.at(where, text), hint="omit --names-only to allow it")
+                raise RegistryError(explain.at(where, text), hint=NAMES_ONLY)
             return resolve_path(self._known_kind(kind, where), type_string, where)
         if ":" in type_string:
             raise UnknownComponentError(
@@ -363,8 +369,15 @@ class Registry:
         self._found = {}
 
     def _load_files(self) -> None:
-        """Imports the project's files once; their decorators register components here."""
+        """Imports the project's files once; their decorators register components here.
+
+        Raises:
+            RegistryError: `--names-only` forbids one that the user added.
+        """
         if self._failed is None:
+            for file in self.switches.forbidden:
+                what = f"plugin {file} is executed, which --names-only forbids"
+                raise RegistryError(what, hint=NAMES_ONLY)
             self._failed = []  # before the import: decorators look names up
             if not self.switches.files:
                 return

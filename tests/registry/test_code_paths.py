@@ -40,6 +40,16 @@ def test_whoever_asks_is_refused_in_any_thread(file: Path) -> None:
     assert "--trust" in found[0].hint
 
 
+def test_names_only_is_the_reason_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DICORE_NAMES_ONLY", "1")
+    code_paths.close()
+    with pytest.raises(
+        CodePathError, match=r"'json\.tool' is a code path, which --names"
+    ) as caught:
+        code_paths.import_module("json.tool", "env.env_id")
+    assert caught.value.hint == "omit --names-only to allow it"
+
+
 def test_what_was_given_before_or_later_may_be_imported(file: Path) -> None:
     registry = Registry()
     code_paths.allow(["./mine.py:Mine"])

@@ -142,6 +142,24 @@ class TestFiles:
         assert registry.summary(entry) == "A policy of one file."
         assert "mine" in [e.name for e in registry.entries()]
 
+    def test_names_only_refuses_files_beside_the_project(self, two: World) -> None:
+        registry = project(
+            two, '[tool.dicore]\nplugins = ["mine.py"]', DICORE_NAMES_ONLY="1",
+            DICORE_PLUGINS="added.py",
+        )  # fmt: skip
+        (two.folder.parent / "project" / "mine.py").write_text("raise SystemExit('it ran')")
+        for _ in range(2):
+            with pytest.raises(
+                RegistryError, match=r"added\.py is executed, which --names"
+            ) as told:
+                registry.find("policy", "dqn")
+            assert told.value.hint == "omit --names-only to allow it"
+
+    def test_names_only_keeps_files_of_the_project(self, two: World) -> None:
+        registry = project(two, '[tool.dicore]\nplugins = ["mine.py"]', DICORE_NAMES_ONLY="1")
+        (two.folder.parent / "project" / "mine.py").write_text(MINE)
+        assert registry.find("policy", "mine").dist == LOCAL
+
     def test_nothing_is_imported_for_the_commands(self, two: World) -> None:
         registry = project(two, '[tool.dicore]\nplugins = ["mine.py"]')
         file = two.folder.parent / "project" / "mine.py"

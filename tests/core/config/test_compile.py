@@ -319,8 +319,9 @@ class TestImportNames:
 def test_names_only_refuses_to_run_code(build: Any) -> None:
     with pytest.raises(
         ConfigError, match=r"policy.type: '\./my.py:Mine' is a code path, which --names"
-    ):
+    ) as caught:
         build({**least(), "policy": "./my.py:Mine"}, names_only=True)
+    assert caught.value.hint == "omit --names-only to allow it"
     assert (
         build({"env": "provider:Known-v1", "policy": "toy"}, names_only=True).env.env_id
         == "Known-v1"
