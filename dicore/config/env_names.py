@@ -64,7 +64,7 @@ class EnvNames:
             return EnvChoice(text, name="" if "/" in text else text)
         choice = self._known_id(text)
         if choice is None and text.endswith(".py"):
-            self._tried.append(f"a class of a file (write {text}:CLASS)")
+            self._tried.append(f"a class of a file (write {text}:{code_paths.only_class(text)})")
         return choice
 
     def _with_colon(self, text: str, imports: bool) -> EnvChoice | None:

@@ -18,6 +18,20 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_the_only_class_of_a_file_is_found_without_running_it(file: Path) -> None:
+    for text, wanted in (
+        ("raise SystemExit\nclass A:\n    class B: pass\n", "A"),
+        ("class A: pass\nclass B: pass\n", "CLASS"),
+        ("", "CLASS"),
+        ("class", "CLASS"),
+        ("class A: pass\0", "CLASS"),
+    ):
+        (file / "envs.py").write_text(text)
+        assert code_paths.only_class("envs.py") == wanted
+    assert code_paths.only_class("none.py") == "CLASS"
+    assert code_paths.only_class(".") == "CLASS"
+
+
 def test_whoever_asks_is_refused_in_any_thread(file: Path) -> None:
     registry = Registry()
     assert registry.resolve("policy", "./mine.py:Mine").target

@@ -165,6 +165,25 @@ def test_an_unknown_id_is_one_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert told.out == ""
 
 
+@pytest.mark.parametrize("what", ["FlappyBird-v0", "walk.py"])
+def test_what_is_no_name_of_a_package_is_not_looked_up_as_one(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("walk.py").write_text("class Walk: pass\n")
+    assert main(["check", what]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: env.type: no env ")
+    assert "package '" not in said
+    assert ("write walk.py:Walk" in said) == (what == "walk.py")
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_of_an_environment_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "CartPole-v0"]) == 0
+    assert capsys.readouterr().err.count("CartPole-v0 is out of date") == 1
+
+
 def test_one_that_does_not_load_says_so_once(world: World) -> None:
     world.add("sick-rl", {"dicore.env": {"sick": "sick_rl:Sick"}}, modules={"sick_rl.py": "1 / 0"})
     done = world.dicore("check", "env/sick")

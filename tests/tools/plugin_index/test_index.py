@@ -200,7 +200,7 @@ def test_no_badge_says_itself_who_signed_it(tmp_path: Path) -> None:
 def test_what_is_no_wheel_is_one_error(content: bytes | None) -> None:
     if content is not None:
         Path("a.whl").write_bytes(content)
-    with pytest.raises(UsageError, match=r"^a\.whl: no wheel"):
+    with pytest.raises(UsageError, match=r"^a\.whl: (not a wheel: |no such file)"):
         read_wheel(Path("a.whl"))
     assert main(["index", "a.whl", "-o", "site"]) == 2
     assert not Path("site").exists()
@@ -208,7 +208,7 @@ def test_what_is_no_wheel_is_one_error(content: bytes | None) -> None:
 
 @pytest.mark.parametrize("left_out", ["Name: acme-rl\n", "Version: 0.3\n"])
 def test_a_wheel_without_name_or_version_is_one_error(left_out: str) -> None:
-    with pytest.raises(UsageError, match="no wheel: METADATA without"):
+    with pytest.raises(UsageError, match="not a wheel: METADATA without"):
         read_wheel(wheel(metadata=METADATA.replace(left_out, "")))
 
 
@@ -239,7 +239,7 @@ def test_a_damaged_wheel_is_one_error(change: str) -> None:
         else:
             data[central + 10] = data[8] = 77
         file.write_bytes(data)
-    with pytest.raises(UsageError, match=r"no wheel: "):
+    with pytest.raises(UsageError, match=r"not a wheel: "):
         read_wheel(file)
 
 
@@ -318,6 +318,16 @@ def test_an_index_is_fetched_where_it_is_asked_for(
     assert "acme-rl" in capsys.readouterr().out
     assert main(["search", "maze", "--index", f"{served}/none.json"]) == 2
     assert "cannot fetch" in capsys.readouterr().err
+
+
+def test_a_file_that_is_missing_is_told_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["index", "a.whl", "-o", "site"], "a.whl: no such file\n  hint: name a wheel, "),
+        (["search", "x", "--index", "a.json"], "--index: a.json: no such file\n  hint: dicore ind"),
+        (["search", "x", "--index", "."], "--index: cannot read .: "),
+    ):
+        assert main(words) == 2
+        assert capsys.readouterr().err.startswith(f"error: {said}")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "packages": [1]}'])

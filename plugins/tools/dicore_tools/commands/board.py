@@ -9,6 +9,7 @@ import click
 
 from dicore.console import say, verbosity
 from dicore.errors import MissingDependencyError
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.options import AS_JSON
 from dicore_tools.commands.output import write_json
 
@@ -33,7 +34,7 @@ else is written. Ctrl-C ends it.
 """
 
 
-@click.command(name="board", epilog=_EPILOG)
+@click.command(name="board", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("places", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--port",

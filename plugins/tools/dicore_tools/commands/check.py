@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import tempfile
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from unittest import SkipTest
 
 import click
@@ -23,6 +25,7 @@ from dicore.errors import ConfigError, UnknownComponentError, UsageError
 from dicore_registry import LOCAL, dist_name
 from dicore_registry.known import known
 from dicore_registry.queries import provided
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.slow_code import named_if_slow
 
 if TYPE_CHECKING:
@@ -46,6 +49,8 @@ _OUTCOMES = {"ok": "passed", "failed": "failed", "skipped": "skipped"}
 """Outcomes of tests, as a badge counts them."""
 _PATIENCE = 30.0
 """Seconds after which a test that still runs is named, with the line that it is at."""
+_OF_ENVS = re.compile(r"-v\d+$|\.py$")
+"""How ids of environments and files end, and no package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class _Result:
     hint: str = ""
 
 
-@click.command(name="check", epilog=_EPILOG)
+@click.command(name="check", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("what", metavar="PACKAGE|KIND/NAME|ENV_ID")
 @click.option("-v", "--verbose", is_flag=True, help="Print every test, and tracebacks.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
@@ -88,6 +93,7 @@ def command(
 
     write = _badge_writer(what, key, verified, wanted=badge)
     out = sys.stdout
+    ctx.with_resource(_each_warning_once())
     with contextlib.redirect_stdout(sys.stderr):  # components may print
         checks = _find_checks(what)
     single = isinstance(checks[0], EnvCheck) or what.startswith("env/")
@@ -175,11 +181,31 @@ def _find_checks(what: str) -> Sequence[Check | EnvCheck]:
 
 def _no_such(what: str, error: ConfigError) -> ConfigError:
     """Returns the error for what is neither an environment nor a package."""
+    if _OF_ENVS.search(what):
+        return error
     try:
         provided(dicore_registry.default(), what)
     except UnknownComponentError as other:
         return ConfigError([*error.problems, other.message], hint=other.hint)
     return error
+
+
+@contextlib.contextmanager
+def _each_warning_once() -> Iterator[None]:
+    """Prints a warning once, though each test makes the environment that warns."""
+    shown: set[tuple[str, type[Warning]]] = set()
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if (str(message), category) not in shown:
+            shown.add((str(message), category))
+            before(message, category, *where, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import click
 
 from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.examples import CommandWithExamples
 
 if TYPE_CHECKING:
     from dicore_tools.diagnosis.evidence import Evidence
@@ -38,7 +39,7 @@ Exit codes: 0 the run was examined · 1 with --check: there are findings · 2 RU
 """
 
 
-@click.command(name="diagnose", epilog=_EPILOG)
+@click.command(name="diagnose", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("run", metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(

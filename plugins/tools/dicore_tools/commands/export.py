@@ -11,6 +11,7 @@ import click
 
 from dicore.console import say, verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.commands.options import CHECKPOINT, TRUST
 
@@ -33,7 +34,7 @@ policy.hunters.onnx. ONNX needs: pip install 'dicore-plugins[export]'
 """
 
 
-@click.command(name="export", epilog=_EPILOG)
+@click.command(name="export", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("where", metavar="RUN|CKPT")
 @click.option("-o", "--out", metavar="FILE", help="Output: .onnx, .pt2 or .ts.  [required]")
 @CHECKPOINT

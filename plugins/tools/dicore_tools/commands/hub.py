@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dicore.console import printable, say, write_table
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.options import AS_JSON
 from dicore_tools.commands.output import write_json
 
@@ -33,7 +34,7 @@ def command() -> None:
     """Shares runs and data sets: pushes, pulls and lists them, each with a card."""
 
 
-@command.command()
+@command.command(cls=CommandWithExamples)
 @click.argument("source", metavar="RUN|DATA")
 @click.argument("place", metavar="PLACE")
 @click.option("--name", metavar="NAME", help="Name there.  [default: that of the folder]")
@@ -65,7 +66,7 @@ def push(
     say(where, result=True)
 
 
-@command.command()
+@command.command(cls=CommandWithExamples)
 @click.argument("place", metavar="PLACE")
 @click.argument("name", metavar="ITEM")
 @click.option("-o", "--out", metavar="FOLDER", help="New folder.  [default: the name]")
@@ -84,7 +85,7 @@ def pull(place: str, name: str, *, out: str | None, as_json: bool) -> None:
     say(printable(f"{out or name}: {len(card['files'])} files; {what} {out or name}"), result=True)
 
 
-@command.command(name="list")
+@command.command(name="list", cls=CommandWithExamples)
 @click.argument("place", metavar="PLACE")
 @AS_JSON
 def list_(place: str, *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ import click
 
 from dicore.console import plural, say, verbosity, write_table
 from dicore.errors import MissingPackageError, UsageError
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.options import TRUST
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ policy.model to their sizes and activation; see docs/howto/import_weights.md.
 """
 
 
-@click.command(name="import-weights", epilog=_EPILOG)
+@click.command(name="import-weights", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("file", metavar="TENSORS")
 @click.option("--run", "where", metavar="RUN", help="Run with the policy's config.  [required]")
 @click.option("--table", metavar="FILE", help="Names in the file by names of the policy (YAML).")

@@ -13,6 +13,7 @@ import click
 from dicore.console import plural, printable, say, write_table
 from dicore.errors import UsageError
 from dicore_registry import default
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.options import AS_JSON
 from dicore_tools.commands.output import write_json
 from dicore_tools.foreign import fetch, is_web, one_line
@@ -38,9 +39,10 @@ Examples:
 Without --index nothing is read from elsewhere. An index is data: nothing is installed or run.
 """
 _MOST_BYTES: Final = 1 << 26
+_WRITES: Final = "dicore index -o FOLDER writes FOLDER/index.json"
 
 
-@click.command(name="index", epilog=_INDEX_EPILOG)
+@click.command(name="index", cls=CommandWithExamples, epilog=_INDEX_EPILOG)
 @click.argument("wheels", nargs=-1, metavar="[WHEEL|PACKAGE]...")
 @click.option("-o", "--out", metavar="FOLDER", required=True, help="Folder of the two files.")
 @click.option("--results", metavar="FILE", help="Records of dicore benchmark: packages with a row.")
@@ -80,7 +82,7 @@ def command(
     say(f"{folder / 'index.html'}: {plural(len(packages), 'package')}", result=True)
 
 
-@click.command(name="search", epilog=_SEARCH_EPILOG)
+@click.command(name="search", cls=CommandWithExamples, epilog=_SEARCH_EPILOG)
 @click.argument("words", nargs=-1, required=True, metavar="WORD...")
 @click.option("--index", "place", metavar="FILE|URL", help="An index that dicore index wrote.")
 @AS_JSON
@@ -170,5 +172,8 @@ def _text_of(place: str) -> str:
             raise UsageError(f"--index: cannot fetch {error}: there is no such file") from error
     try:
         return Path(place).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise UsageError(f"--index: {place}: no such file", hint=_WRITES) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--index: cannot read {place}: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "not text"
+        raise UsageError(f"--index: cannot read {place}: {why}", hint=_WRITES) from error

@@ -10,6 +10,7 @@ import click
 
 from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.options import AS_JSON
 from dicore_tools.commands.output import write_json
 
@@ -58,7 +59,7 @@ ended. Unfinished runs are included; runs without the metric are skipped.
 """
 
 
-@click.command(name="plot", epilog=_EPILOG)
+@click.command(name="plot", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("places", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "-o",

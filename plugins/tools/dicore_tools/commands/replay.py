@@ -16,6 +16,7 @@ import click
 
 from dicore.console import printable, say, write_table
 from dicore.errors import UsageError
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.replaying import PARTS, replay
 
@@ -40,7 +41,7 @@ Runs of one process on the CPU repeat themselves; others may differ, which is to
 """
 
 
-@click.command(name="replay", epilog=_EPILOG)
+@click.command(name="replay", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("run", metavar="RUN")
 @click.option("--at", type=int, required=True, metavar="N", help="Number of the update, from 1.")
 @click.option("-o", "--out", metavar="FILE", help="Write all arrays to this .npz file.")

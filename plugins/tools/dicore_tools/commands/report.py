@@ -11,6 +11,7 @@ import click
 
 from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.preset_versions import shown
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ the page of dicore benchmark has: curves with published returns as lines, score 
 """
 
 
-@click.command(name="report", epilog=_EPILOG)
+@click.command(name="report", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("places", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "-o",

@@ -16,6 +16,7 @@ from dicore.console import say, verbosity
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.reports.run_data import read_run, state_of
 
 __all__ = ["command", "read_status", "table"]
@@ -31,7 +32,7 @@ _OLD = 10.0
 """Seconds after which a status is of a run that has stalled or was killed."""
 
 
-@click.command(name="status", epilog=_EPILOG)
+@click.command(name="status", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("run", metavar="RUN")
 @click.option("--every", type=click.FloatRange(0.1), help="Show it again every so many seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

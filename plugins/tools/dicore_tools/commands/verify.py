@@ -26,6 +26,7 @@ from dicore.run.launch import launch
 from dicore.run.request import TrainRequest
 from dicore.run.signals import StopNow
 from dicore_tools import certificates
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.repetition import (
     CLOCK,
@@ -91,7 +92,7 @@ class Verdict:
         return not self.problem
 
 
-@click.command(name="verify", epilog=_EPILOG)
+@click.command(name="verify", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("run", metavar="RUN")
 @click.option("--until", type=click.IntRange(1), metavar="N", help="Compare up to this env step.")
 @click.option("--keep", metavar="DIR", help="Keep the second training in this folder.")

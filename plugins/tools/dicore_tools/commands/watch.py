@@ -18,6 +18,7 @@ import click
 
 from dicore.console import say, verbosity
 from dicore.errors import DicoreError, UsageError
+from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.options import AS_JSON
 from dicore_tools.commands.output import write_json
 
@@ -42,7 +43,7 @@ machine, forward the port: ssh -L 8300:127.0.0.1:8300 HOST. Ctrl-C ends it.
 """
 
 
-@click.command(name="watch", epilog=_EPILOG)
+@click.command(name="watch", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("places", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--every",

@@ -112,8 +112,18 @@ def read_wheel(file: Path) -> Package:
         with zipfile.ZipFile(file) as archive:
             inside = _Zipped(file, archive)
             return _package(inside.distribution, inside.files, inside.open, inside.extra())
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{file}: no such file", hint="name a wheel, or an installed package (dicore list)"
+        ) from error
     except _BROKEN as error:
-        raise UsageError(f"{file}: no wheel: {one_line(error)}") from error
+        raise UsageError(
+            f"{file}: not a wheel: {one_line(_reason(error))}", hint="pip wheel . makes one"
+        ) from error
+
+
+def _reason(error: BaseException) -> object:
+    return getattr(error, "strerror", None) or error
 
 
 def installed(name: str) -> Package:
