@@ -98,7 +98,7 @@ def test_one_kind(foreign: World) -> None:
 def test_filters(foreign: World) -> None:
     assert [row["name"] for row in rows(foreign, "--dist", "Acme_RL")] == ["trpo", "tedq"]
     assert [row["name"] for row in rows(foreign, "--status", "broken")] == ["trpo"]
-    assert [row["name"] for row in rows(foreign, "--match", "^policy/RE|^acme-rl/r")] == ["tedq"]
+    assert [row["name"] for row in rows(foreign, "--match", "^policy/TE|^acme-rl/te")] == ["tedq"]
     assert rows(foreign, "policy", "--dist", "acme-rl", "--status", "broken") == []
 
 
