@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
@@ -51,7 +52,8 @@ def _files(places: list[str]) -> set[tuple[str, int]]:
     found: set[tuple[str, int]] = set()
     for place in map(Path, places):
         for each in (*([place] if place.is_file() else ()), *place.glob("[!.]*")):
-            found.add((str(each), each.lstat().st_mtime_ns))
+            with suppress(OSError):  # it is gone by now
+                found.add((str(each), each.lstat().st_mtime_ns))
     return found
 
 
