@@ -160,7 +160,7 @@ class Problems:
         self.causes.append(error)
         self.add(path, error.message.removeprefix(f"{path}: ") + more, layer)
 
-    def add_code_path(self, path: str, target: str, layer: Layer, names_only: bool) -> None:
+    def add_code_path(self, path: str, target: str, layer: Layer, names_only: bool = False) -> None:
         """Adds a component that only names may choose, and is given as a code path."""
         why = "which --names-only forbids" if names_only else f"and {STRANGE}"
         self.hints += [NAMES_ONLY] if names_only else []

@@ -36,10 +36,10 @@ _MOST_PARTS: Final = 4
 class CodePaths:
     """Which code paths this process may import: `pkg.mod:Class`, `./file.py:Class`, or a module.
 
-    Everything is allowed until a text of a stranger is read (a saved config without `--trust`).
-    From then on only those are that a person gave, in a command line, a call or a config file. The
-    rule holds for the process: it does not matter which part imports, when, or in which thread.
-    `state` and `restore` carry it to other processes.
+    Everything is allowed until a text of a stranger is read (a saved config without `--trust`), or
+    with `--names-only`. Then only those are that a person gave, in a command line, a call or a
+    config file. The rule holds for the process: it does not matter which part imports, when, or in
+    which thread. `state` and `restore` carry it to other processes.
     """
 
     def __init__(self) -> None:
@@ -93,10 +93,12 @@ class CodePaths:
         Raises:
             CodePathError: nobody allowed it.
         """
-        if not self.allows(text):
-            if is_on(os.environ, "DICORE_NAMES_ONLY"):
-                what = f"'{text}' is a code path, which --names-only forbids"
-                raise CodePathError(explain.at(where, what), hint=NAMES_ONLY)
+        if self.is_given(text):
+            return
+        if is_on(os.environ, "DICORE_NAMES_ONLY"):
+            what = f"'{text}' is a code path, which --names-only forbids"
+            raise CodePathError(explain.at(where, what), hint=NAMES_ONLY)
+        if self._closed:
             raise CodePathError(
                 explain.at(where, f"'{text}' is a code path, and {STRANGE}"), hint=TRUST
             )

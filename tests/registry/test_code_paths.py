@@ -55,8 +55,7 @@ def test_whoever_asks_is_refused_in_any_thread(file: Path) -> None:
 
 
 def test_names_only_is_the_reason_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DICORE_NAMES_ONLY", "1")
-    code_paths.close()
+    monkeypatch.setenv("DICORE_NAMES_ONLY", "1")  # before a config is read, as `check` imports
     with pytest.raises(
         CodePathError, match=r"'json\.tool' is a code path, which --names"
     ) as caught:
