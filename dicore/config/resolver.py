@@ -262,10 +262,9 @@ class ComponentResolver:
         """Resolves a name, after importing the modules of `import_names` if it needs them."""
         asked = [(value, name) for value in values for name in _import_names(value)]
         imports = [each for each in asked if not self._refuses(each[0].layer, each[1])]
-        if self.names_only is not None and len(imports) < len(asked):
-            refused = ", ".join(name for _, name in asked if name not in dict(imports).values())
-            text = f"{where}: import_names is refused, nothing is imported: {refused}"
-            warnings.warn(text, ConfigWarning, stacklevel=2)
+        refused = ", ".join(name for value, name in asked if self._refuses(value.layer, name))
+        if refused and self.names_only is not None:
+            warnings.warn(f"{where}: import_names is refused: {refused}", ConfigWarning, 2)
         if not imports:
             return self.registry.resolve(kind, wanted, where)
         needed = not self.declared(kind, wanted)

@@ -291,7 +291,7 @@ class TestImportNames:
     def test_a_refused_import_is_warned_about(self, build: Any) -> None:
         sys.modules.pop("colorsys", None)
         node = {"type": "toy", "import_names": ["colorsys"]}
-        with pytest.warns(ConfigWarning, match=r"policy.type: import_names is refused, .*colorsys"):
+        with pytest.warns(ConfigWarning, match=r"policy.type: import_names is refused: .*colorsys"):
             build({**least(), "policy": node}, names_only=True)
         assert "colorsys" not in sys.modules
 
