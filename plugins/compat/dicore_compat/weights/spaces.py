@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete, Space
 
 from dicore.errors import UsageError
 from dicore_compat.weights.chains import Networks, Tensors
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    _Numbers = npt.NDArray[np.float64]
-
 __all__ = ["Actions", "actions_of"]
+
+_Numbers = npt.NDArray[np.float64]
 
 _THERE = "make the run with the environment of the checkpoint"
 
