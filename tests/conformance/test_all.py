@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from gymnasium import spaces
 
 from dicore.config import bind, compile_config
+from dicore.config.schema import ComponentConfig
 from dicore.data import Batch
 from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
@@ -26,6 +28,7 @@ from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore.task import Context, OfflineRLContext, OnlineRLContext
 from dicore.testing import Check, Suite, checks_of
+from dicore.testing.component import Component
 from dicore.testing.env import EnvContract
 from dicore.testing.env_manager import EnvManagerContract
 from dicore.testing.evaluator import EvaluatorContract
@@ -230,6 +233,38 @@ FAMILIES = {
 environments of Gymnasium by their module, which one function makes, serial pipelines, and loggers
 that write in a process of their own, which imports their package."""
 CHILDREN = ("logger/comet", "logger/mlflow", "logger/wandb")
+
+SIMBA = {"actor_hidden_size_list": (16,), "critic_hidden_size_list": (16, 16)}
+DREAMER = {"deter": 32, "units": 16, "layers": 1, "groups": 4, "classes": 4}
+MUZERO = {"latent": 16, "units": 16, "cnn_depth": 4}
+GUMBEL = {"model": MUZERO, "planner": {"type": "gumbel", "simulations": 8}}
+SEQUENCES = {"collect": {"unroll_len": 6, "burn_in": 2}}
+SIZES: dict[str, dict[str, Any]] = {
+    "model/simba": SIMBA,
+    "policy/simba": {"model": SIMBA},
+    "model/dreamer": DREAMER,
+    "policy/dreamer": {"model": DREAMER},
+    "policy/r2d2": SEQUENCES,
+    "policy/r2d3": SEQUENCES,
+    "policy/muzero": {"model": MUZERO, "planner": {"simulations": 8}},
+    "policy/gumbel_muzero": GUMBEL,
+    "policy/efficient_zero": GUMBEL,
+}
+"""Options of what is large or long in its paper; each is made and trained dozens of times."""
+
+
+class Sized(Component):
+    """A component that has other defaults."""
+
+    def config(self, options: Mapping[str, object] | None = None) -> ComponentConfig:
+        return super().config(_merged(SIZES[self.label], options or {}))
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    both = below.keys() & above.keys()
+    deeper = {key: _merged(below[key], above[key]) for key in both if isinstance(below[key], dict)}
+    return {**below, **above, **deeper}
+
 
 AS_ATARI = {"env/breakout", "env/pong"}
 """Environments that are `env/atari` with the id of a game; tests/contrib_envs steps them."""
@@ -489,7 +524,12 @@ def _units() -> Iterator[Any]:
     Policies are many, and most of what they do is done by few base classes: a fifth of the checks
     of each. Those of a family share its checks.
     """
-    every = checks_of(suites=SUITES)
+    every = [
+        replace(check, component=Sized(check.component.entry, check.component.registry))
+        if check.component.label in SIZES
+        else check
+        for check in checks_of(suites=SUITES)
+    ]
     unknown = EXPECTED.keys() - {check.id for check in every}
     assert not unknown, f"these are no checks: {unknown}"
     seen: Counter[str] = Counter()
