@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 install: $(STAMP)
 
-PROJECTS := pyproject.toml plugins/pyproject.toml plugins/dist/pyproject.toml plugins/tools/pyproject.toml plugins/compat/pyproject.toml plugins/agents/pyproject.toml plugins/worlds/pyproject.toml contrib_envs/pyproject.toml
+PROJECTS := pyproject.toml plugins/pyproject.toml plugins/dist/pyproject.toml plugins/tools/pyproject.toml plugins/compat/pyproject.toml plugins/agents/pyproject.toml plugins/worlds/pyproject.toml plugins/contrib/pyproject.toml contrib_envs/pyproject.toml
 
 $(STAMP): $(PROJECTS) requirements.txt constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

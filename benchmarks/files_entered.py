@@ -23,7 +23,8 @@ from benchmarks.measure import at_most, emit
 
 PACKAGES = (
     *("dicore", "dicore_registry", "dicore_plugins"),
-    *("dicore_compat", "dicore_dist", "dicore_agents", "dicore_worlds", "dicore_contrib_envs"),
+    *("dicore_compat", "dicore_dist", "dicore_agents", "dicore_worlds", "dicore_contrib"),
+    "dicore_contrib_envs",
     "dicore_tools",
 )
 DQN = ("train", "-e", "cartpole", "-p", "dqn")

@@ -32,6 +32,7 @@ PROJECTS = (
     ROOT / "plugins/compat",
     ROOT / "plugins/agents",
     ROOT / "plugins/worlds",
+    ROOT / "plugins/contrib",
     ROOT / "contrib_envs",
 )
 EXTRAS = {"dicore_contrib_envs": "[classic-control]"}

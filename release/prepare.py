@@ -35,8 +35,8 @@ _FRAGMENT = re.compile(r"[\w-]+\.(added|changed|deprecated|removed|fixed|securit
 
 def versioned(root: Path) -> list[Path]:
     """Returns the files that state the version."""
-    projects = (root, *(root / "plugins" / name for name in ("", "agents", "compat", "dist")))
-    projects += (root / "plugins/tools", root / "plugins/worlds", root / "contrib_envs")
+    names = ("", "agents", "compat", "dist", "tools", "worlds", "contrib")
+    projects = (root, *(root / "plugins" / name for name in names), root / "contrib_envs")
     return [*(each / "pyproject.toml" for each in projects), root / "CITATION.cff",
             root / "dicore/__init__.py"]  # fmt: skip
 

@@ -30,6 +30,7 @@ _PACKAGES = {
     "compat": ("dicore_compat", "What receives programs of DI-engine and Digideep."),
     "agents": ("dicore_agents", "Several agents: environments, networks, algorithms, leagues."),
     "worlds": ("dicore_worlds", "Latent world models and the algorithms that learn from them."),
+    "contrib": ("dicore_contrib", "Algorithms beside the standard ones."),
     "plugins": ("dicore.hookspecs", "Plugin hooks (pluggy)."),
     "envs": ("dicore_contrib_envs", "Presets as dicts."),
     "cli": ("dicore.cli", "The command line as a function."),

@@ -19,7 +19,7 @@ __all__ = ["table", "write"]
 FILE: Final = Path(__file__).parents[2] / "registry" / "dicore_registry" / "known.py"
 _DISTRIBUTIONS: Final = (
     *("dicore-plugins", "dicore-dist", "dicore-tools", "dicore-compat", "dicore-agents"),
-    *("dicore-worlds", "dicore-contrib-envs"),
+    *("dicore-worlds", "dicore-contrib", "dicore-contrib-envs"),
 )
 
 

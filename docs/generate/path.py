@@ -25,6 +25,7 @@ _FOLDERS = {
     "dicore_compat": "plugins/compat/",
     "dicore_agents": "plugins/agents/",
     "dicore_worlds": "plugins/worlds/",
+    "dicore_contrib": "plugins/contrib/",
     "dicore_dist": "plugins/dist/",
     "dicore_contrib_envs": "contrib_envs/",
 }

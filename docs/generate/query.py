@@ -21,6 +21,7 @@ OWN = (
     "dicore-compat",
     "dicore-agents",
     "dicore-worlds",
+    "dicore-contrib",
     "dicore-contrib-envs",
 )
 """The distributions whose components have a page here."""

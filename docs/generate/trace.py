@@ -21,7 +21,8 @@ from typing import Any
 
 PACKAGES = (
     *("dicore", "dicore_registry", "dicore_plugins"),
-    *("dicore_compat", "dicore_dist", "dicore_agents", "dicore_worlds", "dicore_contrib_envs"),
+    *("dicore_compat", "dicore_dist", "dicore_agents", "dicore_worlds", "dicore_contrib"),
+    "dicore_contrib_envs",
     "dicore_tools",
 )
 LEARNING_RATE = 0.000123

@@ -144,6 +144,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "policy": "dreamer efficient_zero gumbel_muzero muzero",
         "preset": "cartpole_dreamer pendulum_dreamer",
     },
+    "dicore-contrib": {
+        "policy": "npg trpo",
+        "preset": "cartpole_trpo pendulum_trpo",
+    },
     "dicore-contrib-envs": {
         "env": (
             "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "

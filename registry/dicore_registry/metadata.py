@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FIRST_PARTY = frozenset(
     {
         *("dicore", "dicore-plugins", "dicore-dist"),
-        *("dicore-tools", "dicore-compat", "dicore-agents", "dicore-worlds"),
+        *("dicore-tools", "dicore-compat", "dicore-agents", "dicore-worlds", "dicore-contrib"),
         "dicore-contrib-envs",
     }
 )

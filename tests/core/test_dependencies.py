@@ -25,6 +25,7 @@ PACKAGES = {
     "dicore_compat": ROOT / "plugins" / "compat" / "dicore_compat",
     "dicore_agents": ROOT / "plugins" / "agents" / "dicore_agents",
     "dicore_worlds": ROOT / "plugins" / "worlds" / "dicore_worlds",
+    "dicore_contrib": ROOT / "plugins" / "contrib" / "dicore_contrib",
     "dicore_contrib_envs": ROOT / "contrib_envs" / "dicore_contrib_envs",
 }
 PLAIN_WORDS = {"gymnasium", "sequence", "episode"}
@@ -40,6 +41,7 @@ ALLOWED = {
     },
     "dicore_agents": {"dicore", "dicore_registry", "dicore_plugins", "torch"},
     "dicore_worlds": {"dicore", "dicore_registry", "dicore_plugins", "torch"},
+    "dicore_contrib": {"dicore", "dicore_registry", "dicore_plugins", "torch"},
     "dicore_contrib_envs": {"dicore", "dicore_registry"},
 }
 BESIDE = {"atari_vector.py", "atari_vector_config.py", "atari_vector_options.py"}

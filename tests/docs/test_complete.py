@@ -107,6 +107,7 @@ def test_the_architecture_names_every_folder() -> None:
         "plugins/compat/*",
         "plugins/agents/*",
         "plugins/worlds/*",
+        "plugins/contrib/*",
         "contrib_envs/*",
     ]
     inside = [path.parent for name in packages for path in ROOT.glob(f"{name}/__init__.py")]

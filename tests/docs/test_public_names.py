@@ -52,12 +52,13 @@ def test_examples(file: Path) -> None:
     assert private_imports(file.read_text(encoding="utf-8")) == []
 
 
-def test_latent_world_models_are_written_as_a_package_of_a_stranger() -> None:
+@pytest.mark.parametrize("name", ["worlds", "contrib"])
+def test_shelves_are_written_as_packages_of_a_stranger(name: str) -> None:
     """`lazy`, which makes a stub the public names of a package, is the only exception."""
-    files = sorted((ROOT / "plugins/worlds/dicore_worlds").rglob("*.py"))
+    files = sorted((ROOT / f"plugins/{name}/dicore_{name}").rglob("*.py"))
     found = {name for file in files for name in private_imports(file.read_text(encoding="utf-8"))}
-    assert len(files) > 8
-    assert {name for name in found if not name.startswith("dicore_worlds.")} == {
+    assert len(files) > 5
+    assert {each for each in found if not each.startswith(f"dicore_{name}.")} == {
         "dicore_plugins.lazy:lazy"
     }
 

@@ -200,6 +200,7 @@ OWN = (
         ROOT / "plugins" / "compat",
         ROOT / "plugins" / "agents",
         ROOT / "plugins" / "worlds",
+        ROOT / "plugins" / "contrib",
         ROOT / "contrib_envs",
     ),
     ROOT / "examples" / "dicore-hello",

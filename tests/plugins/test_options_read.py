@@ -18,6 +18,7 @@ import pytest
 import dicore
 import dicore_agents
 import dicore_compat
+import dicore_contrib
 import dicore_dist
 import dicore_plugins
 import dicore_registry
@@ -44,6 +45,7 @@ FILES = sorted(
     file
     for package in (
         *(dicore, dicore_plugins, dicore_dist, dicore_compat, dicore_agents, dicore_worlds),
+        dicore_contrib,
         contrib,
     )
     for file in Path(str(package.__file__)).parent.rglob("*.py")

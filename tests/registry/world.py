@@ -24,6 +24,7 @@ SOURCES = (
     "plugins/compat",
     "plugins/agents",
     "plugins/worlds",
+    "plugins/contrib",
     "contrib_envs",
 )
 PROJECTS = tuple(

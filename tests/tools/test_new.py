@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("here")
 def test_there_is_a_template_for_every_kind() -> None:
     ours = (
         *("dicore", "dicore-plugins", "dicore-dist", "dicore-compat", "dicore-agents"),
-        *("dicore-tools", "dicore-worlds"),
+        *("dicore-tools", "dicore-worlds", "dicore-contrib"),
     )
     own = [e.name for e in default().entries("kind") if e.dist in ours]
     assert kinds() == sorted(own)

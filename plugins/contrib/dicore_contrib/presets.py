@@ -1,0 +1,31 @@
+"""Presets of this package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["CARTPOLE_TRPO", "PENDULUM_TRPO"]
+
+CARTPOLE_TRPO: dict[str, Any] = {
+    "env": {"type": "cartpole", "collector_env_num": 2, "evaluator_env_num": 10},
+    "policy": {
+        "type": "trpo",
+        "learn": {"batch_size": 512, "value_epoch": 20},
+        "collect": {"n_sample": 1024, "gae_lambda": 0.98},
+        "eval": {"evaluator": {"eval_freq": 80}},
+    },
+}
+"""TRPO on CartPole with the settings of rl-zoo3."""
+
+PENDULUM_TRPO: dict[str, Any] = {
+    "env": {"type": "pendulum", "collector_env_num": 2, "evaluator_env_num": 10},
+    "policy": {
+        "type": "trpo",
+        "discount_factor": 0.9,
+        "model": {"value_norm": True, "log_std_init": 1.0},
+        "learn": {"value_epoch": 15},
+        "collect": {"n_sample": 2048},
+        "eval": {"evaluator": {"eval_freq": 240}},
+    },
+}
+"""TRPO on Pendulum, with the settings of rl-zoo3 and the network of `pendulum_ppo`."""
