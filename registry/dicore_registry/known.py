@@ -145,6 +145,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": "cartpole_dreamer pendulum_dreamer",
     },
     "dicore-contrib": {
+        "model": "gtrxl_dqn gtrxl_vac",
         "policy": "npg trpo",
         "preset": "cartpole_trpo pendulum_trpo",
     },

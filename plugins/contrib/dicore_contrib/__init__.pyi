@@ -1,4 +1,10 @@
 from dicore_contrib.functional import conjugate_gradient as conjugate_gradient
+from dicore_contrib.models.gated_transformer import GatedTransformer as GatedTransformer
+from dicore_contrib.models.gated_transformer import GRUGate as GRUGate
+from dicore_contrib.models.gtrxl import GTrXLDQN as GTrXLDQN
+from dicore_contrib.models.gtrxl import GTrXLVAC as GTrXLVAC
+from dicore_contrib.models.gtrxl_config import GTrXLDQNModelConfig as GTrXLDQNModelConfig
+from dicore_contrib.models.gtrxl_config import GTrXLVACConfig as GTrXLVACConfig
 from dicore_contrib.policies.trpo import TRPOPolicy as TRPOPolicy
 from dicore_contrib.policies.trpo_config import NPGConfig as NPGConfig
 from dicore_contrib.policies.trpo_config import NPGLearnConfig as NPGLearnConfig

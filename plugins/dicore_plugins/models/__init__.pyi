@@ -1,3 +1,4 @@
+from dicore_plugins.lazy import builds_network as builds_network
 from dicore_plugins.model_wrappers.base import model_wrap as model_wrap
 from dicore_plugins.model_wrappers.base import register_wrapper as register_wrapper
 from dicore_plugins.models.actor_critic.acer import ACERNet as ACERNet
@@ -42,6 +43,7 @@ from dicore_plugins.models.encoders.nested import Nested as Nested
 from dicore_plugins.models.encoders.noisy import NoisyMLP as NoisyMLP
 from dicore_plugins.models.encoders.observation import ObsEncoder as ObsEncoder
 from dicore_plugins.models.encoders.recurrent import Recurrent as Recurrent
+from dicore_plugins.models.encoders.recurrent import Unrolled as Unrolled
 from dicore_plugins.models.encoders.renorm import BatchRenorm as BatchRenorm
 from dicore_plugins.models.flat import Flat as Flat
 from dicore_plugins.models.formulas import with_formula as with_formula
