@@ -18,6 +18,7 @@ from dicore_registry import default
 from tests.plugins.policies.test_changed_networks import policy_of, samples
 from tests.plugins.policies.test_continuous_q import policy_of as continuous
 from tests.plugins.policies.test_continuous_q import rows
+from tests.soak import some
 
 PARTS = {
     "actor": ("iql", "actor"),
@@ -117,7 +118,7 @@ def built(name: str, space: str) -> Any:
         return None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some(NAMES, 20, "nan"))
 def test_a_network_of_nan_never_acts(name: str) -> None:
     """Action 0, as of an argmax, would look like a policy that has learned nothing."""
     tried = 0
