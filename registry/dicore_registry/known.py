@@ -139,10 +139,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
     },
     "dicore-worlds": {
-        "model": "dreamer muzero",
+        "model": "dreamer muzero tdmpc2",
         "planner": "gumbel puct",
-        "policy": "dreamer efficient_zero gumbel_muzero muzero",
-        "preset": "cartpole_dreamer pendulum_dreamer",
+        "policy": "dreamer efficient_zero gumbel_muzero muzero tdmpc2",
+        "preset": "cartpole_dreamer pendulum_dreamer pendulum_tdmpc2",
     },
     "dicore-contrib": {
         "model": "gtrxl_dqn gtrxl_vac",

@@ -237,6 +237,7 @@ CHILDREN = ("logger/comet", "logger/mlflow", "logger/wandb")
 SIMBA = {"actor_hidden_size_list": (16,), "critic_hidden_size_list": (16, 16)}
 DREAMER = {"deter": 32, "units": 16, "layers": 1, "groups": 4, "classes": 4}
 MUZERO = {"latent": 16, "units": 16, "cnn_depth": 4}
+TDMPC2 = {"latent": 16, "units": 16, "encoder_units": 16, "cnn_depth": 4}
 GUMBEL = {"model": MUZERO, "planner": {"type": "gumbel", "simulations": 8}}
 SEQUENCES = {"collect": {"unroll_len": 6, "burn_in": 2}}
 SIZES: dict[str, dict[str, Any]] = {
@@ -244,6 +245,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "policy/simba": {"model": SIMBA},
     "model/dreamer": DREAMER,
     "policy/dreamer": {"model": DREAMER},
+    "model/tdmpc2": TDMPC2,
+    "policy/tdmpc2": {"model": TDMPC2, "collect": {"num_samples": 16, "num_elites": 4}},
     "policy/r2d2": SEQUENCES,
     "policy/r2d3": SEQUENCES,
     "policy/muzero": {"model": MUZERO, "planner": {"simulations": 8}},

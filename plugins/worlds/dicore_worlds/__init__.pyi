@@ -19,6 +19,9 @@ from dicore_worlds.models.dreamer import DreamerNet as DreamerNet
 from dicore_worlds.models.muzero import MuZeroNet as MuZeroNet
 from dicore_worlds.models.muzero_config import MuZeroModelConfig as MuZeroModelConfig
 from dicore_worlds.models.rssm import RSSM as RSSM
+from dicore_worlds.models.tdmpc2 import Simplices as Simplices
+from dicore_worlds.models.tdmpc2 import TDMPC2Net as TDMPC2Net
+from dicore_worlds.models.tdmpc2_config import TDMPC2ModelConfig as TDMPC2ModelConfig
 from dicore_worlds.planning.config import GumbelConfig as GumbelConfig
 from dicore_worlds.planning.config import PlannerConfig as PlannerConfig
 from dicore_worlds.planning.config import PUCTConfig as PUCTConfig
@@ -27,6 +30,8 @@ from dicore_worlds.planning.contract import SmallModel as SmallModel
 from dicore_worlds.planning.gumbel import Gumbel as Gumbel
 from dicore_worlds.planning.interface import IPlanner as IPlanner
 from dicore_worlds.planning.interface import Plan as Plan
+from dicore_worlds.planning.mppi import MPPI as MPPI
+from dicore_worlds.planning.mppi import Planned as Planned
 from dicore_worlds.planning.network import NetworkModel as NetworkModel
 from dicore_worlds.planning.puct import PUCT as PUCT
 from dicore_worlds.planning.tree import Leaf as Leaf
@@ -43,4 +48,8 @@ from dicore_worlds.policies.muzero_config import GumbelMuZeroConfig as GumbelMuZ
 from dicore_worlds.policies.muzero_config import MuZeroCollectConfig as MuZeroCollectConfig
 from dicore_worlds.policies.muzero_config import MuZeroConfig as MuZeroConfig
 from dicore_worlds.policies.muzero_config import MuZeroLearnConfig as MuZeroLearnConfig
+from dicore_worlds.policies.tdmpc2 import TDMPC2Policy as TDMPC2Policy
+from dicore_worlds.policies.tdmpc2_config import TDMPC2CollectConfig as TDMPC2CollectConfig
+from dicore_worlds.policies.tdmpc2_config import TDMPC2Config as TDMPC2Config
+from dicore_worlds.policies.tdmpc2_config import TDMPC2LearnConfig as TDMPC2LearnConfig
 from dicore_worlds.predictions import open_loop as open_loop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CARTPOLE_DREAMER", "PENDULUM_DREAMER"]
+__all__ = ["CARTPOLE_DREAMER", "PENDULUM_DREAMER", "PENDULUM_TDMPC2"]
 
 
 def _small(env: str, *, gamma: float, n_sample: int, **learn: Any) -> dict[str, Any]:
@@ -34,3 +34,23 @@ CARTPOLE_DREAMER = _small("cartpole", gamma=0.99, n_sample=16, behaviour_learnin
 
 PENDULUM_DREAMER = _small("pendulum", gamma=0.97, n_sample=32, behaviour_learning_rate=1e-3)
 """DreamerV3 on Pendulum; not yet measured to the stop value."""
+
+PENDULUM_TDMPC2: dict[str, Any] = {
+    "env": {"type": "pendulum", "collector_env_num": 1, "evaluator_env_num": 10},
+    "policy": {
+        "type": "tdmpc2",
+        "discount_factor": 0.97,
+        "model": {"latent": 64, "units": 64, "encoder_units": 64, "num_critics": 3},
+        "learn": {"batch_size": 128, "learning_rate": 1e-3},
+        "collect": {
+            "random_collect_size": 400,
+            "iterations": 3,
+            "num_samples": 64,
+            "num_elites": 12,
+            "num_policy_samples": 8,
+        },
+        "eval": {"evaluator": {"eval_freq": 500}},
+        "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
+    },
+}
+"""TD-MPC2 on Pendulum with a small network, for one CPU core."""
