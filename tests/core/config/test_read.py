@@ -160,6 +160,38 @@ def test_a_python_file_that_does_not_do_is_told_why(tmp_path: Path, text: str, s
     assert caught.value.message.startswith(str(file))
 
 
+_ENV = "class {}:\n    def reset(self): ...\n    def step(self, action): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "instead"),
+    [
+        (_ENV.format("Walk"), "the environment Walk, and no config", "-e {file}:Walk -p dqn"),
+        (
+            f"{_ENV.format('A')}class B(A): ...\nclass C: ...\n",
+            "environments A, B, and no config",
+            "-e {file}:A -p dqn",
+        ),
+        (
+            "from pathlib import Path\ndef f(): ...\n",
+            "the function f",
+            "define main_config = dict(",
+        ),
+        ("class A: ...\ndef f(): ...\n", "the class A and the function f", "define main_config ="),
+        ("".join(f"class A{i}: ...\n" for i in range(4)), "classes A0, A1, A2, …", "define main_"),
+        ("x = 1", "nothing that is a config", "and create_config = {{}}"),
+    ],
+)
+def test_a_python_file_without_a_config_is_told_what_it_has_and_what_to_write(
+    tmp_path: Path, text: str, said: str, instead: str
+) -> None:
+    file = write(tmp_path, "walk.py", text)
+    with pytest.raises(ConfigError) as caught:
+        read_config(file)
+    assert caught.value.message == f"{file}: 'main_config' is missing; the file has {said}"
+    assert instead.format(file=file) in caught.value.hint
+
+
 YAML = (
     "env: {type: pole, stop_value: .inf, n_evaluator_episode: 3}\npolicy:\n  type: toy\n  learn:\n"
 )

@@ -14,7 +14,7 @@ import importlib.util
 import re
 import runpy
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,7 @@ def _run(file: Path, run: Callable[[], Any]) -> Any:
 def _pair(names: Mapping[str, Any], path: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Returns the two dicts, with their names, that a Python file defines."""
     pair: list[tuple[str, Mapping[str, Any]]] = []
+    hint = ""
     for wanted, suffix in (("main_config", "_config"), ("create_config", "_create_config")):
         if isinstance(names.get(wanted), Mapping):
             pair.append((wanted, names[wanted]))
@@ -139,11 +140,40 @@ def _pair(names: Mapping[str, Any], path: str) -> list[tuple[str, Mapping[str, A
         others = _named(names, suffix, wanted == "create_config")
         if len(others) != 1:
             some = f" ({', '.join(others)}: which one?)" if others else ""
+            if not pair and not others:
+                some, hint = _instead(names, path)
             raise ConfigError(
-                f"{path}: '{wanted}' is missing{some}", hint=f"define {wanted} = {{…}}"
+                f"{path}: '{wanted}' is missing{some}", hint=hint or f"define {wanted} = {{…}}"
             )
         pair.append((others[0], names[others[0]]))
     return pair
+
+
+def _instead(names: Mapping[str, Any], path: str) -> tuple[str, str]:
+    """Returns what a file without a config defines, for a message, and a hint: what to write."""
+    own = {
+        name: each
+        for name, each in names.items()
+        if getattr(each, "__module__", "") == names.get("__name__") and not name.startswith("_")
+    }
+    classes = [name for name, each in own.items() if isinstance(each, type)]
+    envs = [name for name in classes if all(hasattr(own[name], f) for f in ("reset", "step"))]
+    if envs:
+        file = path if path.endswith(".py") else f"{path.replace('.', '/')}.py"
+        hint = f"name it as the environment: -e {file}:{envs[0]} -p dqn (or another policy)"
+        return f"; the file has {_listed('environment', envs)}, and no config", hint
+    found = [_listed("class", classes), _listed("function", [n for n in own if n not in classes])]
+    text = " and ".join(filter(None, found)) or "nothing that is a config"
+    example = "main_config = dict(env='cartpole', policy='dqn') and create_config = {}"
+    return f"; the file has {text}", f"define {example}"
+
+
+def _listed(what: str, names: Sequence[str], most: int = 3) -> str:
+    """Returns `the class A` or `classes A, B, …`."""
+    if len(names) < 2:
+        return f"the {what} {names[0]}" if names else ""
+    more = ", …" if len(names) > most else ""
+    return f"{what}{'es' if what.endswith('s') else 's'} {', '.join(names[:most])}{more}"
 
 
 def _named(names: Mapping[str, Any], suffix: str, create: bool) -> list[str]:
