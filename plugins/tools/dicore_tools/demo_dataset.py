@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from dicore_tools.evaluation.policy_loader import (
     fixed_policy,
     load_policy,
 )
+from dicore_tools.output_place import check_place
 
 __all__ = [
     "collect", "collect_demo_data", "collect_episodic_demo_data", "load_demo_data",
@@ -76,7 +76,7 @@ def collect_demo_data(  # noqa: PLR0913 - the documents' options, and those of t
         ConfigError: the config is invalid.
         CheckpointError: there is no valid checkpoint.
     """
-    target = _target(expert_data_path, overwrite=overwrite)
+    target = check_target(expert_data_path, overwrite=overwrite)
     to_file = writer_of(target) is not None
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
         trained = find_policy(
@@ -145,7 +145,7 @@ def save_demo_data(
     Raises:
         UsageError: the folder exists and contains something else.
     """
-    target = _target(path)
+    target = check_target(path)
     if write := writer_of(target):
         write(target, single_steps(data), *spaces)
         return
@@ -183,30 +183,21 @@ def _existing(config: Any) -> object:
     return config
 
 
-def _target(path: str | Path, *, overwrite: bool = True) -> Path:
+def check_target(path: str | Path, *, overwrite: bool = True) -> Path:
     """Returns the folder or file to write to, which is new or contains demo data.
 
     Raises:
         UsageError: it contains something else, is not to be replaced, or is not writable.
     """
     target = Path(path)
-    try:
-        above = next(each for each in target.absolute().parents if each.exists())
-        exists = target.exists()
-        if above.is_dir():
-            with tempfile.TemporaryFile(dir=above):  # permissions alone do not say it
-                pass
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {target}: {error.strerror}", hint="name another folder"
-        ) from error
-    if not above.is_dir():
-        raise UsageError(
-            f"cannot write {target}: {above} is not a folder", hint="name another folder"
-        )
-    if exists:
+    check_place(target, folder=target.is_dir() or not _is_file(target))
+    if target.exists():
         _check_replaced(target, overwrite=overwrite)
     return target
+
+
+def _is_file(target: Path) -> bool:
+    return target.is_file() or writer_of(target) is not None
 
 
 def _check_replaced(target: Path, *, overwrite: bool) -> None:

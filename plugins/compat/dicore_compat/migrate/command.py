@@ -79,10 +79,13 @@ def command(
     """
     from dicore_tools.commands.output import write_json
     from dicore_tools.json_output.standard_output import to_standard_error
+    from dicore_tools.output_place import check_place
 
     where, target = Path(source), None if out is None else Path(out)
     if where.is_dir() and (env_id is not None or algorithm is not None):
         raise UsageError("--env and --policy name an entry of one YAML file, not of a folder")
+    if target is not None:
+        check_place(target, option="--out", folder=where.is_dir())
     with to_standard_error() if as_json else nullcontext():  # configs and imports may print
         if where.is_dir():
             found = _folder(where, target, force=force)

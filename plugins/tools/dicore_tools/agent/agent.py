@@ -24,6 +24,7 @@ from dicore_tools.agent.inference import make_act
 from dicore_tools.agent.names import component_name
 from dicore_tools.evaluation.evaluate import Evaluation, run_episodes
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore.data import Tree
@@ -317,6 +318,7 @@ class Agent:
                 f"{target}: a video file must end in .mp4",
                 hint="dicore eval RUN --replay-path DIR records several episodes into a folder",
             )
+        check_place(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".video-", dir=target.parent) as folder:
             found = run_episodes(self._trained(seed), n_episode=1, replay_path=folder)
@@ -336,9 +338,11 @@ class Agent:
                 not write them.
             seed: Seed of the episodes; None takes the run's.
         """
-        from dicore_tools.demo_dataset import collect, save_demo_data
+        from dicore_tools.demo_dataset import check_target, collect, save_demo_data
 
         n_sample = _count("n_sample", n_sample)
+        if path is not None:
+            check_target(path)
         trained = self._trained(seed)
         data = collect(trained, n_sample)
         if path is not None:

@@ -13,6 +13,7 @@ import click
 
 from dicore.console import verbosity
 from dicore.errors import UsageError
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore_tools.json_output.runs import ListedRow, MeasuredRow
@@ -128,6 +129,7 @@ def command(
     if how["list_rows"]:
         _print_rows(plan, rows, missing, as_json=as_json)
         return
+    check_place(page, option="--out" if out is not None else "")
     pairs = [(row, seed) for row in rows for seed in row.seeds] if how["overwrite"] else missing
     ended: list[Finished] = []
     if pairs and not how["report"]:

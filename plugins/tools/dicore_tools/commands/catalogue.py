@@ -16,6 +16,7 @@ from dicore_registry.entry_status import RESERVED
 from dicore_registry.queries import provided
 from dicore_tools.commands.output import write_output
 from dicore_tools.levels import level, reason
+from dicore_tools.output_place import check_place
 
 __all__ = ["command", "page"]
 
@@ -35,6 +36,8 @@ Examples:
 @click.option("--out", metavar="FILE", help="Output file.  [default: standard output]")
 def command(kinds: Sequence[str], dist: str | None, out: str | None) -> None:
     """Writes a Markdown reference of the installed components and their options."""
+    if out is not None:
+        check_place(out, option="--out")
     registry = dicore_registry.default()
     known = sorted(registry.kinds())
     if kinds or dist is not None:

@@ -26,6 +26,7 @@ from dicore_registry import LOCAL, dist_name
 from dicore_registry.known import known
 from dicore_registry.queries import provided
 from dicore_tools.commands.examples import CommandWithExamples
+from dicore_tools.output_place import check_place
 from dicore_tools.slow_code import named_if_slow
 
 if TYPE_CHECKING:
@@ -140,13 +141,14 @@ def _badge_writer(
             raise UsageError("--sign and --verified are of a badge", hint="add --badge")
         return lambda _: None
     from dicore_tools.certificates import read_private_key, read_public_key
-    from dicore_tools.plugin_index.badge import verified_run, write_badge
+    from dicore_tools.plugin_index.badge import badge_folder, verified_run, write_badge
 
     name = dist_name(what)
     if name not in dicore_registry.default().distributions:
         raise UsageError(f"--badge: {what} is not an installed package", hint="dicore list")
     run = verified_run(Path(verified[0]), read_public_key(verified[1]), name) if verified else None
     signing = read_private_key(key) if key else None
+    check_place(badge_folder(name), option="--badge", folder=True)
     return lambda counts: say(f"badge: {write_badge(name, counts, verified=run, key=signing)}")
 
 

@@ -14,6 +14,7 @@ import click
 from dicore.console import plural, printable, write_table
 from dicore.errors import ConfigError, DicoreError, UsageError
 from dicore_tools.commands.words import split_words
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore.run.request import TrainRequest
@@ -300,6 +301,8 @@ def schema(out: str | None) -> None:
     from dicore_tools.commands.config_schema import config_schema
     from dicore_tools.commands.output import write_output
 
+    if out is not None:
+        check_place(out, option="--out")
     with contextlib.redirect_stdout(sys.stderr):  # imports may print
         text = json.dumps(config_schema(dicore_registry.default()), indent=1) + "\n"
     write_output(text, out)

@@ -14,6 +14,7 @@ import click
 from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
 from dicore_tools.commands.examples import CommandWithExamples
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore_tools.diagnosis.evidence import Evidence
@@ -68,6 +69,8 @@ def command(
     from dicore_tools.diagnosis.evidence import read_evidence
     from dicore_tools.diagnosis.table import diagnose
 
+    if plot is not None:
+        check_place(plot, option="--plot")
     evidence = read_evidence(RunFolder.open(run))
     found = diagnose(evidence)
     if as_json:

@@ -14,6 +14,7 @@ from dicore.errors import UsageError
 from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.interrupted import says_what_was_saved
 from dicore_tools.commands.options import CHECKPOINT, TRUST
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore_tools.json_output.runs import Exported
@@ -57,6 +58,7 @@ def command(
             "missing option '-o' / '--out': a file .onnx, .pt2 (torch.export) or .ts (TorchScript)",
             hint=f"dicore export {where} -o policy.onnx",
         )
+    check_place(out, option="--out")
     own_process()
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         export_policy = public_name("export_policy", "dicore export")

@@ -17,6 +17,7 @@ from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.options import AS_JSON
 from dicore_tools.commands.output import write_json
 from dicore_tools.foreign import fetch, is_web, one_line
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore_tools.json_output.written import WrittenIndex
@@ -54,6 +55,7 @@ def command(
     """Writes a page and a JSON file about plugin packages, from wheels or from those installed."""
     from dicore_tools.plugin_index import pages
 
+    check_place(out, option="--out", folder=True)
     packages = [*_packages(wheels or _installed())]
     if results:
         records = _records(results)

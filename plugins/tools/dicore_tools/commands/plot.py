@@ -13,6 +13,7 @@ from dicore.errors import UsageError
 from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.options import AS_JSON
 from dicore_tools.commands.output import write_json
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore_tools.json_output.written import Plotted
@@ -133,6 +134,8 @@ def command(  # noqa: PLR0913 - the options of the command
     """Plots learning curves of runs, with mean and band over seeds."""
     if as_json and text:
         raise UsageError("--json and --text both print")
+    if not text:
+        check_place(out)
     if profile:
         told = _draw_profiles(places, out, look["title"])
         _tell(told, out, () if as_json else None)

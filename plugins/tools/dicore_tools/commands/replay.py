@@ -18,6 +18,7 @@ from dicore.console import printable, say, write_table
 from dicore.errors import UsageError
 from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.interrupted import says_what_was_saved
+from dicore_tools.output_place import check_place
 from dicore_tools.replaying import PARTS, replay
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def command(run: str, *, at: int, out: str | None, shell: bool, trust: bool, as_
         raise UsageError("--json and --shell do not go together")
     if out is not None and Path(out).suffix != ".npz":
         raise UsageError(f"--out: {out} does not end in .npz")
+    if out is not None:
+        check_place(out, option="--out")
     with _ended_by_signals():
         moment = replay(run, at, trust=trust)
     if as_json:

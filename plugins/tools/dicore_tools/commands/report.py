@@ -12,6 +12,7 @@ import click
 from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
 from dicore_tools.commands.examples import CommandWithExamples
+from dicore_tools.output_place import check_place
 from dicore_tools.preset_versions import shown
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def command(
 
     if records is not None and rows is None:
         raise UsageError("--records: of which benchmark?", hint="add --benchmark FILE")
+    if not as_json:
+        check_place(out)
     runs, problems = read_runs(find_runs(places))
     if as_json:
         for problem in problems:

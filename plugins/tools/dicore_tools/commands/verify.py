@@ -28,6 +28,7 @@ from dicore.run.signals import StopNow
 from dicore_tools import certificates
 from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.interrupted import says_what_was_saved
+from dicore_tools.output_place import check_place
 from dicore_tools.repetition import (
     CLOCK,
     changed_checkpoint,
@@ -129,6 +130,8 @@ def command(
             )
         _tell_statement(run, public_key, as_json=as_json)
         return
+    if keep is not None:
+        check_place(keep, option="--keep", folder=True)
     signing = None if key is None else _Signing(run, key)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what the training prints
         verdict = verify(run, until=until, keep=keep, trust=trust)

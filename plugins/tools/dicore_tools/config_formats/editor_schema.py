@@ -21,6 +21,7 @@ from dicore.run.atomic import read_json, write_file
 from dicore_registry import Registry
 from dicore_tools.commands.config_schema import TITLE, config_schema, packages
 from dicore_tools.config_formats.yaml_form import yaml_source
+from dicore_tools.output_place import check_place
 
 __all__ = [
     "FILE", "SCHEMA_LINE", "check_new", "config_text", "with_schema", "write_config",
@@ -76,12 +77,13 @@ def check_new(file: Path) -> None:
     """Refuses a file that exists or is in another form.
 
     Raises:
-        UsageError: it does.
+        UsageError: it does, or cannot be written.
     """
     if file.suffix not in _SUFFIXES:
         raise UsageError(f"{file} is not a .yaml or .json file")
     if file.exists():
         raise UsageError(f"{file} exists", hint="name a new file")
+    check_place(file)
 
 
 def write_schema(folder: Path) -> Path:

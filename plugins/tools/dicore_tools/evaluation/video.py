@@ -16,6 +16,7 @@ from dicore.errors import UsageError
 from dicore.interfaces.env import SupportsReplay
 from dicore.run.atomic import temporary
 from dicore.run.env_factory import BuildContext
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore.data import Tree
@@ -54,6 +55,7 @@ class Recorder:
                 be created.
         """
         _check_ffmpeg()
+        check_place(self.folder, folder=True)
         from dicore.run.env_factory import EnvFactory
 
         probe = EnvFactory(env, BuildContext())()
@@ -63,12 +65,7 @@ class Recorder:
                 frame_of(probe)
         finally:
             getattr(probe, "close", lambda: None)()
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"cannot write videos to {self.folder}: {error.strerror or error}"
-            ) from error
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def section(self, env: Any) -> Any:
         """Returns an environment's section with rendering enabled.

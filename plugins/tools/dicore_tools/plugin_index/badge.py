@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = ["badge_svg", "signer_of", "verified_run", "write_badge"]
+__all__ = ["badge_folder", "badge_svg", "signer_of", "verified_run", "write_badge"]
 
 _PURPOSE: Final = b"dicore badge 1\n"
 """Begins what is signed, so that the signature of something else is none of a badge."""
@@ -63,8 +63,7 @@ def write_badge(
     Raises:
         UsageError: the package is a single module, or its folder cannot be written.
     """
-    package = installed(name)
-    folder = _place(name, package.components)
+    package, folder = installed(name), badge_folder(name)
     files = [
         f"{folder.name}/{path.relative_to(folder).as_posix()}"
         for path in folder.rglob("*")
@@ -201,8 +200,13 @@ def badge_svg(tier: int, version: str) -> str:
     )
 
 
-def _place(name: str, components: Mapping[str, str]) -> Path:
-    tops = tops_of(components)
+def badge_folder(name: str) -> Path:
+    """Returns the folder of the import package of an installed package, where its badge is.
+
+    Raises:
+        UsageError: it has several import packages, or a single module.
+    """
+    tops = tops_of(installed(name).components)
     folders = [folder for top in tops if (folder := folder_of(top)) is not None]
     if len(folders) != 1:
         found = ", ".join(tops) or "none"
