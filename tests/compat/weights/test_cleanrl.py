@@ -1,7 +1,7 @@
-"""Networks of CleanRL's Atari scripts and of its SAC: equal actions, or the layer that is another.
+"""CleanRL's Atari scripts, its SAC, TD3 and DDPG: equal actions, or the layer that is another.
 
-The networks have the shapes of dqn_atari.py, ppo_atari.py and sac_continuous_action.py, with other
-sizes; their weights are random.
+The networks have the shapes of dqn_atari.py, ppo_atari.py and of the scripts named
+*_continuous_action.py, with other sizes; their weights are random.
 """
 
 from __future__ import annotations
@@ -167,6 +167,67 @@ def test_sac_acts_equally(form: str, made: Any, capsys: pytest.CaptureFixture[st
         x = x @ ours.tensors[f"model.critic.weights.{i}"] + ours.tensors[f"model.critic.biases.{i}"]
         x = x.relu() if i < 2 else x
     torch.testing.assert_close(x, wanted)
+
+
+class Mu(nn.Module):
+    """The actor of td3_continuous_action.py and ddpg_continuous_action.py."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(3, 16), nn.Linear(16, 16)
+        self.fc_mu = nn.Linear(16, 1)
+        self.register_buffer("action_scale", torch.tensor([2.0]))
+        self.register_buffer("action_bias", torch.tensor([0.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.fc2(self.fc1(x).relu()).relu()
+        return self.fc_mu(x).tanh() * self.action_scale + self.action_bias  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("form", ["tuple", "dict", "sorted"])
+@pytest.mark.parametrize("policy", ["td3", "ddpg"])
+def test_actors_without_deviations_act_equally(
+    policy: str, form: str, made: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    actor, obs = Mu(), vectors()
+    spread(actor)
+    twins = [Q() for _ in range(2 if policy == "td3" else 1)]
+    states = [each.state_dict() for each in (actor, *twins)]
+    named = dict(zip(("actor", "qf1", "qf2"), states, strict=False))
+    if form == "sorted":  # as safetensors orders names
+        named = {name: dict(sorted(each.items())) for name, each in named.items()}
+    torch.save(tuple(states) if form == "tuple" else named, "theirs.pt")
+    with torch.no_grad():
+        action = actor(torch.as_tensor(obs))
+    assert len(action.unique()) > 100
+    run = made("pendulum", policy, *SAC)
+    assert main(words(run, obs, action)) == 0
+    out = capsys.readouterr()
+    assert "256 actions are equal to those of cleanrl" in out.err
+    assert "exploration differs" not in out.err
+    assert "not taken" not in out.out
+    ours = peer_weights("theirs.pt")
+    assert ours is not None
+    assert ours.actions.number == 1
+    for number, theirs in enumerate(twins):
+        pair = torch.cat([torch.as_tensor(obs), torch.rand(256, 1)], 1)
+        x = pair
+        for i in range(3):
+            x = x @ ours.tensors[f"model.critic.weights.{i}"][number]
+            x = x + ours.tensors[f"model.critic.biases.{i}"][number]
+            x = x.relu() if i < 2 else x
+        torch.testing.assert_close(x, theirs(pair))
+    assert main(words(run, obs, action + 0.01)) == 2
+
+
+def test_an_actor_of_td3_alone_needs_partial(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    actor, obs = Mu(), vectors()
+    torch.save(actor.state_dict(), "theirs.pt")
+    with torch.no_grad():
+        action = actor(torch.as_tensor(obs))
+    run = made("pendulum", "td3", *SAC)
+    assert main([*words(run, obs, action), "--partial"]) == 0
+    assert "256 actions are equal" in capsys.readouterr().err
 
 
 def test_an_actor_alone_needs_partial(made: Any, capsys: pytest.CaptureFixture[str]) -> None:

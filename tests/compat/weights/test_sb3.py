@@ -157,7 +157,6 @@ def test_quantiles_of_each_action_stand_together() -> None:
 
 
 @pytest.mark.parametrize(("name", "error"), [
-    ("recurrent", r"lstm_actor\.weight_ih_l0 belongs to a memory"),
     ("crossq", r"layer actor\.latent_pi\.0 normalises batches"),
     ("gsde", r"log_std is \[8, 1\]: exploration that depends on the state \(use_sde\)"),
 ])  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import torch
@@ -56,8 +57,11 @@ class Networks(NamedTuple):
         value: How values are normalised; None: not.
         convs: Convolutions before both networks, each followed by relu; pixels are divided by 255.
         trunk: Linear layers between the convolutions and both networks.
-        twins: Q networks of observations and actions; the actor gives means, then logarithms of
-            standard deviations, and actions are squashed by tanh.
+        twins: Q networks of observations and actions; the actor gives means, then, if
+            `deviations`, logarithms of standard deviations. Actions are squashed by tanh.
+        deviations: The last layer of the actor gives them behind the means.
+        memory: Tensors of a recurrent layer before actor and critic, by torch's names of them.
+        note: What the framework does otherwise.
     """
 
     peer: str
@@ -70,9 +74,12 @@ class Networks(NamedTuple):
     convs: Sequence[Layer] = ()
     trunk: Sequence[Layer] = ()
     twins: Sequence[Sequence[Layer]] | None = None
+    deviations: bool = False
+    memory: Mapping[str, torch.Tensor] = MappingProxyType({})
+    note: str = ""
 
 
-_LAST: Final = re.compile(r"\.(last|mu|policy_layer|value_layer)(\.|$)")
+_LAST: Final = re.compile(r"\.(last|mu|(policy|value|action)_layer)(\.|$)|(^|\.)fc_mu$")
 """Layers that stand at the end of a chain, whatever their place in the file."""
 
 

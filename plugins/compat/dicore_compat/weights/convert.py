@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from gymnasium import Space
 
 from dicore.errors import UsageError
 from dicore_compat.weights.chains import Layer, Networks, Scale
+from dicore_compat.weights.files import check_archive, check_finite, read_scale
 from dicore_compat.weights.peers import networks_of
 from dicore_compat.weights.spaces import Actions, actions_of
 from dicore_plugins.export.import_weights import read_tensors
@@ -39,6 +39,7 @@ _ASIDE: Final = re.compile(
     r"|(.*[._])?(log_?std|std_param|log_std_param|log_std_parameter|sigma_param)$"
 )
 """Tensors that are used in another form, or made anew."""
+_LSTM: Final = "lstm_actor"
 _EQUAL: Final = 1e-4
 """Largest difference between actions that are equal but for rounding, as a share of their range."""
 
@@ -55,6 +56,7 @@ class PeerWeights(NamedTuple):
         unused: Names in the file that are left out, without those of optimizers and targets.
         squashed: Actions are means after tanh, in the range of the action space.
         sizes: Option with the sizes of the hidden layers.
+        memory: Options of our model, if it needs a memory.
     """
 
     peer: str
@@ -65,6 +67,7 @@ class PeerWeights(NamedTuple):
     unused: tuple[str, ...] = ()
     squashed: bool = False
     sizes: str = "encoder_hidden_size_list"
+    memory: Mapping[str, object] = MappingProxyType({})
 
     def check_model(self, model: object) -> None:
         """Compares options of our model with what these checkpoints have.
@@ -73,8 +76,18 @@ class PeerWeights(NamedTuple):
             model: Config of the model.
 
         Raises:
-            UsageError: it normalises between layers, which no tensor shows.
+            UsageError: it normalises between layers, which no tensor shows, or has another memory.
         """
+        for name, value in self.memory.items():
+            if (own := getattr(model, name, None)) != value:
+                text = " ".join(
+                    f"policy.model.{each}={_text(of)}" for each, of in self.memory.items()
+                )
+                raise UsageError(
+                    f"policy.model.{name} is {_text(own)}, but the file of {self.peer} has a memory"
+                    f" for which it is {_text(value)}",
+                    hint=f"set {text}",
+                )
         if getattr(model, "layer_norm", False):
             raise UsageError(
                 f"policy.model.layer_norm is set, but the layers of {self.peer} have nothing"
@@ -117,6 +130,10 @@ class PeerWeights(NamedTuple):
         return f"set policy.model.{self.sizes}={sizes}"
 
 
+def _text(value: object) -> str:
+    return str([*value]) if isinstance(value, tuple) else str(value)
+
+
 def _chain_of(name: str) -> str:
     """Returns the network that a layer belongs to; empty: what is no layer."""
     return name.rpartition(".layers.")[0]
@@ -133,7 +150,7 @@ def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> Pee
     Raises:
         UsageError: a file cannot be read, or its networks are not chains of linear layers.
     """
-    _check_archive(file)
+    check_archive(file)
     read = read_tensors(file)
     found = networks_of(read, file)
     if found is None:
@@ -143,15 +160,15 @@ def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> Pee
             raise UsageError(f"--obs-norm: {file} has convolutions, which take pixels")
         if found.seen is not None:
             raise UsageError(f"--obs-norm: {file} has statistics of its own", hint="leave it out")
-        scale = _read_scale(obs_norm)
+        scale = read_scale(obs_norm)
         found = found._replace(seen=scale, critic_seen=scale)
     named = {**_named(found)}
     notes = tuple(_notes(found))
     sources = {source for _, source in named.values()}
     sources |= {f"{layer.name}.{part}" for twin in found.twins or () for layer in twin
                 for part in ("weight", "bias")}  # fmt: skip
-    _check_finite({name: each for name, each in read.items() if name in sources})
-    _check_finite({source: each for each, source in named.values()})
+    check_finite({name: each for name, each in read.items() if name in sources})
+    check_finite({source: each for each, source in named.values()})
     return PeerWeights(
         found.peer,
         {name: tensor for name, (tensor, _) in named.items()},
@@ -161,60 +178,29 @@ def peer_weights(file: str | Path, *, obs_norm: str | Path | None = None) -> Pee
         tuple(name for name in read if name not in sources and not _ASIDE.match(name)),
         found.twins is not None,
         "actor_hidden_size_list" if found.twins is not None else "encoder_hidden_size_list",
+        _memory_options(found),
     )
 
 
-def _check_finite(tensors: Mapping[str, torch.Tensor]) -> None:
-    for name, each in tensors.items():
-        if not bool(torch.isfinite(each).all()):
-            raise UsageError(
-                f"{name} has values that are not finite",
-                hint="its training diverged: take an earlier checkpoint of it",
-            )
-
-
-def _check_archive(file: str | Path) -> None:
-    """Refuses a damaged archive: torch reads it without a look at its checksums."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            damaged = archive.testzip()
-    except (zipfile.BadZipFile, OSError):  # no archive, or the reader says what is wrong
-        return
-    except (zlib.error, EOFError, RuntimeError) as error:  # the last one: needs a password
-        damaged = f"a member ({error})"
-    if damaged is not None:
-        raise UsageError(f"{file}: {damaged} is damaged", hint="copy the file again")
-
-
-def _read_scale(file: str | Path) -> Scale:
-    try:
-        with np.load(file, allow_pickle=False) as data:
-            mean, var = (torch.as_tensor(data[name]).flatten() for name in ("mean", "var"))
-            epsilon = float(data["epsilon"]) if "epsilon" in data else 1e-8
-            clip = float(data["clip"]) if "clip" in data else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"--obs-norm: {file}: expected an .npz with mean and var: {error}"
-        ) from error
-    if mean.is_complex() or var.is_complex():
-        raise UsageError(f"--obs-norm: {file}: mean and var are complex, not real numbers")
-    mean, var = mean.double(), var.double()
-    if mean.shape != var.shape or not bool((var >= 0).all()):
-        raise UsageError(
-            f"--obs-norm: {file}: mean and var are not of one size, or var is negative or NaN"
-        )
-    if not bool((torch.isfinite(mean) & torch.isfinite(var) & (var + epsilon > 0)).all()):
-        raise UsageError(
-            f"--obs-norm: {file}: mean or var is not finite, or var + epsilon is not positive",
-            hint="leave epsilon out to add 1e-8 to variances of zero",
-        )
-    return Scale(mean, (var + epsilon).sqrt(), clip)
+def _memory_options(found: Networks) -> dict[str, object]:
+    """Returns the options of a model with the memory of a checkpoint; {} if there is none."""
+    if not found.memory:
+        return {}
+    hidden = {
+        f"{name}_head_hidden_size_list": tuple(len(each.bias) for each in layers[:-1])
+        for name, layers in (("actor", found.actor), ("critic", found.critic))
+        if layers
+    }
+    size = found.memory["weight_hh_l0"].shape[1]
+    return {"rnn": "lstm", "rnn_hidden_size": size, "encoder_hidden_size_list": (), **hidden}
 
 
 def _named(found: Networks) -> dict[str, tuple[torch.Tensor, str]]:
     actor = _after(found.actor, found.seen)
     if found.twins is not None:
         return _layers("model.actor", actor) | _twins(found)
+    if found.memory:
+        return _recurrent(found)
     if not found.critic:
         *hidden, last = actor
         places = [f"model.encoder.layers.{i}" for i in range(len(hidden))]
@@ -227,6 +213,17 @@ def _named(found: Networks) -> dict[str, tuple[torch.Tensor, str]]:
         critic[-1] = Layer(name, weight * std[:, None], bias * std + mean)
     named = _layers("model.encode.conv", found.convs) | _layers("model.encoder", found.trunk)
     named |= _layers("model.actor", actor) | _layers("model.critic", critic)
+    if found.log_std is not None:
+        named["model.log_std"] = found.log_std.float(), "log_std"
+    return named
+
+
+def _recurrent(found: Networks) -> dict[str, tuple[torch.Tensor, str]]:
+    """Returns a memory with an actor, and with a critic if it sees the same memory."""
+    named = {f"model.rnn.rnn.{name}": (each.float(), f"{_LSTM}.{name}")
+             for name, each in found.memory.items()}  # fmt: skip
+    named |= _layers("model.actor", found.actor)
+    named |= _layers("model.critic", found.critic)
     if found.log_std is not None:
         named["model.log_std"] = found.log_std.float(), "log_std"
     return named
@@ -283,13 +280,12 @@ def _after(layers: Sequence[Layer], scale: Scale | None) -> list[Layer]:
 
 
 def _notes(found: Networks) -> list[str]:
-    if found.twins is not None and found.peer == "cleanrl":
-        return ["CleanRL squashes log standard deviations into -5 to 2; here they are clamped:"
-                " exploration differs, evaluation does not"]  # fmt: skip
-    if found.seen is None or found.seen.clip is None:
-        return []
-    bound = found.seen.clip
-    return [f"{found.peer} clips normalised observations to +-{bound:g}; here they are not clipped"]
+    notes = [found.note] if found.note else []
+    if found.seen is not None and found.seen.clip is not None:
+        bound = f"+-{found.seen.clip:g}"
+        notes.append(f"{found.peer} clips normalised observations to {bound}; here they are not"
+                     " clipped")  # fmt: skip
+    return notes
 
 
 def compare_actions(
@@ -377,6 +373,11 @@ def _why(
     space: Space[Any],
 ) -> str:
     """Returns what would make the actions equal: another activation, or another first layer."""
+    if any(name.startswith("model.rnn.") for name in weights.tensors):
+        return (
+            "the observations have to be those of one episode from its start, in order; compare"
+            f" policy.model.activation, which is {model.get('activation')}, with theirs"
+        )
     start = "model.actor.layers." if "model.actor.layers.0.weight" in weights.tensors else ""
     names = [name.removesuffix(".weight") for name in weights.tensors
              if name.endswith(".weight") and "critic" not in name]  # fmt: skip

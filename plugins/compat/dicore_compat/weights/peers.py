@@ -10,9 +10,12 @@ import re
 from pathlib import Path
 from typing import Final
 
+import torch
+
 from dicore.errors import UsageError
 from dicore_compat.weights import sb3
 from dicore_compat.weights.chains import (
+    Layer,
     Networks,
     Scale,
     Tensors,
@@ -26,13 +29,19 @@ __all__ = ["networks_of"]
 
 _FORMS: Final = {
     "rsl_rl": re.compile(r"actor_state_dict\."),
-    "skrl": re.compile(r"(policy|q_network)\.(net|policy_layer|log_std_parameter)"),
+    "skrl": re.compile(
+        r"(policy|q_network)\.(net|linear_layer|(policy|action)_layer|log_std_parameter)"
+    ),
     "tianshou": re.compile(r"policy\.(actor\.(preprocess|last|mu)|model\.(model|preprocess))\."),
-    "cleanrl": re.compile(r"(actor_mean|actor|network)\.\d+\.weight|(\w+\.)?fc_mean\.weight"),
+    "cleanrl": re.compile(r"(actor_mean|actor|network)\.\d+\.weight|(\w+\.)?fc_(mean|mu)\.weight"),
     "sb3": sb3.FORM,
 }
 """What names of each framework begin with."""
 
+_SAC_NOTE: Final = (
+    "CleanRL squashes log standard deviations into -5 to 2; here they are clamped: exploration"
+    " differs, evaluation does not"
+)
 _MEMORY: Final = re.compile(
     r"(?!optimizer).*((^|\.)(rnn|gru|lstm)(\.|$)|\.(weight|bias)_(ih|hh)(_|$))"
 )
@@ -60,7 +69,7 @@ def networks_of(tensors: Tensors, file: str | Path = "") -> Networks | None:
             hint="save the tensors as float32",
         )
     memory = next(filter(_MEMORY.match, tensors), None)
-    if memory is not None:
+    if memory is not None and not sb3.has_memory(tensors):
         raise UsageError(
             f"{peer}: {memory} belongs to a memory, which is not read here",
             hint="map the names by hand: --suggest table.yaml",
@@ -96,11 +105,12 @@ def _rsl_rl_scale(tensors: Tensors, start: str) -> Scale | None:
 def _skrl(tensors: Tensors) -> Networks:
     q = any(name.startswith("q_network.") for name in tensors)
     seen = _skrl_scale(tensors, "observation_preprocessor.", "state_preprocessor.")
+    if any(re.match(r"critic(_\d+)?\.", name) for name in tensors):
+        return _skrl_with_q(tensors, seen)
     shared = any(name.startswith("policy.value_layer.") for name in tensors)
     if not q and not shared and not any(name.startswith("value.") for name in tensors):
-        other = next((name for name in tensors if name.startswith("critic")), "only a policy")
         raise UsageError(
-            f"skrl: the file has no value network, but {other}: it is not of PPO, A2C or TRPO",
+            "skrl: the file has no value network and no critic, but only a policy",
             hint="map the names by hand: --suggest table.yaml",
         )
     shared = shared and not any(name.startswith("value.") for name in tensors)
@@ -111,6 +121,36 @@ def _skrl(tensors: Tensors) -> Networks:
     return Networks(
         "skrl", actor, critic, tensors.get("policy.log_std_parameter"), seen, seen, value
     )
+
+
+def _skrl_with_q(tensors: Tensors, seen: Scale | None) -> Networks:
+    """Reads SAC, whose deviations do not depend on observations, and TD3 and DDPG, without them.
+
+    The policies of its examples end with tanh and the bound of the actions, which have no tensors.
+    """
+    *hidden, last = chain(tensors, r"policy\.")
+    log_std = tensors.get("policy.log_std_parameter")
+    starts = [start for start in (r"critic\.", r"critic_1\.", r"critic_2\.")
+              if any(re.match(start, name) for name in tensors)]  # fmt: skip
+    twins = [chain(tensors, start) for start in starts]
+    note = "skrl: tanh after the last layer of the policy is not in the file: --compare shows it"
+    if log_std is not None:
+        if log_std.shape != last.bias.shape:
+            raise UsageError(
+                f"skrl: policy.log_std_parameter is {[*log_std.shape]}, but layer {last.name} gives"
+                f" {len(last.bias)} actions"
+            )
+        constant = Layer("log_std_parameter", torch.zeros_like(last.weight), log_std.float())
+        last = Layer(
+            last.name, *(torch.cat(both) for both in zip(last[1:], constant[1:], strict=True))
+        )
+        note += (
+            ", and exploration differs: skrl adds noise to actions, here it is squashed with them"
+        )
+    return Networks(
+        "skrl", [*hidden, last], [], None, seen, seen,
+        twins=twins, deviations=log_std is not None, note=note,
+    )  # fmt: skip
 
 
 def _skrl_scale(tensors: Tensors, *starts: str) -> Scale | None:
@@ -154,13 +194,13 @@ def _tianshou_sac(tensors: Tensors) -> Networks:
     (log_std,) = chain(tensors, r"policy\.actor\.sigma\.")
     both = stacked(hidden[-1], mean, log_std)
     twins = [chain(tensors, start) for start in (r"critic\.", r"critic2\.")]
-    return Networks("tianshou", [*hidden, both], [], twins=twins)
+    return Networks("tianshou", [*hidden, both], [], twins=twins, deviations=True)
 
 
 def _cleanrl(tensors: Tensors) -> Networks:
-    mean = next((name for name in tensors if name.endswith("fc_mean.weight")), None)
+    mean = next(filter(re.compile(r"(.*\.)?fc_(mean|mu)\.weight$").match, tensors), None)
     if mean is not None:
-        return _cleanrl_sac(tensors, mean.removesuffix("fc_mean.weight"))
+        return _cleanrl_with_q(tensors, *mean.removesuffix(".weight").rsplit("fc_", 1))
     log_std = tensors.get("actor_logstd")
     if any(name.startswith("network.") for name in tensors):
         convs, linear = after_convs(tensors, r"network\.")
@@ -176,30 +216,34 @@ def _cleanrl(tensors: Tensors) -> Networks:
     )
 
 
-def _cleanrl_sac(tensors: Tensors, actor: str) -> Networks:
-    """Reads an actor of sac_continuous_action.py and its Q networks, if the file has them.
+def _cleanrl_with_q(tensors: Tensors, actor: str, last: str) -> Networks:
+    """Reads the actor of SAC, TD3 or DDPG and its Q networks, if the file has them.
 
     Args:
         tensors: The tensors.
         actor: What the names of the actor begin with.
+        last: Its last layer: `mean` of SAC, whose deviations are another layer, else `mu`.
 
     Raises:
         UsageError: a tuple of networks has another order.
     """
     if actor[:-1].isdigit() and actor != "0.":
         raise UsageError(
-            f"cleanrl: the actor ({actor}fc_mean) is number {int(actor[:-1]) + 1} of the networks"
+            f"cleanrl: the actor ({actor}fc_{last}) is number {int(actor[:-1]) + 1} of the networks"
             " in the file; expected actor, qf1, qf2 in this order",
             hint="torch.save((actor.state_dict(), qf1.state_dict(), qf2.state_dict()), FILE)",
         )
-    hidden = chain(tensors, rf"{re.escape(actor)}fc\d+\.")
-    mean, log_std = (chain(tensors, rf"{re.escape(actor)}{name}\.")[0]
-                     for name in ("fc_mean", "fc_logstd"))  # fmt: skip
-    both = stacked(hidden[-1], mean, log_std)
+    layers = chain(tensors, rf"{re.escape(actor)}fc(\d+|_mu)\.")
+    note = ""
+    if last == "mean":
+        mean, log_std = (chain(tensors, rf"{re.escape(actor)}{name}\.")[0]
+                         for name in ("fc_mean", "fc_logstd"))  # fmt: skip
+        layers.append(stacked(layers[-1], mean, log_std))
+        note = _SAC_NOTE
     asked = (start for start in ("qf1.", "qf2.", "1.", "2.") if start != actor)
     starts = [each for each in asked if any(name.startswith(f"{each}fc") for name in tensors)]
     twins = [chain(tensors, re.escape(start)) for start in starts]
-    return Networks("cleanrl", [*hidden, both], [], twins=twins)
+    return Networks("cleanrl", layers, [], twins=twins, deviations=last == "mean", note=note)
 
 
 _READERS: Final = {

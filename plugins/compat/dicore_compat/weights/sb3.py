@@ -19,7 +19,7 @@ import torch
 from dicore.errors import UsageError
 from dicore_compat.weights.chains import Layer, Networks, Tensors, after_convs, chain, head, stacked
 
-__all__ = ["FORM", "Arguments", "arguments_of", "networks"]
+__all__ = ["FORM", "Arguments", "arguments_of", "has_memory", "networks"]
 
 FORM: Final = re.compile(
     r"mlp_extractor\.|action_net\.|lstm_actor\.|q_net\.(q_net|features_extractor)\."
@@ -100,6 +100,8 @@ def networks(tensors: Tensors, given: Arguments) -> Networks:
     for name in ("q_net", "quantile_net"):
         if _has(tensors, name):
             return _values(tensors, name, given)
+    if has_memory(tensors):
+        return _recurrent(tensors)
     if not _has(tensors, "value_net"):
         return _ars(tensors, given)
     return _actor_critic(tensors)
@@ -128,6 +130,39 @@ def _actor_critic(tensors: Tensors) -> Networks:
     return Networks("sb3", actor, critic, log_std, convs=convs, trunk=trunk)
 
 
+def has_memory(tensors: Tensors) -> bool:
+    """Returns whether it is RecurrentPPO of sb3-contrib."""
+    return _has(tensors, "lstm_actor")
+
+
+def _recurrent(tensors: Tensors) -> Networks:
+    """Reads RecurrentPPO on vectors, with one LSTM layer.
+
+    Its critic is read if it sees the memory of the actor (`shared_lstm=True`); networks here have
+    one memory.
+    """
+    memory = {name.removeprefix("lstm_actor."): each for name, each in tensors.items()
+              if name.startswith("lstm_actor.")}  # fmt: skip
+    deeper = next((name for name in memory if not name.endswith("_l0")), None)
+    if deeper is not None:
+        raise UsageError(
+            f"sb3: lstm_actor.{deeper} is of another layer than the first; here is one",
+            hint="train with n_lstm_layers=1",
+        )
+    if _has(tensors, "features_extractor"):
+        raise UsageError("sb3: an LSTM behind convolutions is not read here", hint=_BY_HAND)
+    below = Layer("lstm_actor", memory["weight_hh_l0"].float(), memory["weight_hh_l0"][0].float())
+    actor = _joined(tensors, ("mlp_extractor.policy_net", "action_net"), [below])
+    own = next((name for name in ("lstm_critic", "critic") if _has(tensors, name)), "")
+    names = ("mlp_extractor.value_net", "value_net")
+    critic = [] if own else _joined(tensors, names, [below])
+    note = f"the critic of the file has a network of its own ({own}), here it sees the memory of"
+    return Networks(
+        "sb3", actor, critic, tensors.get("log_std"), memory=memory,
+        note=f"{note} the actor: its layers are not taken" if own else "",
+    )  # fmt: skip
+
+
 def _with_q(tensors: Tensors) -> Networks:
     """Reads SAC and TQC, whose actors have deviations, and TD3 and DDPG, whose actors do not."""
     starts = sorted({name.split(".")[1] for name in tensors if re.match(r"critic\.qf\d+\.", name)},
@@ -146,7 +181,7 @@ def _with_q(tensors: Tensors) -> Networks:
     if not hidden:
         raise UsageError(f"sb3: layer {mean.name} has no hidden layer before it", hint=_BY_HAND)
     both = stacked(hidden[-1], mean, log_std)
-    return Networks("sb3", [*hidden, both], [], twins=twins)
+    return Networks("sb3", [*hidden, both], [], twins=twins, deviations=True)
 
 
 def _values(tensors: Tensors, name: str, given: Arguments) -> Networks:

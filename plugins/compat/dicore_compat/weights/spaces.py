@@ -145,10 +145,13 @@ def actions_of(found: Networks, tensors: Tensors) -> Actions:
         tensors: All tensors of the file.
     """
     layers = [*found.trunk, *found.actor]
+    first, inputs = layers[0].name, 0 if found.convs else layers[0].weight.shape[1]
+    if found.memory:
+        first, inputs = "lstm_actor", found.memory["weight_ih_l0"].shape[1]
     count = len(found.actor[-1].bias)
     if found.twins:
         count = found.twins[0][0].weight.shape[1] - found.actor[0].weight.shape[1]
-    elif found.twins is not None and found.peer == "cleanrl":  # means and deviations
+    elif found.deviations:
         count //= 2
     scale, bias = (
         next((each.double().numpy().flatten() for name, each in tensors.items()
@@ -157,8 +160,8 @@ def actions_of(found: Networks, tensors: Tensors) -> Actions:
     )  # fmt: skip
     return Actions(
         found.peer,
-        layers[0].name,
-        0 if found.convs else layers[0].weight.shape[1],
+        first,
+        inputs,
         found.actor[-1].name,
         count,
         [twin[0].name for twin in found.twins or ()],
