@@ -226,6 +226,8 @@ def test_spaces_that_do_not_fit_are_refused(observation: Any, action: Any, named
         ("policy.other.replay_buffer", {"type": "naive"}, "policy.other.replay_buffer"),
         ("policy.other.replay_buffer.state_keys", [], "policy.other.replay_buffer.state_keys"),
         ("policy.other.replay_buffer.burn_in", 2, "policy.other.replay_buffer"),
+        ("policy.other.replay_buffer.padding", False, "padding: must be True, or the ends of"),
+        ("policy.other.replay_buffer.padding", False, "never seen; set it to true, or leave it"),
         ("policy.nstep", 3, "policy.nstep"),
         ("policy.priority", True, "policy.priority"),
         ("policy.model.bins", 254, "policy.model.bins"),

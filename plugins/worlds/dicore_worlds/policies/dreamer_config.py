@@ -21,6 +21,7 @@ from dicore.interfaces.env import EnvSpec
 from dicore_plugins.models import action_start, box_options, discrete_shape, options_for
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
+from dicore_worlds.pixels import check_pixels
 
 __all__ = ["DreamerCollectConfig", "DreamerConfig", "DreamerLearnConfig"]
 
@@ -157,6 +158,7 @@ class DreamerConfig(PolicyConfig):
         """
         name, kind = self.type or "dreamer", type(spec.action).__name__
         expect_one_agent(name, spec)
+        check_pixels(name, spec.observation)
         found = options_for(self.model, spec.observation)
         if kind == "Discrete":
             return {
@@ -186,4 +188,8 @@ class DreamerConfig(PolicyConfig):
         elif buffer.get("burn_in") or buffer.get("state_every"):
             yield place, "burn_in and state_every must be 0: the first latent state is stored"
         elif not buffer.get("padding"):
-            yield f"{place}.padding", "must be True, or the ends of episodes are never seen"
+            yield (
+                f"{place}.padding",
+                "must be True, or the ends of episodes are never seen; set it to true, or leave it"
+                " out",
+            )

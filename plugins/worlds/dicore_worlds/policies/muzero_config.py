@@ -21,6 +21,7 @@ from dicore.interfaces.env import EnvSpec
 from dicore_plugins.models import action_start, discrete_shape, options_for
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
+from dicore_worlds.pixels import check_pixels
 
 __all__ = [
     "EfficientZeroConfig", "GumbelMuZeroConfig", "MuZeroCollectConfig", "MuZeroConfig",
@@ -119,6 +120,7 @@ class MuZeroConfig(PolicyConfig):
         """
         name = self.type or "muzero"
         expect_one_agent(name, spec)
+        check_pixels(name, spec.observation)
         if type(spec.action).__name__ != "Discrete":
             raise ConfigError(
                 f"policy.type: '{name}' needs one discrete action; this env has"
@@ -147,7 +149,11 @@ class MuZeroConfig(PolicyConfig):
         elif buffer.get("burn_in") or buffer.get("state_keys"):
             yield place, "burn_in must be 0 and state_keys empty: nothing is remembered"
         elif not buffer.get("padding"):
-            yield f"{place}.padding", "must be True, or the ends of episodes are never seen"
+            yield (
+                f"{place}.padding",
+                "must be True, or the ends of episodes are never seen; set it to true, or leave it"
+                " out",
+            )
         if self.learn.consistency_weight and not self.model.get("projects", True):
             yield "learn.consistency_weight", "must be 0 with model.projects=False"
 
