@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,58 @@ def test_what_seems_to_help_is_measured_again(monkeypatch: pytest.MonkeyPatch) -
     assert plan.best is None
     again = planned(monkeypatch, Measured(rates, environments=0.1, acting=0.1))
     assert again.best is not None
+
+
+def test_what_is_slower_in_the_second_pair_is_not_recommended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A lucky first measurement is not outweighed: 2.0 and then 0.9 times as fast."""
+
+    class Lucky(Measured):
+        def __call__(
+            self, request: TrainRequest, changes: Mapping[str, Any], **given: Any
+        ) -> Trial:
+            trial = super().__call__(request, changes, **given)
+            number = {'{"env.collector_env_num": 32}': 0.9}
+            self.rates = {**self.rates, **number} if "32" in str(changes) else self.rates
+            return trial
+
+    rates = {'{"env.collector_env_num": 32}': 2.0, '{"env.collector_env_num": 16}': 1.3}
+    measured = Lucky(rates, environments=9.0, learning=0.5)
+    plan = planned(monkeypatch, measured)
+    first = next(each for each in plan.trials if each.changes == {"env.collector_env_num": 32})
+    assert first.refuted
+    assert plan.speedup(first) >= 1.15
+    assert plan.best is not None
+    assert plan.best.changes == {"env.collector_env_num": 16}  # the next best, measured twice
+    assert measured.asked[5:] == [{}, first.changes, {}, plan.best.changes]
+
+
+def test_what_cannot_be_measured_again_is_not_recommended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Failing(Measured):
+        def __call__(
+            self, request: TrainRequest, changes: Mapping[str, Any], **given: Any
+        ) -> Trial:
+            trial = super().__call__(request, changes, **given)
+            again = changes and self.asked.count(changes) > 1
+            return replace(trial, problem="out of memory") if again else trial
+
+    measured = Failing({'{"pipeline.num_threads": 2}': 2.0}, environments=0.1, acting=0.1)
+    plan = planned(monkeypatch, measured)
+    assert plan.best is None
+    assert plan.trials[1].problem == ""
+
+
+@pytest.mark.parametrize(("busy", "warns"), [(90.0, True), (20.0, False)])
+def test_other_work_on_the_cores_is_told(
+    busy: float, warns: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(planner, "measure", Measured())
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: busy)
+    assert main(["plan", CONFIG]) == 0
+    assert ("other work uses 90 % of the cores" in capsys.readouterr().err) == warns
 
 
 def test_collectors_are_tried_on_more_cores(monkeypatch: pytest.MonkeyPatch) -> None:

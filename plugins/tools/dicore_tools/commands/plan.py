@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "facts", "lines"]
 
+_LOOK_S = 0.3
+_BUSY = 50.0
+"""Percent of all cores that others use, from which on figures are not those of rest."""
 _EPILOG = """\b
 Examples:
   dicore plan -e cartpole -p dqn -n 1e5
@@ -78,6 +81,8 @@ def command(
     _check_file(file)
     check_request(request)
     shown = (lambda trial: None) if as_json else _progress
+    if not no_changes:
+        _warn_of_other_work()
     plan, code = make_plan(request, seconds=seconds, compare=not no_changes, said=shown)
     if as_json:
         say(json.dumps(facts(plan), indent=1), result=True)
@@ -107,6 +112,19 @@ def _request(
         config=files[0] if files else None, env=env, policy=policy, overrides=overrides,
         max_env_step=None if max_env_step is None else int(max_env_step), trust=trust,
     )  # fmt: skip
+
+
+def _warn_of_other_work() -> None:
+    """Warns if other processes use the cores: then more threads and processes look slow."""
+    import psutil
+
+    busy = psutil.cpu_percent(_LOOK_S)
+    if busy >= _BUSY:
+        click.echo(
+            f"warning: other work uses {busy:.0f} % of the cores: more threads, which wait for each"
+            " other without pause, and more processes are much slower than at rest",
+            err=True,
+        )
 
 
 def _progress(trial: Trial) -> None:

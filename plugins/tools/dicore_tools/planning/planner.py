@@ -63,7 +63,9 @@ class Plan:
     @property
     def best(self) -> Trial | None:
         """The fastest change that is worth it; None: there is none."""
-        better = [each for each in self.trials[1:] if self.speedup(each) >= WORTH]
+        better = [
+            each for each in self.trials[1:] if self.speedup(each) >= WORTH and not each.refuted
+        ]
         return max(better, key=self.speedup, default=None)
 
     def speedup(self, trial: Trial) -> float:
@@ -174,15 +176,22 @@ def _confirm(
 ) -> None:
     """Measures the config and its best change once more, as other work of the machine may pass.
 
-    Both count with the sums of their two measurements.
+    Both count with the sums of their measurements. A change that is not faster in the second pair,
+    too, is not recommended; the next best one is tried then.
     """
-    best = Plan(compiled, tuple(trials), None, None).best
-    if best is None:
-        return
-    for number in (0, trials.index(best)):
-        again = Trial(problem="stopped") if flag else tried(trials[number].changes)
-        if not (flag or again.problem):
-            trials[number] = trials[number].with_another(again)
+    while (best := Plan(compiled, tuple(trials), None, None).best) is not None:
+        place = trials.index(best)
+        pair = [Trial(problem="stopped") if flag else tried(trials[i].changes) for i in (0, place)]
+        if flag:
+            return
+        faster = not any(each.problem for each in pair)
+        if faster:
+            for number, again in zip((0, place), pair, strict=True):
+                trials[number] = trials[number].with_another(again)
+            faster = Plan(compiled, tuple(pair), None, None).speedup(pair[1]) > 1
+        if faster:
+            return
+        trials[place] = replace(trials[place], refuted=True)
 
 
 def _with(request: TrainRequest, changes: Mapping[str, Any]) -> TrainRequest:

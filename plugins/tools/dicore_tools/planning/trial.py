@@ -58,6 +58,7 @@ class Trial:
         memory: Largest memory of each process, in bytes: the training first, then its workers.
         sample_bytes: Memory of a stored sample; 0: there is no buffer.
         problem: Why nothing was measured; "" if it was.
+        refuted: It was measured again, and was not faster than the config then.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Trial:
     memory: tuple[int, ...] = ()
     sample_bytes: float = 0.0
     problem: str = ""
+    refuted: bool = False
 
     @property
     def env_steps_per_s(self) -> float:
