@@ -48,6 +48,7 @@ def test_a_dotted_name_imports_no_package(world: World) -> None:
         ("shell", "", ["bash", "fish", "zsh"]),
         ("options/list", "--s", ["--status"]),
         ("options/nowhere", "--", []),
+        ("options", "--se", ["--seed"]),
         ("nothing", "", []),
     ],
 )
@@ -133,6 +134,38 @@ def test_bash_completes(world: World, tmp_path: Path) -> None:
     wanted = [word.rpartition("=")[2] or word for word in LINES.values()]
     wanted[-1] = "nothing"  # for which readline puts the names of files
     assert run_in("bash", script, world, tmp_path).split() == wanted
+
+
+RUNS = {
+    "dicore config sc": "schema",
+    "dicore hub p": "pull push",
+    "dicore config diff --js": "--json",
+    "dicore eval r": "runs/",
+    "dicore eval runs/": "runs/a_s0",
+    "dicore plot runs/a_s0 runs/a": "runs/a_s0",
+    "dicore eval runs/a_s0 --load-path b": "best",
+    "dicore eval runs/a_s0 --against=runs/": "runs/a_s0",
+    "dicore train --resume runs/": "runs/a_s0",
+    "dicore enjoy runs/a_s0 --show te": "text",
+    "dicore plot runs/a_s0 --band=m": "minmax",
+    "dicore new pl": "plugin",
+}
+"""Subcommands, run folders, checkpoints and choices, by the words before."""
+
+
+def test_bash_completes_by_the_line(world: World, tmp_path: Path) -> None:
+    for name in ("best", "final"):
+        (tmp_path / "runs/a_s0/ckpt" / name).mkdir(parents=True)
+    (tmp_path / "runs/a_s0/run.json").touch()
+    (tmp_path / "runs/.hidden").mkdir()
+    script = world.dicore("completion", "bash").stdout
+    for line in RUNS:
+        words = line.replace("=", " = ").split()
+        typed = " ".join(f"'{word}'" for word in words)
+        script += f"\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _dicore\n"
+        script += 'echo "${COMPREPLY[@]:-nothing}"\n'
+    said = run_in("bash", script, world, tmp_path).splitlines()
+    assert dict(zip(RUNS, said, strict=True)) == RUNS
 
 
 def test_fish_completes(world: World, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import click
 
 import dicore_registry
-from dicore.errors import RegistryError
 
 __all__ = ["command", "names"]
 
@@ -45,7 +44,7 @@ _dicore() {
     COMPREPLY=()
     if [[ $word == = ]]; then word=
     elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
-    if [[ $word == -* ]]; then what=options/$first
+    if [[ $word == -* ]]; then what=options
     elif (( COMP_CWORD == 1 )); then what=command
 """
     + _WHAT
@@ -56,7 +55,7 @@ _dicore() {
     fi
     local -a line=("${COMP_WORDS[@]:1:COMP_CWORD-1}")
     COMPREPLY=($(dicore completion __names "$what" -- "$word" "${line[@]}" 2>/dev/null))
-    [[ ${COMPREPLY[0]} == *[.=] ]] && compopt -o nospace 2>/dev/null
+    [[ ${COMPREPLY[0]} == *[.=/] ]] && compopt -o nospace 2>/dev/null
 }
 complete -F _dicore dicore
 """
@@ -69,14 +68,14 @@ _ZSH = (
 _dicore() {
     local word=${words[CURRENT]} before=${words[CURRENT-1]} first=${words[2]} what
     if compset -P '--*='; then before=${word%%=*} word=${word#*=}; fi
-    if [[ $word == -* ]]; then what=options/$first
+    if [[ $word == -* ]]; then what=options
     elif (( CURRENT == 2 )); then what=command
 """
     + _WHAT
     + """\
     local -a line=("${(@)words[2,CURRENT-1]}")
     local -a found=(${(f)"$(dicore completion __names $what -- "$word" "$line[@]" 2>/dev/null)"})
-    local -a open=(${(M)found:#*[.=]})
+    local -a open=(${(M)found:#*[.=/]})
     compadd -S '' -a open
     compadd -- ${found:|open}
     if [[ $what == option ]]; then _files || (( $#found )); fi
@@ -95,8 +94,7 @@ function __dicore_config
     dicore completion __names option -- (commandline -ct) (commandline -opc)[2..-1] 2>/dev/null
 end
 function __dicore_options
-    set -l words (commandline -opc)
-    dicore completion __names options/$words[2] -- (commandline -ct) 2>/dev/null
+    dicore completion __names options -- (commandline -ct) (commandline -opc)[2..-1] 2>/dev/null
 end
 complete -c dicore -n __fish_use_subcommand -f -a '(__dicore_names command)'
 complete -c dicore -n '__fish_seen_subcommand_from list catalogue' -f -a '(__dicore_names kind)'
@@ -149,21 +147,23 @@ def names(ctx: click.Context, what: str, prefix: str, line: Sequence[str]) -> No
     LINE contains the words before it; config options depend on them.
     """
     if what == "option":
-        from dicore_tools.commands.completion_words import config_words
+        from dicore_tools.commands.completion_line import line_words
 
-        for word in config_words(prefix, line, ctx.find_root()):
+        for word in line_words(prefix, line, ctx.find_root()):
             sys.stdout.write(f"{word}\n")
         return
-    for word in sorted(set(_words(what, ctx))):
+    for word in sorted(set(_words(what, ctx, line))):
         if word.startswith(prefix):
             sys.stdout.write(f"{word}\n")
 
 
-def _words(what: str, ctx: click.Context) -> list[str]:
+def _words(what: str, ctx: click.Context, line: Sequence[str]) -> list[str]:
     registry = dicore_registry.default()
     what, _, name = what.partition("/")
     if what == "options":
-        return _options(name, ctx.find_root())
+        from dicore_tools.commands.completion_line import option_names
+
+        return option_names([name] if name else line, ctx.find_root())
     if what == "kind":
         return list(registry.kinds())
     if what == "shell":
@@ -178,16 +178,3 @@ def _words(what: str, ctx: click.Context) -> list[str]:
     entries = [entry for entry in registry.entries(what) if entry.status in ("ok", "conflict")]
     found = [entry.qualified if entry.status == "conflict" else entry.name for entry in entries]
     return [name.replace("_", "-") for name in found] if what == "command" else found
-
-
-def _options(command_name: str, root: click.Context) -> list[str]:
-    """Imports a command and returns its options."""
-    assert isinstance(root.command, click.Group)
-    name = "train" if command_name.startswith("-") else command_name
-    try:
-        chosen = root.command.get_command(root, name)
-    except RegistryError:
-        return []
-    params = chosen.params if chosen is not None else []
-    found = [word for each in params if isinstance(each, click.Option) for word in each.opts]
-    return [word for word in found if word.startswith("--")] + ["--help"]
