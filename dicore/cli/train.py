@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -198,20 +199,19 @@ class Announcer:
         """Prints the profile, the result, and the files of the run."""
         if profile is not None:
             profile.show()
-        result = run.result
-        best = "none" if result.best_return is None else number(result.best_return)
-        ending = "stop value reached" if result.stop else "budget spent"
-        ending = "stopped" if run.stop_requested else ending
+        best = "none" if (result := run.result).best_return is None else number(result.best_return)
+        end = "stopped" if run.stop else "stop value reached" if result.stop else "budget spent"
         place = f", in {run.folder}" if is_quiet() else ""
         say(
-            f"{ending}: best mean return {best} after {result.env_step} env steps,"
+            f"{end}: best mean return {best} after {result.env_step} env steps,"
             f" {result.train_iter} updates, {result.wall_s:.1f} s{place}",
             result=True,
         )
         if run.stop_requested:
-            self._print("resume", f"dicore train --resume {run.folder}")
-        numbers = f"{run.folder}/log/metrics.jsonl"
-        self._print("curve", f"dicore plot {run.folder} --text   (numbers: {numbers})")
+            code = re.search(r'"(type|env_id)": "[^"]*:', run.folder.config.read_text("utf-8"))
+            self._print("resume", f"dicore train --resume {run.folder}{' --trust' * bool(code)}")
+        at = run.folder
+        self._print("curve", f"dicore plot {at} --text   (numbers: {at}/log/metrics.jsonl)")
         self._print("config", f"{run.folder}/config.json")
         self._print("checkpoint", f"{run.folder}/ckpt/{run.store.best_or_latest() or ''}")
         self._print("folder", run.folder)

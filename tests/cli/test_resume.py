@@ -526,3 +526,42 @@ def test_a_run_without_a_complete_checkpoint_goes_on_from_the_best_and_says_what
     record = json.loads((tmp_path / "run/run.json").read_text())
     assert (record["status"], record["resumed"][0]["checkpoint"]) == ("done", "best")
     assert record["result"]["env_step"] >= 1500
+
+
+OWN = """
+import os, signal
+from pathlib import Path
+
+import gymnasium, numpy as np
+
+class Walk(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        if not Path("stopped").exists():
+            Path("stopped").touch()
+            os.kill(os.getpid(), signal.SIGINT)
+        return np.zeros(2, np.float32), 1.0, self.steps >= 5, False, {}
+
+gymnasium.register("Walk-v0", Walk)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="os.kill ends the process there")
+@pytest.mark.parametrize("env", ["walk.py:Walk", "walk:Walk-v0"])
+def test_the_line_that_resumes_a_stopped_run_can_be_copied(env: str, tmp_path: Path) -> None:
+    """A run of an environment in a file or module asks for --trust, so the line has it."""
+    (tmp_path / "walk.py").write_text(OWN)
+    given = ["-e", env, "-p", "dqn", "--exp-name", "run", "--max-env-step", "64",
+             "pipeline.final_eval=false", "pipeline.logger=[]"]  # fmt: skip
+    said = dicore("train", *given, cwd=tmp_path, code=130).stdout
+    line = next(each for each in said.splitlines() if each.startswith("resume:"))
+    assert line.split()[1:] == ["dicore", "train", "--resume", "run", "--trust"]
+    assert "budget spent" in dicore(*line.split()[2:], cwd=tmp_path).stdout
