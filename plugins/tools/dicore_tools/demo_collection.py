@@ -5,6 +5,7 @@ Shapes: T steps, N environments, B samples.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,11 +18,15 @@ from dicore.interfaces.policy import CollectMode, PolicyFacts, Tail
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.run.random import seeded
 from dicore_tools.evaluation.env_states import go_on
+from dicore_tools.evaluation.offline.action_probabilities import KINDS, action_log_prob
+from dicore_tools.evaluation.offline.recorded import LOG_PROB
+from dicore_tools.evaluation.offline.target import bounds_of, distribution_of
 from dicore_tools.evaluation.policy_loader import TrainedPolicy
 
 if TYPE_CHECKING:
     from dicore.data import TimestepBatch, Tree
     from dicore.interfaces.collector import ISerialCollector
+    from dicore.interfaces.env import Space
 
 __all__ = ["Wanted", "collected"]
 
@@ -42,6 +47,7 @@ class Wanted(NamedTuple):
         greedy: Act as in evaluation.
         single_steps: Steps of any policy, with `next_obs`; False: the policy's samples.
         outputs: Also the outputs of the network; of single steps.
+        log_prob: Also the log-probabilities of the actions; of single steps.
     """
 
     n_sample: int
@@ -51,6 +57,7 @@ class Wanted(NamedTuple):
     greedy: bool = False
     single_steps: bool = False
     outputs: bool = False
+    log_prob: bool = False
 
 
 def collected(trained: TrainedPolicy, wanted: Wanted) -> tuple[Batch, tuple[Any, Any]]:
@@ -73,6 +80,8 @@ def collected(trained: TrainedPolicy, wanted: Wanted) -> tuple[Batch, tuple[Any,
                 go_on(manager, compiled.env, state.env_states, "collector")
             section = compiled.policy.collect.collector
             mode = _mode_of(policy, wanted)
+            if wanted.log_prob:
+                _add_log_prob(mode, _chances(policy, compiled.policy, wanted, manager.action_space))
             collector = section.build(context, env_manager=manager, policy=mode)
             data = _enough(collector, wanted, kwargs)
             collector.close()
@@ -88,8 +97,9 @@ def _acting_options(policy: Any, wanted: Wanted) -> dict[str, Any]:
             "the least return is one of whole episodes in a file",
             hint="dicore collect RUN --episodes 10 --min-return 400 -o demo.npz",
         )
-    if wanted.outputs and not wanted.single_steps:
-        raise UsageError("outputs are written to a file", hint="-o demo.npz")
+    for given, name in ((wanted.outputs, "outputs"), (wanted.log_prob, "log-probabilities")):
+        if given and not wanted.single_steps:
+            raise UsageError(f"{name} are written to a file", hint="-o demo.npz")
     has_eps = "eps" in policy.other
     if wanted.eps and not has_eps:
         raise UsageError(f"policy '{policy.type}' has no epsilon", hint="omit eps")
@@ -147,6 +157,41 @@ def _mode_of(policy: Any, wanted: Wanted) -> Any:
     elif not wanted.greedy:
         return mode
     return SimpleNamespace(**{name: each for name, each in functions.items() if each is not None})
+
+
+def _chances(
+    policy: Any, section: Any, wanted: Wanted, space: Space
+) -> Callable[[Tree, Mapping[str, Tree]], Tree]:
+    """Returns what computes the log-probabilities of chosen actions, of observations and outputs.
+
+    Raises:
+        UsageError: the actions of the policy have none.
+    """
+    kind = "greedy" if wanted.greedy else distribution_of(policy.collect_mode)
+    bounds = bounds_of(space, scaled=bool(section.get("action_scaling", True)))
+    if kind not in KINDS or (kind == "greedy" and bounds is not None):
+        raise UsageError(
+            f"policy '{section.type}' does not draw its actions from a distribution that it tells"
+            f" ({kind or 'none'}): they have no log-probabilities",
+            hint="omit log_prob; dicore eval --offline then estimates by fqe",
+        )
+    start = int(getattr(space, "start", 0))
+
+    def chance(obs: Tree, output: Mapping[str, Tree]) -> Tree:
+        action = np.asarray(output["action"])
+        return action_log_prob(
+            kind, output, action, obs=obs, eps=wanted.eps, start=start, bounds=bounds
+        )
+
+    return chance
+
+
+def _add_log_prob(mode: Any, chance: Callable[[Tree, Mapping[str, Tree]], Tree]) -> None:
+    """Makes steps have the column `log_prob`."""
+    step = mode.process_transition
+    mode.process_transition = lambda obs, output, timestep: {
+        **step(obs, output, timestep), LOG_PROB: chance(obs, output)
+    }  # fmt: skip
 
 
 def _step(

@@ -40,6 +40,7 @@ def collect_demo_data(  # noqa: PLR0913 - the documents' options, and those of t
     eps: float = 0.0,
     greedy: bool = False,
     outputs: bool = False,
+    log_prob: bool = False,
     trust: bool = False,
     overwrite: bool = True,
 ) -> Batch:
@@ -64,6 +65,8 @@ def collect_demo_data(  # noqa: PLR0913 - the documents' options, and those of t
         greedy: Act as in evaluation; False: as when collecting, where some policies sample actions.
         outputs: Also write the outputs of the network (`logit`, or `mean` and `log_std`), for
             distillation; to a file.
+        log_prob: Also write the log-probability of each action, for off-policy evaluation; to a
+            file.
         trust: Run code that `config.json` names by path instead of a registered name.
         overwrite: Replace an existing data set; other files are never removed.
 
@@ -86,7 +89,7 @@ def collect_demo_data(  # noqa: PLR0913 - the documents' options, and those of t
         trained = fixed_policy(_existing(input_cfg), seed=seed, overrides=overrides)
     else:
         trained = load_policy(input_cfg, state_dict_path, seed=seed, overrides=overrides)
-    wanted = Wanted(collect_count, n_episode, min_return, eps, greedy, to_file, outputs)
+    wanted = Wanted(collect_count, n_episode, min_return, eps, greedy, to_file, outputs, log_prob)
     data, spaces = collected(trained, wanted)
     save_demo_data(trained, data, target, spaces)
     return data

@@ -46,6 +46,8 @@ def place(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     at = tmp_path_factory.mktemp("outputs")
     shutil.copytree(trained, at / "run")
     shutil.copytree(trained, at / "signed")
+    demo = str(at / "demo.npz")
+    assert main(["collect", str(at / "run"), "-n", "60", "--log-prob", "-o", demo]) == 0
     launch(mode="league", env="tictactoe", policy="dqn", seed=0, exp_name=str(at / "league"),
            max_env_step=128, overrides=SIDE)  # fmt: skip
     write_keys(at, "mine")
@@ -78,7 +80,8 @@ CASES: dict[str, list[list[str]]] = {
     "diagnose": [["run"]],
     "doctor": [[]],
     "enjoy": [["cartpole", "--steps", "30"], ["run", "no_such_environment"]],
-    "eval": [["run", "-n", "2"], ["league/league/main_1", "--against", "league", "-n", "2"]],
+    "eval": [["run", "-n", "2"], ["league/league/main_1", "--against", "league", "-n", "2"],
+             ["run", "--offline", "demo.npz", "--updates", "5"]],
     "export": [["run", "-o", "policy.ts"]],
     "hub list": [["hub"]],
     "hub pull": [["hub", "one", "-o", "pulled"]],

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -232,16 +233,22 @@ class FQEvaluator(ScheduledEvaluator):
         return EnvBatch.of(self._policy.forward(batch, **kwargs)).value["action"]
 
     @torch.no_grad()
+    def q_values(self, obs: Tree, action: Tree) -> npt.NDArray[np.float64]:
+        """Computes the fitted Q(s, a) [B], in units of the rewards of the environment."""
+        batch = to_batch(Batch({"obs": obs, "action": action}), "cpu")
+        q: npt.NDArray[np.float64] = (
+            self._net.forward(batch["obs"], batch["action"]).double().numpy()
+        )
+        return q / self._reward_scale
+
     def _values(self, kwargs: Mapping[str, object], count: int | None) -> Tree:
         """Returns the values of first states: float64 [E]."""
         found = []
         chosen = self._starts[:count]
         for at in range(0, len(chosen), 1024):
             obs = self._data.take(chosen[at : at + 1024])["obs"]
-            columns = Batch({"obs": obs, "action": self._chosen(obs, kwargs)})
-            batch = to_batch(columns, "cpu")
-            found.append(self._net.forward(batch["obs"], batch["action"]).double().numpy())
-        return np.concatenate(found) / self._reward_scale
+            found.append(self.q_values(obs, self._chosen(obs, kwargs)))
+        return np.concatenate(found)
 
     # ---- state
 

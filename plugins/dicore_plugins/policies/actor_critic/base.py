@@ -309,6 +309,11 @@ class ActorCriticPolicy(RecurrentPolicy):
             name = "hybrid_deterministic_argmax_sample"
         self._eval_model = model_wrap(self._remembering(self._actor), name)
 
+    def _get_action_distribution(self) -> str:
+        """Returns the distribution that `action` of the collect mode is a sample of."""
+        discrete = "" if self._cfg.hybrid else "softmax"
+        return "gaussian" if self._continuous else discrete
+
     def _make_actor(self) -> Actor:
         if "learn" not in self._enabled:
             self._model.to(self._device)

@@ -72,6 +72,9 @@ class DiscreteSACPolicy(SACPolicy):
         super()._init_eval()
         self._eval_model = model_wrap(self._actor, "argmax_sample")
 
+    def _get_action_distribution(self) -> str:
+        return "softmax"
+
     def _forward_collect(self, obs: Mapping[int, Tree], **unknown: object) -> EnvBatch[Columns]:
         self._refuse(unknown)
         return self._acted(self._collect_model, obs)
@@ -82,4 +85,4 @@ class DiscreteSACPolicy(SACPolicy):
     def _acted(self, model: Any, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         batch = EnvBatch.of(obs)
         output = model.forward(batch.value)
-        return batch.with_value({"action": output["action"] + self._cfg.action_start})
+        return batch.with_value({**output, "action": output["action"] + self._cfg.action_start})

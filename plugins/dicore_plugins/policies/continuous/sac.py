@@ -37,6 +37,7 @@ class SACPolicy(ContinuousQPolicy):
     config_class: ClassVar[type[PolicyConfig]] = SACConfig
     _cfg: SACConfig | DiscreteSACConfig
     attributes: ClassVar[tuple[str, ...]] = ("target_entropy",)
+    kept = ("mean", "log_std")
     shapes: ClassVar[Mapping[str, Signature]] = {
         **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})
     }  # fmt: skip
@@ -116,6 +117,9 @@ class SACPolicy(ContinuousQPolicy):
         output = self._model.policy(obs)
         mean = output["mean"]
         return squashed_gaussian(mean, output["log_std"], self._normal(mean))
+
+    def _get_action_distribution(self) -> str:
+        return "squashed_gaussian"
 
     def _init_collect(self) -> None:
         super()._init_collect()

@@ -289,6 +289,9 @@ class DQNPolicy(Policy):
         self._actor = getattr(self, "_actor", None) or self._make_actor()
         self._eval_model = model_wrap(self._acting(self._actor), "argmax_sample")
 
+    def _get_action_distribution(self) -> str:
+        return "" if self._noisy else self._sampler.removesuffix("_sample")
+
     def _sampling(self) -> dict[str, float]:
         """Returns options of the wrapper that explores."""
         return {}

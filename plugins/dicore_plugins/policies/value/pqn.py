@@ -95,6 +95,9 @@ class PQNPolicy(ActorCriticPolicy):
         output = self._collect_model.forward(batch.value, eps=eps, env_id=batch.env_id)
         return batch.with_value(self._env_actions(output))
 
+    def _get_action_distribution(self) -> str:
+        return "eps_greedy"
+
     def _get_setting_collect(self, command_info: Mapping[str, int]) -> dict[str, float]:
         """Computes epsilon at `envstep`."""
         eps = self._cfg.other.eps

@@ -89,6 +89,11 @@ _ENDING = re.compile(r"\.(?!v\d+$)[a-zA-Z]\w*")
     is_flag=True,
     help="To a file: also write the network's logit, or mean and log_std, for distillation.",
 )
+@click.option(
+    "--log-prob",
+    is_flag=True,
+    help="To a file: also write the log-probability of each action, for dicore eval --offline.",
+)
 @EPISODE_SEED
 @CHECKPOINT
 @TRUST

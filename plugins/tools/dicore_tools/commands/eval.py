@@ -1,4 +1,4 @@
-"""`dicore eval`: mean return of a trained policy, and videos of its episodes."""
+"""`dicore eval`: mean return of a trained policy, videos of its episodes, or offline estimates."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ Examples:
   dicore eval runs/cartpole_dqn_s0 --load-path iteration_10000 --json
   dicore eval runs/cartpole_dqn_s0/ckpt/best
   dicore eval runs/a --against runs/b -n 200         two policies of one game, as often on each side
+  dicore eval runs/a --offline demo.npz              from recorded episodes, without the environment
   dicore -m eval -e cartpole -p dqn --load-path runs/x/ckpt/best --replay-path video
 
 Nothing is written to the run folder. Without -n, -s and a.b=c, the training's evaluation episodes
@@ -63,7 +64,25 @@ checkpoint was selected by that result; use -s to evaluate it on new episodes.
 @click.option(
     "--sample",
     is_flag=True,
-    help="With --against: draw actions as in training.  [default: greedy actions]",
+    help="With --against or --offline: draw actions as in training.  [default: greedy actions]",
+)
+@click.option(
+    "--offline",
+    metavar="DATA",
+    help="Estimate the discounted return from recorded episodes: a file, folder or id.",
+)
+@click.option(
+    "--estimator",
+    "estimators",
+    type=click.Choice(["fqe", "wis", "dr"]),
+    multiple=True,
+    help="With --offline: fitted Q, weighted importance sampling, doubly robust; may be repeated."
+    "  [default: all that apply]",
+)
+@click.option(
+    "--updates",
+    type=click.IntRange(1),
+    help="With --offline: gradient updates of the fitted Q values.  [default: 5000]",
 )
 @click.option("-c", "--config", metavar="FILE", help="Config file, if no run is given.")
 @click.option("-e", "--env", metavar="NAME", help="Environment, if no run is given.")
@@ -76,15 +95,17 @@ def command(words: Sequence[str], *, as_json: bool, **given: Any) -> None:
     """Evaluates a trained policy over whole episodes; optionally records videos."""
     from dicore.console import say
 
-    against, sample = given.pop("against"), given.pop("sample")
-    if sample and against is None:
-        raise UsageError("--sample has no effect without --against")
+    against, offline, sample = (given.pop(name) for name in ("against", "offline", "sample"))
+    estimates = {name: given.pop(name) for name in ("estimators", "updates")}
+    _check_together(against, offline, sample=sample, **estimates)
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         if against is not None:
             played = _battle(words, against, sample=sample, **given)
+        elif offline is not None:
+            played = _offline(words, offline, sample=sample, **estimates, **given)
         else:
             evaluation = _evaluate(words, **given)
-    if against is not None:
+    if against is not None or offline is not None:
         told = json.dumps(played.as_json(), allow_nan=False) if as_json else str(played)
         say(told, result=True)
         return
@@ -127,6 +148,43 @@ def _evaluate(words: Sequence[str], **given: Any) -> Evaluation:
         )
     request = TrainRequest(**names, seed=seed, overrides=overrides, trust=trust)
     return eval_by_config(request, load_path=places[0] if places else load_path, **given)
+
+
+def _check_together(
+    against: str | None,
+    offline: str | None,
+    *,
+    sample: bool,
+    estimators: Sequence[str],
+    updates: int | None,
+) -> None:
+    """Checks that no option is given without the one that it belongs to."""
+    if against is not None and offline is not None:
+        raise UsageError("--against plays games, --offline plays none", hint="give one of them")
+    if sample and against is None and offline is None:
+        raise UsageError("--sample has no effect without --against or --offline")
+    if offline is None and (estimators or updates is not None):
+        name = "--estimator" if estimators else "--updates"
+        raise UsageError(f"{name} has no effect without --offline DATA")
+
+
+def _offline(words: Sequence[str], data: str, *, updates: int | None, **given: Any) -> Any:
+    """Estimates returns from recorded episodes; returns an `OfflineEvaluation`."""
+    from dicore.console import own_process
+    from dicore_tools.commands.words import split_words
+    from dicore_tools.evaluation.offline.evaluate import evaluate_offline
+
+    own_process()
+    places, overrides = split_words(words)
+    kept = ("estimators", "load_path", "sample", "seed", "trust")
+    others = [name for name in given if name not in kept and given[name] is not None]
+    if others:
+        raise UsageError(f"--offline evaluates a run: drop --{others[0].replace('_', '-')}")
+    if len(places) != 1:
+        raise UsageError("--offline needs one run", hint="dicore eval RUN --offline demo.npz")
+    given = {name: given[name] for name in kept}
+    updates = 5000 if updates is None else updates
+    return evaluate_offline(places[0], data, overrides=overrides, updates=updates, **given)
 
 
 def _battle(words: Sequence[str], against: str, *, sample: bool, **given: Any) -> Any:

@@ -18,6 +18,7 @@ __all__ = [
     "ImportedWeights",
     "ListedRow",
     "MeasuredRow",
+    "OfflineEvaluation",
     "ParallelStatus",
     "PlanOfTraining",
     "PlayedEpisodes",
@@ -145,6 +146,32 @@ class Battle(TypedDict):
     mean_return: Annotated[float, "mean undiscounted return"]
     mean_return_95: Annotated[list[float] | None, "95 % interval; null: too few games"]
     wins_draws_losses_by_side: Annotated[dict[str, list[int]], "three counts for each side"]
+
+
+class OfflineEstimate(TypedDict):
+    """Estimated discounted return."""
+
+    value: Annotated[float | None, "the estimate; null: not finite"]
+    interval_95: Annotated[list[float] | None, "95 % interval; null: too few episodes"]
+
+
+class OfflineEvaluation(TypedDict):
+    """Estimates from recorded episodes (`--offline`)."""
+
+    estimates: Annotated[dict[str, OfflineEstimate], "by estimator: fqe, wis, dr"]
+    not_estimated: Annotated[dict[str, str], "estimators that do not apply, and why"]
+    behaviour: Annotated[OfflineEstimate, "of the policy that acted: mean of the episodes"]
+    episodes: Annotated[int, "number of episodes"]
+    steps: Annotated[int, "number of steps"]
+    effective_episodes: Annotated[
+        float | None, "episodes that tell as much as the weighted ones; null: no weights"
+    ]
+    discount_factor: Annotated[float, "discount of the returns"]
+    checkpoint: Annotated[str, "name of the checkpoint"]
+    sampled: Annotated[bool, "whether actions are drawn, as in training"]
+    change: Annotated[
+        float | None, "of the fitted estimate by the last fifth of the updates, as a share of it"
+    ]
 
 
 class Exported(TypedDict):

@@ -30,7 +30,7 @@ OUTPUTS: Final[Mapping[str, object]] = {
     "diagnose": runs.Diagnosis,
     "doctor": components.Problems,
     "enjoy": list[runs.PlayedEpisodes],
-    "eval": runs.Evaluation | runs.Battle,
+    "eval": runs.Evaluation | runs.Battle | runs.OfflineEvaluation,
     "export": list[runs.Exported],
     "hub list": list[components.HubCard],
     "hub pull": written.Pulled,
