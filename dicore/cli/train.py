@@ -82,9 +82,9 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     ("--cpanel", {"metavar": "JSON"}, "Overrides entries of the config file's dict `cpanel`."),
     ("--locked", _FLAG,
      "Fail if an installed component differs from the recorded one (in a run or config.json)."),
-    ("--resume", {"metavar": "RUN|auto"},
-     "Resume from the latest valid checkpoint; the budget may be raised. auto: resume this"
-     " command's run if it exists, else start it (--exist resume)."),
+    ("--from from_run", {"metavar": "RUN"}, "Begin with the network of another run (or CKPT)."),
+    ("--resume", {"metavar": "RUN|auto"}, "Resume from the latest valid checkpoint; the budget may"
+     " be raised. auto: resume this command's run if it exists, else start it (--exist resume)."),
     ("--exist", {"type": click.Choice(["new", "resume", "overwrite", "error"]), "default": "new",
                  "show_default": True},
      "If the folder exists: add a number, resume, delete its contents, or fail."),
@@ -98,8 +98,7 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     ("--dry-run", _FLAG, "Check config and environment; train nothing."),
     ("--json as_json", _FLAG, "Print only JSON, at the end; everything else to standard error."),
     ("--profile", _FLAG,
-     "Time each middleware and the steps of the learner; prints a table at the end and writes it to"
-     " RUN/log/profile.json and profile.txt."),
+     "Time middleware and learner; print a table at the end, write RUN/log/profile.json and .txt."),
 )  # fmt: skip
 
 
@@ -131,9 +130,8 @@ def command(
 
     overrides = [word for word in words if "=" in word and not exists(word)]  # noqa: PTH110
     files = [word for word in [config, *words] if word is not None and word not in overrides]
-    as_json = given.pop("as_json")
-    if device := given.pop("device"):
-        overrides.append(f"policy.cuda={device == 'cuda'}")
+    as_json, device, begin = (given.pop(name) for name in ("as_json", "device", "from_run"))
+    overrides += [f"policy.cuda={device == 'cuda'}"] if device else []
     for word in files:
         if not exists(word) and is_command(word):  # noqa: PTH110
             raise UsageError(f"{word}: a command stands first", hint=f"dicore {word} …")
@@ -153,6 +151,7 @@ def command(
         **given,
     )
     own_process()
+    request = public_name("begun_from", "--from")(request, begin) if begin else request
     if dry_run and as_json:
         raise UsageError("--dry-run prints no JSON", hint="dicore config check --json does")
     if dry_run:

@@ -77,9 +77,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-tools": {
         "api": (
-            "Agent build check_request code_state collect_demo_data collect_episodic_demo_data "
-            "draw eval evaluate find_policy get load_demo_data meant_option probe_imports "
-            "record_env requeue requeued run_series train_seeds without_missing"
+            "Agent begun_from build check_request code_state collect_demo_data "
+            "collect_episodic_demo_data draw eval evaluate find_policy get load_demo_data "
+            "meant_option probe_imports record_env requeue requeued run_series train_seeds "
+            "without_missing"
         ),
         "command": (
             "benchmark board catalogue check collect completion config diagnose doctor enjoy eval "
@@ -95,6 +96,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "mostly_clipped no_target normalisation_drifts observation_scale replay_ratio_high "
             "replay_ratio_low reward_scale short_horizon updates_skipped values_too_high"
         ),
+        "learner_hook": "from_run",
     },
     "dicore-compat": {
         "api": (

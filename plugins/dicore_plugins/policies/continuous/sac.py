@@ -37,7 +37,7 @@ class SACPolicy(ContinuousQPolicy):
     config_class: ClassVar[type[PolicyConfig]] = SACConfig
     _cfg: SACConfig | DiscreteSACConfig
     attributes: ClassVar[tuple[str, ...]] = ("target_entropy",)
-    kept = ("mean", "log_std")
+    kept: ClassVar[tuple[str, ...]] = ("mean", "log_std")
     shapes: ClassVar[Mapping[str, Signature]] = {
         **ContinuousQPolicy.shapes, "policy": ("", {"mean": "BA", "log_std": "BA"})
     }  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from dicore.interfaces.env_manager import IEnvManager
 
-__all__ = ["EnvStates", "Role", "go_on", "states_of"]
+__all__ = ["EnvStates", "Role", "fit", "go_on", "states_of"]
 
 Role = Literal["collector", "evaluator"]
 EnvStates = Mapping[Role, Sequence[Sequence[Any]]]
@@ -64,7 +64,7 @@ def go_on(manager: IEnvManager, env: Any, stored: EnvStates, role: Role = "evalu
     fresh = manager.state_dict().get("layers") or ()
     manager.close()
     given = [layers[env_id % len(layers)] for env_id in range(manager.env_num)]
-    if len(fresh) != len(given) or not all(map(_fit, fresh, given)):
+    if len(fresh) != len(given) or not all(map(fit, fresh, given)):
         _log.warning(
             "the environments are others than in training: what their wrappers measured begins anew"
         )
@@ -72,7 +72,7 @@ def go_on(manager: IEnvManager, env: Any, stored: EnvStates, role: Role = "evalu
     manager.load_state_dict({**before, "layers": given, "running": None})
 
 
-def _fit(fresh: Sequence[object], states: Sequence[object]) -> bool:
+def fit(fresh: Sequence[object], states: Sequence[object]) -> bool:
     """Returns whether states are those of the same wrappers, as far as their form tells."""
     return len(fresh) == len(states) and all(map(_same_form, fresh, states))
 

@@ -1,0 +1,134 @@
+"""`dicore train --from RUN`: networks, statistics, other networks, resumed runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dicore.cli import main
+from dicore.errors import UsageError
+from dicore.run.checkpoint_io import read_state
+from dicore.run.launch import launch
+from dicore.run.request import TrainRequest
+from dicore_tools.transfer import FromRunHook, begun_from, taken
+
+QUICK = [
+    "env.collector_env_num=1", "env.evaluator_env_num=1", "env.n_evaluator_episode=1",
+    "env.stop_value=inf", "pipeline.logger=[]", "policy.learn.batch_size=8",
+    "pipeline.final_eval=false",
+]  # fmt: skip
+SAC = {"env": "pendulum", "policy": "sac"}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of SAC with normalised observations."""
+    folder = tmp_path_factory.mktemp("transfer") / "source"
+    normed = ["env.env_wrapper=[obs_norm]", *QUICK]
+    launch(**SAC, exp_name=str(folder), max_env_step=200, overrides=normed)
+    return folder
+
+
+def policy_of(run: Path, name: str = "final") -> Any:
+    return read_state(run / "ckpt" / name)["learner"]["policy"]
+
+
+def begun(source: Path, folder: Path, *overrides: str, **wishes: Any) -> Path:
+    """A run that begins from another one and makes no update."""
+    given = [*QUICK, "policy.collect.random_collect_size=0", *overrides]
+    request = TrainRequest(**SAC, **wishes, exp_name=str(folder), max_env_step=1, overrides=given)
+    launch(begun_from(request, source))
+    return folder
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+
+
+def test_networks_and_temperature_are_those_of_the_run(source: Path, tmp_path: Path) -> None:
+    began = policy_of(begun(source, tmp_path / "a", "policy.learn.learning_rate=1e-30"))
+    best = policy_of(source, "best") if (source / "ckpt/best").exists() else policy_of(source)
+    for path in ("actor", "critic"):
+        mine = {key: each for key, each in began["model"].items() if key.startswith(path)}
+        assert mine
+        for key, each in mine.items():
+            np.testing.assert_allclose(each, best["model"][key], atol=1e-6, err_msg=key)
+    assert began["update_count"] < best["update_count"]
+
+
+def test_targets_follow_the_network_of_another_algorithm(source: Path) -> None:
+    """Of a policy without target networks, such as behavioural cloning, they are the network."""
+    state = policy_of(source)
+    given = taken(state, {"model": state["model"]}, "x")
+    assert same(given["target_model"], state["model"])
+    assert not same(state["target_model"], state["model"])
+    assert given["optimizers"] is state["optimizers"]
+    assert (
+        taken(state, {**state, "log_alpha": 5 * state["log_alpha"]}, "x")["log_alpha"]
+        is not (state["log_alpha"])
+    )
+
+
+def test_what_wrappers_measured_goes_on(source: Path, tmp_path: Path) -> None:
+    run = begun(source, tmp_path / "a", "env.env_wrapper=[obs_norm]")
+    before, after = (
+        read_state(each / "ckpt/final")["collector_env"]["layers"][0][0]["count"]
+        for each in (source, run)
+    )
+    assert 100 < before <= after < before + 50
+    evaluator = read_state(run / "ckpt/final")["evaluator"]["env"]["layers"]
+    assert evaluator[0][0]["count"] >= 100
+
+
+def test_a_resumed_run_keeps_its_own_weights(source: Path, tmp_path: Path) -> None:
+    gone = shutil.copytree(source, tmp_path / "gone")
+    run = begun(gone, tmp_path / "a")
+    shutil.rmtree(gone)
+    launch(resume=str(run), max_env_step=40)
+    assert policy_of(run)["update_count"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["-e", "pendulum", "-p", "sac", "policy.model.actor_hidden_size_list=[7]"],
+         "layer actor.layers.0.weight is [256, 3] there, [7, 3] here"),
+        (["-e", "cartpole", "-p", "dqn"], "it has no layer"),
+        (["-e", "pendulum", "-p", "td3"], "layer "),
+    ],
+)  # fmt: skip
+def test_another_network_or_space_is_one_error_with_the_layer(
+    source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str], text: str
+) -> None:
+    folder = tmp_path / "new"
+    command = ["train", *words, *QUICK, "-n", "1", "--from", str(source)]
+    assert main([*command, "--exp-name", str(folder)]) == 2
+    error = capfd.readouterr().err
+    assert f"--from {source}: another network" in error
+    assert text in error
+    assert "set policy.model" in error
+    assert not folder.exists()
+
+
+def test_the_simple_form_of_the_hook_is_a_path(source: Path) -> None:
+    hook = FromRunHook.from_value(str(source), "before_run")
+    assert hook is not None
+    assert (hook.name, hook.run) == ("from_run", str(source))
+    assert FromRunHook.from_value("", "before_run") is None
+    with pytest.raises(TypeError, match="folder of a run"):
+        FromRunHook.from_value(3, "before_run")
+
+
+def test_nothing_to_begin_from(
+    source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "-e", "pendulum", "-p", "sac", "--from", str(tmp_path / "no")]) == 2
+    assert "no such folder" in capfd.readouterr().err
+    with pytest.raises(UsageError, match="resumed run has its own weights"):
+        begun_from(TrainRequest(resume=str(source)), source)
