@@ -41,6 +41,8 @@ class BufferGroup:
     Args:
         buffers: Buffers (`IBuffer`) by name, one of which is `agent`.
         shares: Fraction of a batch by name; buffers without share the rest equally.
+        updates: By name, the gradient updates in which a share falls linearly to 0; `agent` gets
+            what others lose.
 
     Raises:
         UsageError: there is no `agent`, a share is negative or of an unknown buffer, or the shares
@@ -48,7 +50,10 @@ class BufferGroup:
     """
 
     def __init__(
-        self, buffers: Mapping[str, Any], shares: Mapping[str, float | None] | None = None
+        self,
+        buffers: Mapping[str, Any],
+        shares: Mapping[str, float | None] | None = None,
+        updates: Mapping[str, int] | None = None,
     ) -> None:
         shares = shares or {}
         for name, share in shares.items():
@@ -58,12 +63,13 @@ class BufferGroup:
                     f" {', '.join(buffers)}"
                 )
         given = {name: shares.get(name) for name in buffers}
-        for problem in share_problems(given):
+        self._updates, self._iteration = updates or {}, 0
+        for problem in share_problems(given, falling=bool(self._updates)):
             raise UsageError(problem)
         self.buffers = dict(buffers)
         rest = 1 - sum(share or 0 for share in given.values())
         open_ = sum(share is None for share in given.values())
-        self.shares = {
+        self._shares = {
             name: rest / open_ if share is None else share for name, share in given.items()
         }
         self._agent = self.buffers[AGENT]
@@ -72,7 +78,20 @@ class BufferGroup:
     def of(cls, section: Any, ctx: Any) -> BufferGroup:
         """Returns the buffers of a config section, see `NamedConfig`."""
         names = section.keys()
-        return cls(section.build(ctx), {name: section[name].get("share") for name in names})
+        updates = {name: section[name].get("share_updates") for name in names}
+        falling = {name: count for name, count in updates.items() if count is not None}
+        shares = {name: section[name].get("share") for name in names}
+        return cls(section.build(ctx), shares, falling)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Fraction of a batch from each buffer at the latest draw."""
+        found = dict(self._shares)
+        for name, length in self._updates.items():
+            left = max(1 - self._iteration / length, 0.0)
+            found[AGENT] += found[name] * (1 - left)
+            found[name] *= left
+        return found
 
     @property
     def replay_buffer_size(self) -> int:
@@ -123,6 +142,7 @@ class BufferGroup:
         """
         if batch_size < 1:
             raise UsageError(f"batch_size must be >= 1, got {batch_size}")
+        self._iteration = cur_learner_iter
         parts: list[Batch] = []
         for name, count in self.counts(batch_size).items():
             if not count:
@@ -211,12 +231,12 @@ class BufferGroup:
         self.load_state_dict(read_state(Path(file)))
 
 
-def share_problems(shares: Mapping[str, float | None]) -> Iterator[str]:
+def share_problems(shares: Mapping[str, float | None], *, falling: bool = False) -> Iterator[str]:
     """Yields what is wrong with the names and shares of several buffers."""
     if AGENT not in shares:
         yield f"one of several buffers must be named '{AGENT}'; it gets the collected samples"
     given = sum(share for share in shares.values() if share is not None)
-    if None in shares.values() and given >= 1:
+    if None in shares.values() and (given > 1 or (given == 1 and not falling)):
         yield f"the shares sum up to {given:g}, which leaves nothing for the buffers without one"
     elif None not in shares.values() and abs(given - 1) > 1e-6:
         yield f"the shares of all buffers sum up to {given:g}; expected 1"

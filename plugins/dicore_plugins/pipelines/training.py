@@ -287,8 +287,14 @@ SCHOOLS = {
 
 
 def school_of(policy: PolicyConfig) -> str:
-    """Returns how a policy's section declares to learn, as a key of `SCHOOLS`."""
-    if getattr(policy, "demonstrations", False):
+    """Returns how a policy's section declares to learn, as a key of `SCHOOLS`.
+
+    An off-policy one with a buffer `demo` beside `agent` learns from a dataset and own steps.
+    """
+    buffer = policy.get("other", {}).get("replay_buffer")
+    if getattr(policy, "demonstrations", False) or (
+        isinstance(buffer, NamedConfig) and {"agent", "demo"} <= {*buffer.keys()}
+    ):
         return "demonstrations"
     return "offline" if policy.offline else "on_policy" if policy.on_policy else "off_policy"
 

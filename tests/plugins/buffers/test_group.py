@@ -41,6 +41,26 @@ def test_every_batch_has_the_shares() -> None:
     assert len(group.sample(8)) == 8
 
 
+def test_a_share_falls_linearly_to_nothing() -> None:
+    group = BufferGroup({"agent": naive(300), "demo": naive(40, 500)}, {"demo": 0.5}, {"demo": 100})
+    found = []
+    for iteration in (0, 50, 90, 100, 1000):
+        batch = group.sample_batch(20, iteration)
+        found.append(int((batch["action"] >= 500).sum()))
+        assert sum(group.shares.values()) == pytest.approx(1)
+    assert found == [10, 5, 1, 0, 0]
+    assert group.count() == 300, "what is no longer drawn from limits nothing"
+
+
+def test_a_share_that_falls_may_begin_with_the_whole_batch() -> None:
+    buffers = {"agent": naive(30), "demo": naive(30, 500)}
+    group = BufferGroup(buffers, {"demo": 1.0}, {"demo": 10})
+    assert (group.sample_batch(8, 0)["action"] >= 500).all()
+    assert (group.sample_batch(8, 10)["action"] < 500).all()
+    with pytest.raises(UsageError, match="leaves nothing"):
+        BufferGroup(buffers, {"demo": 1.0})
+
+
 def test_new_samples_go_to_the_agent() -> None:
     group = BufferGroup({"agent": naive(10), "demo": naive(20, 500)})
     group.push(numbered_rows(90, 10), 100)

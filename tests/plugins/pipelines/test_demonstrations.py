@@ -17,7 +17,7 @@ from dicore.errors import ConfigError, NonFiniteError, SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state
 from dicore.run.launch import launch
 from dicore.task import OnlineRLContext
-from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.buffers import BufferGroup, NaiveReplayBuffer
 from dicore_plugins.datasets import NpzDataset, write_npz
 from dicore_plugins.middleware import demo_loader, pretrainer
 from dicore_plugins.pipelines import ExpertSteps, steps_of
@@ -97,6 +97,67 @@ def test_half_of_each_batch_of_rlpd_is_of_the_data_set(
     )  # fmt: skip
     assert outcome.run.result.train_iter == len(seen) > 40
     assert set(seen) == {0.5}
+
+
+TWO = {
+    "agent": {"type": "naive"},
+    "demo": {"type": "naive", "share": 0.5, "share_updates": 40},
+}
+"""Buffers of fine-tuning: the share of the data set falls to 0 in 40 updates."""
+
+
+@pytest.mark.parametrize("nstep", [1, 3])
+def test_an_off_policy_algorithm_is_tuned_with_a_share_that_falls(
+    tmp_path: Path, nstep: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its samples are those of the data set, then its own; a resumed run goes on exactly."""
+    seen: list[tuple[int, int]] = []
+    draw = BufferGroup.sample_batch
+
+    def spied(group: BufferGroup, size: int, iteration: int = 0, *more: Any, **options: Any) -> Any:
+        batch = draw(group, size, iteration, *more, **options)
+        seen.append((iteration, group.counts(size)["demo"]))
+        return batch
+
+    monkeypatch.setattr(BufferGroup, "sample_batch", spied)
+    path = pendulum(tmp_path / "demo.npz")
+    options = [
+        *FAST, f"pipeline.dataset.path={path}", f"policy.nstep={nstep}",
+        {"policy.other.replay_buffer": TWO}, "policy.collect.random_collect_size=32",
+    ]  # fmt: skip
+    wishes = {"env": "pendulum", "policy": "sac", "seed": 0, "overrides": options}
+    whole = launch(**wishes, exp_name=str(tmp_path / "a"), max_env_step=512)
+    assert seen[0] == (0, 8)
+    assert all(demo == round(8 * max(1 - at / 40, 0)) for at, demo in seen)
+    assert seen[-1][1] == 0
+    if nstep > 1:
+        return
+    launch(**wishes, exp_name=str(tmp_path / "b"), max_env_step=128)
+    resumed = launch(resume=str(tmp_path / "b"), max_env_step=512)
+    one, other = (
+        read_state(each.run.folder.path / "ckpt/final")["learner"]["policy"]["model"]
+        for each in (whole, resumed)
+    )
+    assert all(np.array_equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"policy.priority": True, "policy.other.replay_buffer": TWO},
+         "share_updates; expected False"),
+        ({"policy.other.replay_buffer": {"type": "naive", "share_updates": 4}},
+         "share_updates: has no effect with a single buffer"),
+        ({"policy.other.replay_buffer": {"agent": {"type": "naive"}, "demo": {"type": "naive"}}},
+         "pipeline.dataset: required"),
+    ],
+)  # fmt: skip
+def test_wrong_buffers_of_tuning_are_refused(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        launch(
+            env="pendulum", policy="sac", exp_name="never", max_env_step=1,
+            overrides=[*FAST, change],
+        )  # fmt: skip
 
 
 def test_an_expert_policy_fills_it_with_whole_episodes(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def check(main: Path | None, *overrides: str) -> Any:
             " collected samples",
         ),
         (
-            ["replay_buffer.agent.share=0.5", "replay_buffer.demo.share=0.75"],
+            ["replay_buffer.agent.share=0.5", "replay_buffer.older.share=0.75"],
             "policy.other.replay_buffer: the shares of all buffers sum up to 1.25; expected 1",
         ),
         (

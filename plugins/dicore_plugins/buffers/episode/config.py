@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.run.env_factory import BuildContext
-from dicore_plugins.buffers.naive.config import share_option
+from dicore_plugins.buffers.naive.config import share_option, share_updates_option
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer
@@ -33,6 +33,7 @@ class EpisodeConfig(ComponentConfig):
         unit="steps",
     )
     share: float | None = share_option()
+    share_updates: int | None = share_updates_option()
     padded: bool = option(
         False,
         "return batches [B, T, ...], padded to the longest episode, with `valid` and `episode_len`;"

@@ -10,6 +10,7 @@ from dicore_plugins.buffers.naive.config import (
     max_staleness_option,
     max_use_option,
     share_option,
+    share_updates_option,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class FileConfig(ComponentConfig):
     max_use: float = max_use_option()
     max_staleness: float = max_staleness_option()
     share: float | None = share_option()
+    share_updates: int | None = share_updates_option()
     enable_track_used_data: bool = option(
         False, "delete files in a background thread, so that neither push nor sample waits for it"
     )

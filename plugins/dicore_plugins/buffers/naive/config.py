@@ -27,7 +27,14 @@ def share_option() -> Any:
         "fraction of each batch drawn from this buffer, if there are several; None: an equal part"
         " of what the others leave",
         gt=0,
-        lt=1,
+        le=1,
+    )
+
+
+def share_updates_option() -> Any:
+    """Declares `share_updates`."""
+    return option(
+        None, "gradient updates in which `share` falls linearly to 0; None: it stays", ge=1
     )
 
 
@@ -98,6 +105,7 @@ class RingConfig(ComponentConfig):
         False, "`mmap`: when the buffer is closed, keep its data in storage_folder/samples"
     )
     share: float | None = share_option()
+    share_updates: int | None = share_updates_option()
     load_data: str | None = option(
         None, "file of `save_data`, or folder of storage_keep, whose samples it has at first"
     )

@@ -15,6 +15,7 @@ from dicore_plugins.buffers.naive.config import (
     eps_option,
     kernels_option,
     share_option,
+    share_updates_option,
 )
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class SequenceConfig(ComponentConfig):
     )
     debug: bool = debug_option()
     share: float | None = share_option()
+    share_updates: int | None = share_updates_option()
 
     @property
     def length(self) -> int:

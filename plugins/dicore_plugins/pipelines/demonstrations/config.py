@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class SerialDemosConfig(SerialConfig):
-    """Trains from demonstrations and own steps in one process (sqil, rbc, dqfd, r2d3, bco)."""
+    """Trains from a dataset and own steps: sqil, rbc, dqfd, r2d3, bco, rlpd; fine-tuning."""
 
     def build(self, ctx: BuildContext | None, **parts: object) -> IPipeline:
         """Creates the pipeline."""

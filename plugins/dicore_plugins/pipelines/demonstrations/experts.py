@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dicore.config import NamedConfig
 from dicore.config.paths import replace
 from dicore.data import Batch, Columns, TimestepBatch, Tree, tree_paths
 from dicore.interfaces.policy import IPolicy, PolicyFacts
@@ -52,7 +53,7 @@ def recorded(cfg: Any, ctx: BuildContext) -> IDataset:
     section = cfg.pipeline.dataset
     if section is None:
         return ExpertSteps(expert_steps(cfg, ctx))
-    if getattr(cfg.policy, "demonstrations", False):
+    if isinstance(cfg.policy.other.get("replay_buffer"), NamedConfig):
         section = replace(section, ("nstep",), 1)
     dataset: IDataset = section.build(ctx)
     return dataset

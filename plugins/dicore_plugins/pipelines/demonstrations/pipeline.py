@@ -59,7 +59,10 @@ class DemosPipeline(SerialPipeline):
 
         def samples() -> Batch:
             # not `parts.collect_mode`: a reward model does not take them for the policy's own steps
-            return as_demonstrations(steps_of(parts.dataset), parts.policy.collect_mode)
+            found = as_demonstrations(steps_of(parts.dataset), parts.policy.collect_mode)
+            if not getattr(cfg.policy, "demonstrations", False):
+                del found.columns["demo"]
+            return found
 
         stages = [demo_loader(cfg, demo, samples)]
         if cfg.policy.learn.get("pretrain", 0):

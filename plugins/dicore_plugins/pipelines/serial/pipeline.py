@@ -59,10 +59,14 @@ class SerialPipeline(TrainingPipeline):
             from dicore_plugins.buffers.group import share_problems
 
             shares = {name: buffer[name].get("share") for name in buffer.keys()}  # noqa: SIM118
-            for problem in share_problems(shares):
+            falling = any(each.get("share_updates") is not None for each in buffers)
+            for problem in share_problems(shares, falling=falling):
                 yield place, problem
-        elif buffer.get("share") is not None:
-            yield f"{place}.share", "has no effect with a single buffer; remove it"
+            if falling and cfg.policy.priority:
+                yield "policy.priority", f"{place} has share_updates; expected False"
+        for name in () if named else ("share", "share_updates"):
+            if buffer.get(name) is not None:
+                yield f"{place}.{name}", "has no effect with a single buffer; remove it"
         if cfg.policy.priority and not any(map(_keeps_priorities, buffers)):
             types = ", ".join(f"'{each.type}'" for each in buffers)
             yield "policy.priority", f"buffer {types} samples uniformly; expected False"
