@@ -398,6 +398,13 @@ class Policy:
     def _get_setting_eval(self, command_info: Mapping[str, int]) -> dict[str, float]:
         return {}
 
+    def _get_decayed_rate(self) -> float:
+        """Computes the learning rate of this update, of policies with `learning_rate_end`."""
+        learn = self._cfg.learn
+        progress = min(getattr(self, "_update_count", 0) / learn.learning_rate_decay, 1.0)
+        rate: float = learn.learning_rate * (1 + (learn.learning_rate_end - 1) * progress)
+        return rate
+
     # ---- attributes
 
     def get_attribute(self, name: str) -> Any:

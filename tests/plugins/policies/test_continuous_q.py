@@ -425,3 +425,34 @@ def test_exploration_noise_falls_linearly(name: str) -> None:
     assert chosen().std(0) == pytest.approx(0.1, rel=0.05)
     with pytest.raises(UsageError, match="unknown argument 'nois'"):
         chosen(nois=0.1)
+
+
+@pytest.mark.parametrize("name", ["sac", "td3", "ddpg", "redq", "tqc", "crossq", "iql", "td3_bc"])
+def test_the_learning_rate_of_all_networks_falls_linearly(name: str) -> None:
+    """Also after a resume; `cur_lr` is the rate of the update."""
+    options = ("policy.learn.learning_rate=0.01", "policy.learn.learning_rate_end=0.2",
+               "policy.learn.learning_rate_decay=4")  # fmt: skip
+    policy, rates = policy_of(name, *options), []
+    for seed in range(6):
+        state = copy.deepcopy(policy.learn_mode.state_dict())
+        policy = policy_of(name, *options)
+        policy.learn_mode.load_state_dict(state)
+        rates.append(policy.learn_mode.forward(rows(seed))["cur_lr"])
+        assert {each.learning_rate for each in policy._optimizers.values()} == {rates[-1]}
+    np.testing.assert_allclose(rates, [0.01, 0.008, 0.006, 0.004, 0.002, 0.002])
+
+
+@pytest.mark.parametrize("name", ["sac", "redq"])
+def test_the_target_entropy_moves_linearly(name: str) -> None:
+    """From minus the action values to its end; the temperature follows it."""
+    every = ["policy.learn.actor_update_freq=1"] if name == "redq" else []
+    end, decay = "policy.learn.target_entropy_end=-6.0", "policy.learn.target_entropy_decay=4"
+    policy = policy_of(name, end, decay, *every)
+    first, found = policy.get_attribute("target_entropy"), []
+    for seed in range(6):
+        policy.learn_mode.forward(rows(seed))
+        found.append(policy.get_attribute("target_entropy"))
+    assert found[-1] == -6.0
+    steps = np.diff([first, *found])
+    assert (steps <= 0).all()
+    assert len({round(float(each), 6) for each in steps if each}) == 1

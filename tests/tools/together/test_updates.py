@@ -129,6 +129,7 @@ CASES = [
                          "learn.max_grad_norm=0.5"]),
     ("pendulum", "sac", ["model.num_critics=3", "model.activation=tanh",
                          "learn.target_entropy=-0.5"]),
+    ("pendulum", "td3", ["learn.learning_rate_end=0.2", "learn.learning_rate_decay=3"]),
     ("pendulum", "td3", []),
     ("pendulum", "td3", ["learn.actor_update_freq=1", "learn.target_noise_clip=0.1"]),
     ("pendulum", "ddpg", ["learn.ignore_done=true"]),

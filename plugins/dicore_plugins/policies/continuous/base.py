@@ -150,6 +150,11 @@ class ContinuousQPolicy(Policy):
             if not flat.intact():
                 flat.rebind()
                 self._formulas.clear()
+        rate = self._cfg.learn.learning_rate
+        if self._cfg.learn.learning_rate_end < 1:
+            rate = self._get_decayed_rate()
+            for optimizer in self._optimizers.values():
+                optimizer.learning_rate = rate
         norm = getattr(self._model, "obs_norm", None)
         if norm is not None:
             norm.update(self._model.encode.vector(batch["obs"]))
@@ -157,7 +162,7 @@ class ContinuousQPolicy(Policy):
         loss, priority, value = self._descend("critic", batch, weight)
         self._update_count += 1
         return {
-            "cur_lr": self._cfg.learn.learning_rate,
+            "cur_lr": rate,
             "total_loss": loss.detach(),
             "critic_loss": loss.detach(),
             "q_value": value.detach().mean(),

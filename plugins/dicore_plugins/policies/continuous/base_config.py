@@ -30,6 +30,12 @@ class ContinuousQLearnConfig(LearnConfig):
         1.0, "gradient updates per collected env step; raise for sample efficiency", gt=0
     )
     learning_rate: float = option(3e-4, "learning rate of actor and critics", gt=0, lt=float("inf"))
+    learning_rate_end: float = option(
+        1.0, "final learning rate as a fraction of learning_rate; 1: constant", gt=0, le=1
+    )
+    learning_rate_decay: int = option(
+        10_000, "length of the linear decay of the learning rate", ge=1, unit="updates"
+    )
     target_theta: float = option(
         0.005, "soft-update coefficient tau of the target network (Polyak averaging)", gt=0, le=1
     )

@@ -42,7 +42,8 @@ class DiscreteSACPolicy(SACPolicy):
 
     def _wanted_entropy(self, obs: Tree) -> Any:
         mask = mask_of(obs)
-        if mask is None or self._cfg.learn.target_entropy is not None:
+        learn = self._cfg.learn
+        if mask is None or (learn.target_entropy, learn.target_entropy_end) != (None, None):
             return self._target_entropy
         return _SHARE * uniform_entropy(mask)
 

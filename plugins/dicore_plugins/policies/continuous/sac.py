@@ -53,6 +53,7 @@ class SACPolicy(ContinuousQPolicy):
             self._optimizers["alpha"] = self._optimizer_of(self._flats["alpha"], **decay)
         wanted = learn.target_entropy
         self._target_entropy = self._default_entropy() if wanted is None else wanted
+        self._first_entropy = self._target_entropy
 
     def _default_entropy(self) -> float:
         """Returns the target of the entropy if the config has none."""
@@ -77,7 +78,10 @@ class SACPolicy(ContinuousQPolicy):
         return q.amin(0)
 
     def _update_actor(self, batch: Batch) -> Results:
-        alpha = self._alpha
+        alpha, learn = self._alpha, self._cfg.learn
+        if (end := learn.get("target_entropy_end")) is not None:
+            progress = min(self._update_count / learn.target_entropy_decay, 1.0)
+            self._target_entropy = self._first_entropy + (end - self._first_entropy) * progress
         loss, entropy = self._descend("actor", batch["obs"])
         if "alpha" in self._optimizers:  # its loss is log_alpha (entropy - target)
             self._flats["alpha"].grad.copy_(entropy - self._wanted_entropy(batch["obs"]))

@@ -24,6 +24,10 @@ class SACLearnConfig(ContinuousQLearnConfig):
     target_entropy: float | None = option(
         None, "entropy that the learned temperature keeps; None: minus the action values"
     )
+    target_entropy_end: float | None = option(None, "target_entropy after its decay; None: as ever")
+    target_entropy_decay: int = option(
+        10_000, "length of the linear change to target_entropy_end", ge=1, unit="updates"
+    )
 
 
 @frozen(kw_only=True)

@@ -219,13 +219,6 @@ class DQNPolicy(Policy):
             return index
         return index - torch.from_numpy(self._start).to(action.device)
 
-    def _get_decayed_rate(self) -> float:
-        """Computes the learning rate of this update."""
-        learn = self._cfg.learn
-        progress = min(self._update_count / learn.learning_rate_decay, 1.0)
-        rate: float = learn.learning_rate * (1 + (learn.learning_rate_end - 1) * progress)
-        return rate
-
     def _update_target(self) -> None:
         learn = self._cfg.learn
         self._update_count += 1

@@ -71,14 +71,28 @@ class _JointActorQ:
         obs, next_obs = (self._features(rows, name) for name in ("obs", "next_obs"))
         action = self._scale.unit(columns["action"].flatten(2))
         target = self._target(columns, next_obs)
+        rates = self._rates()
         loss, priority, value = self._update_critics(columns, torch.cat((obs, action), 2), target)
         counts = [mode.get_attribute("update_count") + 1 for mode in self._modes]
         for mode, count in zip(self._modes, counts, strict=True):
             mode.set_attribute("update_count", count)
         found = per_seed(total_loss=loss, critic_loss=loss, q_value=value, priority=priority)
-        rate = {"cur_lr": self._cfg.learn.learning_rate}
         more = self._update_actors(obs, counts)
-        return [{**rate, **each, **of_actor} for each, of_actor in zip(found, more, strict=True)]
+        return [
+            {"cur_lr": rate, **each, **of_actor}
+            for rate, each, of_actor in zip(rates, found, more, strict=True)
+        ]
+
+    def _rates(self) -> list[float]:
+        """Sets the learning rates of this update; returns that of each seed."""
+        learn = self._cfg.learn
+        if learn.learning_rate_end == 1:
+            return [float(learn.learning_rate)] * len(self._modes)
+        rates = [float(mode.get_attribute("decayed_rate")) for mode in self._modes]
+        for rate, optimizers in zip(rates, self._optimizers, strict=True):
+            for optimizer in optimizers.values():
+                optimizer.learning_rate = rate
+        return rates
 
     def _features(self, rows: Sequence[Batch], name: str) -> Tensor:
         """Encodes observations: float32 [S, B, F]."""

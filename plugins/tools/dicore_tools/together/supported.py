@@ -82,6 +82,8 @@ def _policy_problems(policy: Any) -> Iterator[tuple[str, str]]:
     for name in ("compile", "autocast", "recompute_adv"):
         if policy.learn.get(name):
             yield f"policy.learn.{name}", "has no joint update; leave it out"
+    if policy.learn.get("target_entropy_end") is not None:
+        yield "policy.learn.target_entropy_end", "has no joint update; leave it out"
 
 
 def _network_problems(policy: Any, network: str) -> Iterator[tuple[str, str]]:
