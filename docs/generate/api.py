@@ -42,6 +42,8 @@ _MORE = {
         "evaluation.evaluate",
         "demo_dataset",
         "multi_seed.series",
+        "evaluation.offline.estimators",
+        "evaluation.offline.evaluate",
         "results.statistics",
         "diagnosis.evidence",
         "diagnosis.finding",

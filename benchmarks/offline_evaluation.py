@@ -1,0 +1,116 @@
+"""Rank correlation of off-policy estimates with the true returns of 12 policies of one run.
+
+The policies are the checkpoints of one training, of all qualities; the data are episodes of four of
+them, with random actions among theirs. The bar is a rank correlation of 0.8 for `fqe`.
+
+    python -m benchmarks.offline_evaluation --env cartpole --policy dqn --steps 6000 --eps 0.3
+    python -m benchmarks.offline_evaluation --env pendulum --policy sac --steps 3000
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore import collect_demo_data, evaluate
+from dicore.run.launch import launch
+from dicore_plugins.datasets import write_npz
+from dicore_tools.evaluation.offline.evaluate import evaluate_offline
+
+POLICIES, SOURCES = 12, 4
+"""Policies that are compared, and those whose steps are the data."""
+
+
+def rank_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
+    """Computes Spearman's correlation; equal values have their mean rank."""
+    return float(np.corrcoef(_ranks(one), _ranks(other))[0, 1])
+
+
+def _ranks(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    _, index, count = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[index], np.float64)
+
+
+def checkpoints(folder: Path, env: str, policy: str, steps: int, seed: int) -> list[str]:
+    """Trains in equal parts; returns the names of the checkpoints after them."""
+    quiet = ["env.stop_value=inf", "pipeline.logger=[]", "pipeline.final_eval=false"]
+    names = []
+    for part in range(1, POLICIES + 1):
+        budget = steps * part // POLICIES
+        if part == 1:
+            wishes = {"env": env, "policy": policy, "seed": seed, "exp_name": str(folder)}
+            launch(**wishes, max_env_step=budget, overrides=quiet)
+        else:
+            launch(resume=str(folder), max_env_step=budget)
+        names.append(f"part{part:02}")
+        shutil.copytree(folder / "ckpt/final", folder / "ckpt" / names[-1])
+    return names
+
+
+def data_of(run: Path, names: list[str], eps: float, episodes: int) -> str:
+    """Records episodes of some of the policies, and of random actions; returns the file."""
+    parts = []
+    for name in names:
+        out = run.with_name(f"{name}.npz")
+        options = {"eps": eps} if eps else {}
+        with contextlib.redirect_stdout(sys.stderr):
+            collect_demo_data(
+                str(run), 7, expert_data_path=out, state_dict_path=name, n_episode=episodes,
+                **options,
+            )  # fmt: skip
+        parts.append(dict(np.load(out)))
+    names = ("obs", "action", "reward", "terminated", "truncated", "next_obs")
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in names}
+    path = str(run.with_name("all.npz"))
+    write_npz(path, columns)
+    return path
+
+
+def main() -> None:
+    """Prints one JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--env", default="cartpole")
+    parser.add_argument("--policy", default="dqn")
+    parser.add_argument("--steps", type=int, default=8000)
+    parser.add_argument("--eps", type=float, default=0.0)
+    parser.add_argument("--episodes", type=int, default=25)
+    parser.add_argument("--updates", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    begun = time.process_time()
+    with tempfile.TemporaryDirectory() as place:
+        run = Path(place) / "run"
+        names = checkpoints(run, given.env, given.policy, given.steps, given.seed)
+        sources = [names[at] for at in np.linspace(0, len(names) - 1, SOURCES).round().astype(int)]
+        data = data_of(run, sources, given.eps, given.episodes)
+        true, estimated = [], []
+        for name in names:
+            found = evaluate_offline(
+                run, data, estimators=["fqe"], updates=given.updates, load_path=name
+            )
+            estimated.append(found.estimates["fqe"].value)
+            true.append(evaluate(run, n_episode=20, seed=11, load_path=name).mean_return)
+            print(name, true[-1], estimated[-1], file=sys.stderr)
+    told = {
+        "figure": "offline_evaluation",
+        **vars(given),
+        "policies": len(names),
+        "true": [round(each, 2) for each in true],
+        "fqe": [round(each, 3) for each in estimated],
+        "rank_correlation": round(rank_correlation(true, estimated), 3),
+        "cpu_s": round(time.process_time() - begun, 1),
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
