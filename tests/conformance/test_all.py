@@ -365,6 +365,15 @@ class Policies(PolicyContract):
         return chosen
 
 
+class Games(PolicyContract):
+    def space_pairs(self) -> list[tuple[Any, Any]]:
+        """The spaces of the board games."""
+        from dicore_worlds import GAMES, BoardGame
+
+        games = [BoardGame(rules) for rules in GAMES.values()]
+        return [(game.observation_space, game.action_space) for game in games]
+
+
 class Experts(PolicyContract):
     def space_pairs(self) -> list[tuple[Any, Any]]:
         """The spaces of CartPole, which the expert was trained for."""
@@ -470,6 +479,7 @@ SUITES: dict[str, type[Suite]] = {
     "evaluator/metric": Metrics,
     "world_model": WorldModels,
     "policy": Policies,
+    "policy/alphazero": Games,
     "policy/expert": Experts,
     "policy/collaq": Collaborating,
     "policy/groups": TwoGroups,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CARTPOLE_DREAMER", "PENDULUM_DREAMER", "PENDULUM_TDMPC2"]
+__all__ = ["CARTPOLE_DREAMER", "PENDULUM_DREAMER", "PENDULUM_TDMPC2", "TICTACTOE_ALPHAZERO"]
 
 
 def _small(env: str, *, gamma: float, n_sample: int, **learn: Any) -> dict[str, Any]:
@@ -54,3 +54,21 @@ PENDULUM_TDMPC2: dict[str, Any] = {
     },
 }
 """TD-MPC2 on Pendulum with a small network, for one CPU core."""
+
+TICTACTOE_ALPHAZERO: dict[str, Any] = {
+    "env": {
+        "type": "board_game",
+        "collector_env_num": 32,
+        "evaluator_env_num": 10,
+        "n_evaluator_episode": 100,
+    },
+    "policy": {
+        "type": "alphazero",
+        "planner": {"type": "puct", "simulations": 25, "noise_alpha": 1.0},
+        "learn": {"batch_size": 128, "update_per_collect": 16, "learning_rate": 2e-3},
+        "collect": {"n_sample": 256},
+        "eval": {"evaluator": {"eval_freq": 500}},
+        "other": {"replay_buffer": {"replay_buffer_size": 20_000}},
+    },
+}
+"""AlphaZero on tic-tac-toe, evaluated against a perfect player."""

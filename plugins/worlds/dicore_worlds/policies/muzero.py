@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import cached_property
 from math import ceil
 from typing import Any, ClassVar
 
@@ -40,13 +39,13 @@ from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional import flatten_time, to_batch, with_bridges
 from dicore_plugins.models import Flat
 from dicore_plugins.optimizers import optimizer_of
-from dicore_plugins.policies import Actor, Policy, Results
+from dicore_plugins.policies import Actor, Results
 from dicore_worlds.functional import two_hot_nll
 from dicore_worlds.models.muzero import MuZeroNet
-from dicore_worlds.planning.interface import IPlanner
 from dicore_worlds.planning.network import NetworkModel
 from dicore_worlds.planning.tree import Leaf
 from dicore_worlds.policies.muzero_config import MuZeroConfig
+from dicore_worlds.policies.searching import SearchingPolicy
 
 __all__ = ["MuZeroPolicy"]
 
@@ -59,12 +58,11 @@ _LEARNED = (
 )
 
 
-class MuZeroPolicy(Policy):
+class MuZeroPolicy(SearchingPolicy):
     """Learns a model, and acts by searching with it."""
 
     config_class: ClassVar[type[PolicyConfig]] = MuZeroConfig
     attributes: ClassVar[tuple[str, ...]] = ("actor", "update_count")
-    export_problem: ClassVar[str] = "it acts by searching"
     _cfg: MuZeroConfig
 
     def _create_model(self) -> nn.Module:
@@ -81,47 +79,20 @@ class MuZeroPolicy(Policy):
             )
         return model
 
-    @cached_property
-    def _planner(self) -> IPlanner:
-        planner: IPlanner = self._cfg.planner.build(BuildContext())
-        return planner
-
     # ---- acting
 
     def _init_collect(self) -> None:
+        super()._init_collect()
         self._actor = self._make_actor()
-        self._rng = stream("policy/collect")
 
     def _init_eval(self) -> None:
+        super()._init_eval()
         self._actor = getattr(self, "_actor", None) or self._make_actor()
-        self._eval_rng = np.random.default_rng(0)  # nothing is drawn in evaluation
 
     def _make_actor(self) -> Actor:
         if "learn" not in self._enabled:
             self._model.to(self._device)
         return Actor(_Root(self._model), self._device, by_numpy=False)
-
-    def _forward_collect(
-        self, obs: Mapping[int, Tree], temperature: float | None = None, **unknown: object
-    ) -> EnvBatch[Columns]:
-        """Searches with exploration.
-
-        Args:
-            obs: `{env_id: obs}` of K environments.
-            temperature: Of the draw of actions; None: that of the config.
-            **unknown: Raises UsageError; catches a misspelt `temperature`.
-        """
-        if unknown:
-            raise UsageError(
-                f"unknown argument '{min(unknown)}' of the collect mode of {self}; expected"
-                " 'temperature'",
-                hint="pass policy_kwargs={'temperature': 0.5}",
-            )
-        heat = self._cfg.collect.temperature if temperature is None else temperature
-        return self._planned(obs, self._rng, explore=True, temperature=heat)
-
-    def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
-        return self._planned(obs, self._eval_rng, explore=False, temperature=0.0)
 
     def _planned(
         self, obs: Mapping[int, Tree], rng: np.random.Generator, *, explore: bool,

@@ -1,0 +1,1 @@
+"""Board games with rules as array code, and an environment that plays them."""

@@ -1,0 +1,158 @@
+"""AlphaZero: results of games for who moved, a search with the rules, whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dicore.data import Batch, EnvBatch
+from dicore.errors import ConfigError, NonFiniteError
+from dicore.run.random import seed_everything
+from dicore_plugins.policies import create_policy
+from dicore_worlds.games.board_game import BoardGame
+from dicore_worlds.games.line_game import GAMES
+from dicore_worlds.planning.config import PUCTConfig
+from dicore_worlds.planning.puct import PUCT
+from dicore_worlds.planning.rules import RulesModel
+from dicore_worlds.policies.alphazero import AlphaZeroPolicy, results
+from tests.plugins.policies.test_value_family import resumes_exactly
+
+
+def made(game: str = "tictactoe", **options: object) -> AlphaZeroPolicy:
+    env = BoardGame(GAMES[game])
+    seed_everything(0)
+    policy = create_policy(
+        {"type": "alphazero", "model": {"units": 16}, **options},
+        observation_space=env.observation_space,
+        action_space=env.action_space,
+    )
+    assert isinstance(policy, AlphaZeroPolicy)
+    return policy
+
+
+def seen(game: str, *actions: int) -> EnvBatch:
+    env = BoardGame(GAMES[game])
+    obs, _ = env.reset(seed=0)
+    for action in actions:
+        obs, *_ = env.step(np.int64(action))
+    return EnvBatch(np.arange(1), {key: np.asarray(each)[None] for key, each in obs.items()})
+
+
+def test_results_change_sides_with_who_moves() -> None:
+    """A won game of five moves by turns; one against an opponent; one that the rows cut off."""
+    reward = np.zeros((5, 3), np.float32)
+    reward[4, 0], reward[2, 1] = 1, -1
+    player = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    end = np.zeros((5, 3), bool)
+    end[4, 0] = end[2, 1] = True
+    found = results(reward, player, end)
+    assert found[:, 0].tolist() == [1, -1, 1, -1, 1]
+    assert found[:, 1].tolist() == [-1, -1, -1, 0, 0]
+    assert found[:, 2].tolist() == [0] * 5
+
+
+def untrained(obs: torch.Tensor) -> dict[str, torch.Tensor]:
+    actions = 9 if obs.shape[-1] == 3 else 7
+    return {"logit": torch.zeros(len(obs), actions), "value": torch.zeros(len(obs))}
+
+
+@pytest.mark.parametrize(
+    ("game", "moves", "best"),
+    [
+        ("tictactoe", (0, 3, 1, 4), 2),  # wins
+        ("tictactoe", (0, 3, 1), 2),  # blocks
+        ("connect_four", (3, 2, 3, 2, 3, 2), 3),
+        ("connect_four", (3, 2, 3, 2, 3), 3),
+    ],
+)
+def test_a_search_with_the_rules_wins_and_blocks(
+    game: str, moves: tuple[int, ...], best: int
+) -> None:
+    """The network knows nothing: the rules alone tell."""
+    rules = GAMES[game]
+    state = rules.initial(1)
+    for move in moves:
+        state = rules.step(state, np.array([move])).state
+    model = RulesModel(rules, untrained)
+    plan = PUCT(PUCTConfig(simulations=100)).plan(
+        model, model.root(state), np.random.default_rng(0), explore=False
+    )
+    assert plan.action[0] == best
+    assert plan.policy[0][~rules.legal(state)[0]].sum() == 0
+
+
+def test_it_learns_what_the_search_preferred_and_who_won() -> None:
+    policy = made(learn={"learning_rate": 0.01})
+    board = seen("tictactoe", 0, 3).value["obs"]
+    wanted = np.zeros((1, 9), np.float32)
+    wanted[0, 1] = 1
+    batch = Batch({"obs": board, "search_policy": wanted, "result": np.ones(1, np.float32)}, 1)
+    first = policy.learn_mode.forward(batch)
+    for _ in range(60):
+        last = policy.learn_mode.forward(batch)
+    assert first["policy_loss"] == pytest.approx(np.log(9), abs=0.2)
+    assert first["value_loss"] == pytest.approx(1, abs=0.2)
+    assert last["policy_loss"] < 0.1
+    assert last["value_loss"] < 0.05
+
+
+def test_moves_that_were_not_searched_teach_values_alone() -> None:
+    policy = made()
+    board = seen("tictactoe").value["obs"]
+    unknown = np.full((1, 9), np.nan, np.float32)
+    batch = Batch({"obs": board, "search_policy": unknown, "result": np.ones(1, np.float32)}, 1)
+    found = policy.learn_mode.forward(batch)
+    assert found["policy_loss"] == 0
+    assert found["total_loss"] == found["value_loss"] > 0
+
+
+def test_after_the_drawn_moves_the_best_is_made() -> None:
+    """Collected moves differ at first; later equal boards have the move of most visits."""
+    policy = made(collect={"drawn_moves": 2})
+    boards = {moves: EnvBatch(np.arange(40), {
+        key: np.repeat(each, 40, 0) for key, each in seen("tictactoe", *range(moves)).value.items()
+    }) for moves in (1, 2)}  # fmt: skip
+    drawn = policy.collect_mode.forward(boards[1]).value
+    assert len(set(drawn["action"].tolist())) > 3
+    best = policy.collect_mode.forward(boards[2]).value
+    assert (best["action"] == best["search_policy"].argmax(1)).all()
+
+
+def test_a_network_of_nan_never_acts() -> None:
+    policy = made()
+    with torch.no_grad():
+        policy.get_attribute("model").value.bias.fill_(float("nan"))
+    with pytest.raises(NonFiniteError):
+        policy.eval_mode.forward(seen("tictactoe"))
+
+
+def test_games_without_known_rules_are_refused() -> None:
+    import gymnasium
+
+    cartpole = gymnasium.make("CartPole-v1")
+    with pytest.raises(ConfigError, match="'obs' and 'player'"):
+        create_policy(
+            {"type": "alphazero"},
+            observation_space=cartpole.observation_space,
+            action_space=cartpole.action_space,
+        )
+    env = BoardGame(GAMES["tictactoe"])
+    with pytest.raises(ConfigError, match="knows no rules"):
+        create_policy(
+            {"type": "alphazero"},
+            observation_space=env.observation_space,
+            action_space=gymnasium.spaces.Discrete(8),
+        )
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    """It is stopped amid the games of three environments."""
+    small = (
+        *("policy.model.units=8", "policy.planner.simulations=4", "policy.learn.batch_size=8"),
+        *("policy.learn.update_per_collect=2", "policy.collect.n_sample=20"),
+        *("env.collector_env_num=3", "env.n_evaluator_episode=4"),
+    )
+    resumes_exactly(tmp_path, "board_game", "alphazero", (120, 240), *small)
