@@ -60,14 +60,15 @@ TICTACTOE_ALPHAZERO: dict[str, Any] = {
         "type": "board_game",
         "collector_env_num": 32,
         "evaluator_env_num": 10,
-        "n_evaluator_episode": 100,
+        "n_evaluator_episode": 200,
+        "stop_value": 0.0,
     },
     "policy": {
         "type": "alphazero",
-        "planner": {"type": "puct", "simulations": 25, "noise_alpha": 1.0},
+        "planner": {"type": "puct", "simulations": 50, "noise_alpha": 1.0},
         "learn": {"batch_size": 128, "update_per_collect": 16, "learning_rate": 2e-3},
         "collect": {"n_sample": 256},
-        "eval": {"evaluator": {"eval_freq": 500}},
+        "eval": {"evaluator": {"eval_freq": 250}},
         "other": {"replay_buffer": {"replay_buffer_size": 20_000}},
     },
 }

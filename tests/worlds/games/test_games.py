@@ -76,6 +76,25 @@ def test_rules_hold_the_protocol() -> None:
     assert rules_of((2, 6, 7), 8) is None
 
 
+@pytest.mark.parametrize(("name", "count"), [("tictactoe", 8), ("connect_four", 2)])
+def test_symmetric_games_have_symmetric_moves_and_results(name: str, count: int) -> None:
+    """The same random game is played on all turned and mirrored boards at once."""
+    rules, rng = GAMES[name], np.random.default_rng(0)
+    numbers, moves = rules.symmetries()
+    assert len(numbers) == len(moves) == len({tuple(each) for each in moves.tolist()}) == count
+    state = rules.initial(count)
+    for _ in range(5):
+        legal = rules.legal(state)
+        seen = rules.observe(state).reshape(count, -1)
+        for each in range(count):
+            assert (seen[each] == seen[0][numbers[each]]).all()
+            assert (legal[each] == legal[0][moves[each]]).all()
+        action = rng.choice(np.flatnonzero(legal[0]))
+        moved = rules.step(state, np.array([np.flatnonzero(each == action)[0] for each in moves]))
+        assert len({*moved.reward.tolist()}) == 1
+        state = moved.state
+
+
 def test_a_board_that_does_not_fit_64_bits_is_refused() -> None:
     with pytest.raises(ConfigError, match="needs 72 bits"):
         LineGame(8, 8, 5, drops=False)

@@ -85,7 +85,7 @@ def test_a_search_with_the_rules_wins_and_blocks(
 
 
 def test_it_learns_what_the_search_preferred_and_who_won() -> None:
-    policy = made(learn={"learning_rate": 0.01})
+    policy = made(learn={"learning_rate": 0.01, "symmetries": False})
     board = seen("tictactoe", 0, 3).value["obs"]
     wanted = np.zeros((1, 9), np.float32)
     wanted[0, 1] = 1
@@ -97,6 +97,27 @@ def test_it_learns_what_the_search_preferred_and_who_won() -> None:
     assert first["value_loss"] == pytest.approx(1, abs=0.2)
     assert last["policy_loss"] < 0.1
     assert last["value_loss"] < 0.05
+
+
+def test_what_is_learned_of_a_board_is_known_of_its_mirror() -> None:
+    """A stone in a corner: only with symmetries its answer is found in the other corners."""
+    corners = (0, 2, 6, 8)
+    for symmetries in (True, False):
+        policy = made(learn={"learning_rate": 0.01, "symmetries": symmetries})
+        wanted = np.zeros((16, 9), np.float32)
+        wanted[:, 4] = 0.5
+        wanted[:, 8] = 0.5  # the opposite corner
+        board = np.repeat(seen("tictactoe", 0).value["obs"], 16, 0)
+        one = np.ones(16, np.float32)
+        batch = Batch({"obs": board, "search_policy": wanted, "result": one}, 16)
+        for _ in range(80):
+            policy.learn_mode.forward(batch)
+        model = policy.get_attribute("model")
+        known = []
+        for corner in corners:
+            logit = model(torch.from_numpy(seen("tictactoe", corner).value["obs"]))["logit"]
+            known.append(logit.softmax(-1)[0, 8 - corner].item() > 0.3)
+        assert known == ([True] * 4 if symmetries else [True, False, False, False])
 
 
 def test_moves_that_were_not_searched_teach_values_alone() -> None:

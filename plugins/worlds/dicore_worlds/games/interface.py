@@ -63,5 +63,13 @@ class SupportsRules(Protocol):
     def restore(self, obs: npt.NDArray[np.float32]) -> Tree:
         """Returns the states of observations [N, ...]: the reverse of `observe`."""
 
+    def symmetries(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Returns which turned or mirrored games are the same game; the first is the game itself.
+
+        Returns:
+            The places from which the numbers of an observation come, int64 [S, numbers], and those
+            from which the moves come, int64 [S, A].
+        """
+
     def moves(self, state: Tree) -> npt.NDArray[np.int64]:
         """Returns the number of moves that led to states, int64 [N]."""

@@ -90,6 +90,18 @@ class LineGame:
         state: Bits = (planes * self._cells).sum(-1, dtype=np.uint64)
         return state
 
+    def symmetries(self) -> tuple[Ints, Ints]:
+        """Returns the turned and mirrored boards; where marks fall, the mirrored one alone."""
+        _, height, width = self.obs_shape
+        board = np.arange(height * width).reshape(height, width)
+        boards = [board, board[:, ::-1]]
+        if not self._drops:
+            boards += [each[::-1] for each in boards]
+            boards += [each.T for each in boards if height == width]
+        cells = np.stack([each.reshape(-1) for each in boards])
+        moves = np.stack([np.arange(width), np.arange(width)[::-1]]) if self._drops else cells
+        return np.concatenate([cells, cells + board.size], 1), moves
+
     def moves(self, state: Bits) -> Ints:
         """Returns the number of marks on boards."""
         marks = (state[:, 0] | state[:, 1])[:, None] & self._cells

@@ -20,14 +20,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import nn
+from torch import Tensor, nn
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import ConfigError, NonFiniteError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
-from dicore.run.random import torch_stream
+from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional import flatten_time, to_batch
 from dicore_plugins.models import Flat
 from dicore_plugins.optimizers import optimizer_of
@@ -135,6 +135,8 @@ class AlphaZeroPolicy(SearchingPolicy):
         self._model.to(self._device)
         self._flat = Flat(self._model)
         self._optimizer = optimizer_of(learn, self._flat, weight_decay=learn.weight_decay)
+        self._learn_rng = stream("policy/learn")
+        self._symmetries = [torch.from_numpy(each.copy()) for each in self._rules().symmetries()]
         self._update_count = 0
 
     def _forward_learn(self, data: Batch | Sequence[Mapping[str, Tree]], **_: object) -> Results:
@@ -150,7 +152,8 @@ class AlphaZeroPolicy(SearchingPolicy):
         batch = to_batch(data, self._device)
         if not self._flat.intact():
             self._flat.rebind()
-        found, planned = self._model(batch["obs"]), batch[_PLANNED]
+        obs, planned = self._turned(batch["obs"], batch[_PLANNED])
+        found = self._model(obs)
         known = ~planned.isnan().any(1)
         wanted = planned.nan_to_num(0.0)
         chosen = -(wanted * found["logit"].log_softmax(-1)).sum(-1)
@@ -168,6 +171,16 @@ class AlphaZeroPolicy(SearchingPolicy):
             "search_entropy": torch.special.entr(wanted).sum(-1).mean(),
             "cur_lr": self._optimizer.learning_rate,
         }
+
+    def _turned(self, obs: Tensor, planned: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns each board, and what was preferred on it, in a drawn one of its symmetries."""
+        numbers, moves = self._symmetries
+        if not self._cfg.learn.symmetries or len(moves) == 1:
+            return obs, planned
+        drawn = torch.from_numpy(self._learn_rng.integers(len(moves), size=len(obs)))
+        places = numbers[drawn].to(obs.device)
+        turned = obs.flatten(1).gather(1, places).view_as(obs)
+        return turned, planned.gather(1, moves[drawn].to(obs.device))
 
     def _get_skipped_updates(self) -> int:
         return self._optimizer.skipped

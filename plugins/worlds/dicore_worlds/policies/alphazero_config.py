@@ -38,6 +38,9 @@ class AlphaZeroLearnConfig(LearnConfig):
         "optimizer", default="adam", help="updates the parameters from their gradients"
     )
     weight_decay: float = option(1e-4, "weight decay", ge=0)
+    symmetries: bool = option(
+        True, "turn and mirror each board at random, if the game stays the same"
+    )
     value_weight: float = option(1.0, "weight of the loss of values beside that of policies", ge=0)
 
 
