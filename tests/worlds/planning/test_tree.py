@@ -139,6 +139,30 @@ def test_two_simulations_improve_a_policy() -> None:
     assert after.sum() > before.sum()
 
 
+class Late:
+    """The first step pays 1 or 0.9, each later one 10 or 0: little depends on the first."""
+
+    def leaf(self, depth: Any, reward: Any) -> Leaf:
+        full = np.zeros(len(depth), np.float32)
+        return Leaf(depth, np.zeros((len(depth), 2), np.float32), full, full + reward, full + 1)
+
+    def step(self, state: Any, action: Any) -> Leaf:
+        late = 10 * (action == 0)
+        return self.leaf(state + 1, np.where(state == 0, 1 - 0.1 * action, late))
+
+
+def test_q_values_are_stretched_by_tree_or_by_node() -> None:
+    """Two actions differ by 0.1 in a tree whose values differ by 10 and more."""
+    model, chosen = Late(), []
+    for rescale in ("tree", "node"):
+        planner = Gumbel(GumbelConfig(simulations=16, rescale=rescale))
+        root = model.leaf(np.zeros(1, np.int64), 0)
+        plan = planner.plan(model, root, np.random.default_rng(0), explore=False)
+        chosen.append(plan.policy[0, 0])
+    assert 0.5 <= chosen[0] < 0.6
+    assert chosen[1] > 0.95
+
+
 def test_draws_follow_their_probabilities() -> None:
     rng = np.random.default_rng(0)
     share = np.tile(np.float32([0, 0.25, 0.75, 0]), (4000, 1))

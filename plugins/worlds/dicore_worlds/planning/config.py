@@ -57,6 +57,11 @@ class GumbelConfig(PlannerConfig):
     c_scale: float = option(
         0.1, "weight of Q beside the policy; 1 where the model is exact (board games)", gt=0
     )
+    rescale: str = option(
+        "tree", "whose Q values are stretched to 0..1: those of the tree, or of each node alone,"
+        " which tells actions apart whose Q differ less than that of early and late states",
+        choices=("tree", "node"),
+    )  # fmt: skip
 
     def build(self, ctx: BuildContext | None, **parts: object) -> IPlanner:
         """Creates the planner."""

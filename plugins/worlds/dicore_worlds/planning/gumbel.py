@@ -115,5 +115,14 @@ def _scaled(cfg: GumbelConfig, tree: SearchTree, node: Ints) -> Floats:
     mixed = (tree.raw[node] + total * mean) / (1 + total)
     q = np.where(tried, q, mixed[:, None]).astype(np.float32)
     factor = (cfg.c_visit + count.max(1)) * cfg.c_scale
-    scaled: Floats = factor[:, None].astype(np.float32) * tree.between(node, q)
+    share = tree.between(node, q) if cfg.rescale == "tree" else _stretched(q, cfg.least_range)
+    scaled: Floats = factor[:, None].astype(np.float32) * share
     return scaled
+
+
+def _stretched(q: Floats, least_range: float) -> Floats:
+    """Stretches each row [K, A] to 0..1; one of a smaller range to less."""
+    low = q.min(1, keepdims=True)
+    width = np.maximum(q.max(1, keepdims=True) - low, np.float32(least_range))
+    share: Floats = (q - low) / width
+    return share
