@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dicore_worlds.planning import puct
 from dicore_worlds.planning.config import GumbelConfig, PUCTConfig
 from dicore_worlds.planning.gumbel import Gumbel, rounds
 from dicore_worlds.planning.puct import PUCT
@@ -92,6 +94,33 @@ def test_arrays_search_as_objects_do(seed: int) -> None:
         visits = [root.children[a].visits if a in root.children else 0 for a in range(4)]
         np.testing.assert_array_equal(np.round(plan.policy[state] * 60), visits)
         assert plan.value[state] == pytest.approx(root.sum / root.visits, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_compiled_loops_search_to_the_last_bit_as_numpy_does(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    model, cfg = Guessing(seed), PUCTConfig(simulations=70)
+    states, plans = np.random.default_rng(seed).integers(0, 7, 40), []
+    for simulated in (-np.inf, np.inf):  # NumPy alone, then as after many searches
+        monkeypatch.setattr(puct, "_simulated", simulated)
+        root = model.leaf(states)
+        plans.append(PUCT(cfg).plan(model, root, np.random.default_rng(0), explore=True))
+    for name in ("action", "policy", "value"):
+        np.testing.assert_array_equal(*(getattr(plan, name) for plan in plans))
+
+
+def test_searches_go_on_by_numpy_if_numba_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setattr(puct, "_simulated", np.inf)
+    monkeypatch.setitem(sys.modules, "dicore_worlds.planning.kernels", None)
+    model, planner = Guessing(0), PUCT(PUCTConfig(simulations=5))
+    for _ in range(2):
+        planner.plan(model, model.leaf(np.arange(7)), np.random.default_rng(0), explore=False)
+    assert caplog.text.count("numba fails") == 1
 
 
 def test_values_count_on_the_way_up() -> None:

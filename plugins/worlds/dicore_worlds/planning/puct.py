@@ -11,6 +11,10 @@ the shares of the visits of the root's actions; what is done is drawn from N^(1/
 
 from __future__ import annotations
 
+import logging
+from importlib import import_module
+from importlib.util import find_spec
+
 import numpy as np
 
 from dicore_worlds.planning.config import PUCTConfig
@@ -20,6 +24,7 @@ from dicore_worlds.planning.tree import (
     Ints,
     Leaf,
     PlanningModel,
+    PUCTLoops,
     SearchTree,
     draw,
     grow_tree,
@@ -27,6 +32,10 @@ from dicore_worlds.planning.tree import (
 )
 
 __all__ = ["PUCT"]
+
+_COMPILE_AFTER = 5_000
+"""Simulations by NumPy, about a second, after which numba is imported if it is installed."""
+_simulated: float = 0
 
 
 class PUCT:
@@ -53,7 +62,12 @@ class PUCT:
         if explore and cfg.noise_share:
             noise = _dirichlet(rng, cfg.noise_alpha, root.logit)
             tree.prior[tree.roots] += cfg.noise_share * (noise - tree.prior[tree.roots])
-        grow_tree(tree, model, cfg.simulations, self._choose)
+        loops = _loops(cfg.simulations)
+        if loops is None:
+            grow_tree(tree, model, cfg.simulations, self._choose)
+        else:
+            tree.take_next(tree.roots, self._choose(tree, tree.roots))
+            tree.grow_by_puct(model, cfg.simulations, self._factor, loops)
         visits = tree.tried[tree.roots].astype(np.float32)
         if explore and temperature:
             with np.errstate(divide="ignore"):
@@ -80,3 +94,20 @@ def _dirichlet(rng: np.random.Generator, alpha: float, logit: Floats) -> Floats:
     noise[logit == -np.inf] = 0
     share: Floats = (noise / noise.sum(1, keepdims=True)).astype(np.float32)
     return share
+
+
+def _loops(simulations: int) -> PUCTLoops | None:
+    """Returns the compiled loops; None: NumPy does it, with the same results."""
+    global _simulated  # noqa: PLW0603 - the results do not depend on it
+    if _simulated < _COMPILE_AFTER:
+        _simulated += simulations
+        return None
+    if find_spec("numba") is None:
+        return None
+    try:
+        loops: PUCTLoops = import_module("dicore_worlds.planning.kernels")
+    except Exception as error:  # numba does not fit NumPy, or cannot write its cache
+        logging.getLogger(__name__).warning("searches by NumPy, numba fails: %s", error)
+        _simulated = -float("inf")
+        return None
+    return loops

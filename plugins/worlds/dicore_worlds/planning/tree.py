@@ -22,6 +22,7 @@ from typing import Protocol, TypeAlias
 import attrs
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from dicore.data import Tree, tree_map
 
@@ -66,6 +67,13 @@ class PlanningModel(Protocol):
         ...
 
 
+class PUCTLoops(Protocol):
+    """Compiled loops of `puct`: the module `kernels`."""
+
+    walk: Callable[..., None]
+    climb: Callable[..., None]
+
+
 class SearchTree:
     """B trees of a search, all of the same number of nodes; the first of each is its root.
 
@@ -107,11 +115,11 @@ class SearchTree:
         self._add(root)
 
     def _add(self, leaf: Leaf) -> Ints:
-        new = self.roots + self.size
-        self.logit[new], self.prior[new] = leaf.logit, softmax(leaf.logit)
-        self.raw[new] = self.value[new] = leaf.value
-        self._reward[new], self._discount[new] = leaf.reward, leaf.discount
-        self.visits[new] = 1
+        new, place = self.roots + self.size, slice(self.size, None, self.room)
+        self.logit[place], self.prior[place] = leaf.logit, softmax(leaf.logit)
+        self.raw[place] = self.value[place] = leaf.value
+        self._reward[place], self._discount[place] = leaf.reward, leaf.discount
+        self.visits[place] = 1
         tree_map(lambda room, each: room.__setitem__(self.size, each), self._state, leaf.state)
         self.size += 1
         return new
@@ -150,7 +158,7 @@ class SearchTree:
     def states(self, node: Ints) -> Tree:
         """Returns the states of one node of each tree, [B, ...]."""
         tree, place = np.divmod(node, self.room)
-        return tree_map(lambda room: room[place, tree], self._state)
+        return tree_map(lambda room: _taken(room, place, tree), self._state)
 
     def grow(self, levels: list[tuple[Ints, Ints]], last: Ints, leaf: Leaf) -> Ints:
         """Adds a node to each tree and counts its value on the way up.
@@ -194,6 +202,29 @@ class SearchTree:
         whole[tree[wider]] = True
         every = self.roots[whole, None] + np.arange(self.size)
         return np.concatenate([new[~whole], node[~whole[tree]], every.reshape(-1)])
+
+    def grow_by_puct(
+        self, model: PlanningModel, simulations: int, factor: Floats, loops: PUCTLoops
+    ) -> None:
+        """Adds nodes by the rule of `puct`, with compiled loops; roots know what they take next.
+
+        Args:
+            model: Steps states.
+            simulations: Nodes to be added to each tree.
+            factor: float32; of the policy, by the visits of a node.
+            loops: Compiled by numba.
+        """
+        path, length = np.zeros((len(self.roots), simulations), np.int64), np.zeros_like(self.roots)
+        for _ in range(simulations):
+            loops.walk(self.roots, self._next, self._child, self.actions, path, length)
+            last = path[np.arange(len(path)), length - 1]
+            node, action = np.divmod(last, self.actions)
+            self._child[last] = self._add(model.step(self.states(node), action))
+            loops.climb(
+                self.roots, self.size, path, length, self._next, self._child, self._reward,
+                self._discount, self.value, self.visits, self.q, self.tried, self.prior,
+                self._least, self._most, self._least_range, factor,
+            )  # fmt: skip
 
     def take_next(self, node: Ints, action: Ints) -> None:
         """Sets the actions that nodes [K] take next."""
@@ -250,3 +281,10 @@ def _room(leaf: Tree, nodes: int) -> Tree:
     if isinstance(leaf, np.ndarray):
         return np.zeros((nodes, *leaf.shape), leaf.dtype)
     return leaf.new_zeros((nodes, *leaf.shape))
+
+
+def _taken(room: Tree, place: Ints, tree: Ints) -> Tree:
+    """Returns the states [B, ...] of places; NumPy takes those of tensors faster than torch."""
+    if isinstance(room, torch.Tensor) and room.device.type == "cpu":
+        return torch.from_numpy(room.numpy()[place, tree])
+    return room[place, tree]
