@@ -149,6 +149,8 @@ def main() -> None:
     for parameter in net.parameters():  # else all rewards and values are equal
         parameter.data.add_(0.05 * torch.randn_like(parameter))
     planner, rng = PUCT(PUCTConfig(simulations=SIMULATIONS)), np.random.default_rng(0)
+    for _ in range(150):  # loops are compiled after some searches
+        planner.plan(Drawn(1), first(net, 1), rng, explore=False)
     for roots in ROOTS:
         root, drawn, units = first(net, roots), Drawn(roots), float(roots * SIMULATIONS)
 
