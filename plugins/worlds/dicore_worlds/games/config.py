@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Self
 import attrs
 
 from dicore.config import EnvConfig, frozen, option
+from dicore.run.env_factory import BuildContext
 
 if TYPE_CHECKING:
-    from dicore.interfaces.env import Env
-    from dicore.run.env_factory import BuildContext
+    from dicore_worlds.games.board_game import BoardGame
 
 __all__ = ["BoardGameConfig"]
 
@@ -46,7 +46,7 @@ class BoardGameConfig(EnvConfig):
         """Returns the config of each evaluator environment, against the opponent."""
         return [attrs.evolve(self, self_play=False)] * self.evaluator_env_num
 
-    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
+    def build(self, ctx: BuildContext | None, **parts: object) -> BoardGame:
         """Makes one environment."""
         from dicore_worlds.games.board_game import BoardGame
         from dicore_worlds.games.line_game import GAMES
