@@ -61,21 +61,19 @@ class AlphaZeroCollectConfig(CollectConfig):
 class AlphaZeroConfig(PolicyConfig):
     """AlphaZero: learns a game from its rules, by playing itself (Silver et al. 2018)."""
 
-    fixed_by_spaces: ClassVar[tuple[str, ...]] = PolicyConfig.fixed_by_spaces
     requires: ClassVar[Mapping[str, tuple[object, str]]] = {
         "on_policy": (False, "learns from a replay buffer; set it to False"),
         "multi_gpu": (False, "learns in one process; set it to False"),
         "priority": (False, "draws moves uniformly; set it to False"),
         "priority_IS_weight": (False, "draws moves uniformly; set it to False"),
+        "discount_factor": (1.0, "learns the results of games; set it to 1"),
         "nstep": (1, "learns the results of games; set it to 1"),
         "collect.unroll_len": (1, "learns from single moves; set it to 1"),
     }
     own_steps_only: ClassVar[bool] = True
 
     on_policy: bool = option(False, "False: trains from a replay buffer")
-    discount_factor: float = option(
-        1.0, "not used: the result of a game counts in full", ge=0, le=1
-    )
+    discount_factor: float = option(1.0, "1: the result of a game counts in full", ge=0, le=1)
     model: ComponentConfig = component("model", default="board", help="policy and value of boards")
     planner: ComponentConfig = component(
         "planner", default="puct", help="searches with the rules before a move is made"
