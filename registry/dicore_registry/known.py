@@ -141,10 +141,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
     },
     "dicore-worlds": {
-        "model": "dreamer muzero tdmpc2",
+        "env": "board_game",
+        "model": "board dreamer muzero tdmpc2",
         "planner": "gumbel puct",
-        "policy": "dreamer efficient_zero gumbel_muzero muzero tdmpc2",
-        "preset": "cartpole_dreamer pendulum_dreamer pendulum_tdmpc2",
+        "policy": "alphazero dreamer efficient_zero gumbel_muzero muzero tdmpc2",
+        "preset": "cartpole_dreamer pendulum_dreamer pendulum_tdmpc2 tictactoe_alphazero",
     },
     "dicore-contrib": {
         "model": "gtrxl_dqn gtrxl_vac",
