@@ -21,6 +21,7 @@ from dicore.interfaces.env import EnvSpec
 from dicore_plugins.models import box_options, options_for
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
+from dicore_worlds.pixels import check_pixels
 
 __all__ = ["TDMPC2CollectConfig", "TDMPC2Config", "TDMPC2LearnConfig"]
 
@@ -137,6 +138,7 @@ class TDMPC2Config(PolicyConfig):
                 f" {' '.join(str(spec.action).split())}",
                 hint="use dreamer or gumbel_muzero for discrete actions, or another policy",
             )
+        check_pixels(name, spec.observation)
         found = options_for(self.model, spec.observation)
         return {**found, **box_options(spec.action, algorithm=name)}
 
