@@ -247,6 +247,18 @@ def test_the_arguments_of_pdqn_ignore_the_values_of_forbidden_actions() -> None:
     torch.testing.assert_close(*moved)
 
 
+def test_both_learning_rates_of_pdqn_fall_by_the_same_share() -> None:
+    learn = {"learning_rate": 0.01, "actor_learning_rate": 0.001, "learning_rate_end": 0.5,
+             "learning_rate_decay": 1}  # fmt: skip
+    options = [f"policy.learn.{name}={value}" for name, value in learn.items()]
+    policy = policy_of("pdqn", *options, actions=HYBRID)
+    taken = {"action_type": np.full(ROWS, 1), "action_args": np.zeros((ROWS, 2), np.float32)}
+    for share in (1.0, 0.5):
+        policy.learn_mode.forward(rows(taken))
+        rates = {name: each.learning_rate for name, each in policy._optimizers.items()}
+        assert rates == pytest.approx({"critic": 0.01 * share, "actor": 0.001 * share})
+
+
 def test_pdqn_explores_types_by_eps_and_arguments_by_noise() -> None:
     both = [
         policy_of("pdqn", f"policy.collect.act_by_numpy={flag}", actions=HYBRID)

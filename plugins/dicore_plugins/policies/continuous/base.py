@@ -153,8 +153,9 @@ class ContinuousQPolicy(Policy):
         rate = self._cfg.learn.learning_rate
         if self._cfg.learn.learning_rate_end < 1:
             rate = self._get_decayed_rate()
-            for optimizer in self._optimizers.values():
-                optimizer.learning_rate = rate
+            for optimizer in self._optimizers.values():  # that of an actor may begin with its own
+                first = optimizer.configured_rate / self._cfg.learn.learning_rate
+                optimizer.learning_rate = rate * first
         norm = getattr(self._model, "obs_norm", None)
         if norm is not None:
             norm.update(self._model.encode.vector(batch["obs"]))
