@@ -17,7 +17,7 @@ from dicore.cli import main
 from dicore.errors import UsageError
 from dicore_tools.output_place import check_place
 
-T = "dicore_tools"
+T, EXPORT = "dicore_tools", "dicore_plugins.export"
 WORK = {
     "benchmark PLAN -o OUT.md": f"{T}.results.training.train_missing",
     "catalogue command --out OUT": f"{T}.commands.catalogue.page",
@@ -28,7 +28,9 @@ WORK = {
     "diagnose RUN --plot OUT.html": f"{T}.diagnosis.evidence.read_evidence",
     "enjoy RUN --show video -o OUT": f"{T}.evaluation.video.frame_of",
     "eval RUN --replay-path OUT": f"{T}.evaluation.video.frame_of",
-    "export RUN -o OUT.ts": "dicore_plugins.export.policy.greedy_module",
+    "export RUN -o OUT.ts": f"{EXPORT}.policy.greedy_module",
+    "hub push RUN OUT": f"{T}.hub.transfer.files_of",
+    "import-weights x.pt --run RUN --suggest OUT.yaml": f"{EXPORT}.import_weights.suggested_table",
     "index -o OUT": f"{T}.plugin_index.package.installed",
     "migrate CONFIG -o OUT.yaml": "dicore_compat.migrate.convert.migrate",
     "plan cartpole_dqn --apply OUT.yaml": f"{T}.planning.planner.make_plan",

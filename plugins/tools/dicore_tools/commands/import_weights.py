@@ -16,6 +16,7 @@ from dicore.console import plural, say, verbosity, write_table
 from dicore.errors import MissingPackageError, UsageError
 from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.options import TRUST
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +86,8 @@ def command(
             "missing option '--run': a run whose policy takes the weights",
             hint=f"train one for a step, then: dicore import-weights {file} --run runs/x",
         )
+    if suggest is not None:
+        check_place(suggest, option="--suggest")
     own_process()
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         if suggest is not None:

@@ -28,6 +28,7 @@ from dicore_tools.hub.card import curve_of, readme
 from dicore_tools.hub.contents import content, files_of, path_problem
 from dicore_tools.hub.store import Store, open_store
 from dicore_tools.licences import is_licence
+from dicore_tools.output_place import check_place
 
 __all__ = ["Card", "listed", "pull", "push"]
 
@@ -66,6 +67,8 @@ def push(
     path = Path(source)
     name = name or path.name
     _check_words(name, licence)
+    if "://" not in place:
+        check_place(place, folder=True)
     store, shown = open_store(place), without_user(place)
     old = _card(store, name)
     if not overwrite and old is not None:
