@@ -30,6 +30,13 @@ POLICIES, SOURCES = 12, 4
 """Policies that are compared, and those whose steps are the data."""
 
 
+FIT = (
+    "policy.eval.evaluator=fqe policy.eval.evaluator.target_theta=0.2"
+    " policy.eval.evaluator.learning_rate=0.003"
+)
+"""A target that follows fast: the values have to reach far in few updates."""
+
+
 def rank_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
     """Computes Spearman's correlation; equal values have their mean rank."""
     return float(np.corrcoef(_ranks(one), _ranks(other))[0, 1])
@@ -84,6 +91,7 @@ def main() -> None:
     parser.add_argument("--eps", type=float, default=0.0)
     parser.add_argument("--episodes", type=int, default=25)
     parser.add_argument("--updates", type=int, default=3000)
+    parser.add_argument("--fit", default=FIT, help="options of the fitted Q values")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     begun = time.process_time()
@@ -95,8 +103,9 @@ def main() -> None:
         true, estimated = [], []
         for name in names:
             found = evaluate_offline(
-                run, data, estimators=["fqe"], updates=given.updates, load_path=name
-            )
+                run, data, estimators=["fqe"], updates=given.updates, load_path=name,
+                overrides=given.fit.split(),
+            )  # fmt: skip
             estimated.append(found.estimates["fqe"].value)
             true.append(evaluate(run, n_episode=20, seed=11, load_path=name).mean_return)
             print(name, true[-1], estimated[-1], file=sys.stderr)
