@@ -61,7 +61,7 @@ class TestList:
                 "unavailable",
                 "needs no-such-emulator>=2: pip install 'extra-rl[atari]'",
             ),
-            "polcy/typo-rl/trpo": (
+            "polcy/typo-rl/vmpo": (
                 "broken",
                 "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?",
             ),
@@ -116,8 +116,8 @@ class TestResolve:
         ]
 
     def test_each_failure_says_what_to_do(self, everything: Shell) -> None:
-        words = ["policy=boom", "policy=tedq", "policy=old", "env=tennis", "policy=trpo"]
-        boom, tedq, old, tennis, trpo = resolve(everything, *words)
+        words = ["policy=boom", "policy=tedq", "policy=old", "env=tennis", "policy=vmpo"]
+        boom, tedq, old, tennis, vmpo = resolve(everything, *words)
         assert boom == (
             "PluginLoadError: policy.type: policy 'boom' (boom-rl 1.0) failed to import "
             "boom_rl.policy: RuntimeError: libfoo.so: undefined symbol"
@@ -134,8 +134,8 @@ class TestResolve:
             "MissingDependencyError: env.type: env 'tennis' (extra-rl 1.0) is unavailable: "
             "needs no-such-emulator>=2: pip install 'extra-rl[atari]'"
         )
-        assert trpo == (
-            "UnknownComponentError: policy.type: no policy named 'trpo'; polcy/trpo (typo-rl 1.0) "
+        assert vmpo == (
+            "UnknownComponentError: policy.type: no policy named 'vmpo'; polcy/vmpo (typo-rl 1.0) "
             "is broken: unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
         )
 
@@ -197,7 +197,7 @@ class TestDoctor:
         found = json.loads(done.stdout)
         told = {(each["level"], each["about"], each["text"]) for each in found["findings"]}
         for finding in (
-            ("error", "polcy/trpo (typo-rl 1.0)",
+            ("error", "polcy/vmpo (typo-rl 1.0)",
              "broken: unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"),
             ("error", "policy/tedq (acme-rl 1.0)",
              "conflict: also provided by other-rl; write 'acme-rl/tedq'"),

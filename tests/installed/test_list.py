@@ -35,7 +35,7 @@ def foreign(world: World) -> World:
         "acme-rl",
         {
             "dicore.policy": {"tedq": "acme_rl.tedq:TEDQ"},
-            "dicore.polcy": {"trpo": "acme_rl.tedq:TRPO"},
+            "dicore.polcy": {"vmpo": "acme_rl.tedq:VMPO"},
         },
         version="1.2",
         modules={
@@ -66,8 +66,8 @@ def test_json_has_these_keys_and_values(foreign: World) -> None:
         "summary": "Randomized ensemble of critics.",
         "target": "acme_rl.tedq:TEDQ",
     }
-    assert found["acme-rl/trpo"]["status"] == "broken"
-    assert found["acme-rl/trpo"]["reason"] == (
+    assert found["acme-rl/vmpo"]["status"] == "broken"
+    assert found["acme-rl/vmpo"]["reason"] == (
         "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
     )
     assert found["dicore-plugins/dqn"]["version"] == VERSION
@@ -84,7 +84,7 @@ def test_the_table_ends_with_a_count_and_the_problems(foreign: World) -> None:
     ]  # fmt: skip
     assert lines[-2] == f"{len(rows(foreign))} components, 1 problem (dicore doctor)"
     assert lines[-1] == (
-        "polcy/trpo (acme-rl 1.2): broken: "
+        "polcy/vmpo (acme-rl 1.2): broken: "
         "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
     )
 
@@ -96,8 +96,8 @@ def test_one_kind(foreign: World) -> None:
 
 
 def test_filters(foreign: World) -> None:
-    assert [row["name"] for row in rows(foreign, "--dist", "Acme_RL")] == ["trpo", "tedq"]
-    assert [row["name"] for row in rows(foreign, "--status", "broken")] == ["trpo"]
+    assert [row["name"] for row in rows(foreign, "--dist", "Acme_RL")] == ["vmpo", "tedq"]
+    assert [row["name"] for row in rows(foreign, "--status", "broken")] == ["vmpo"]
     assert [row["name"] for row in rows(foreign, "--match", "^policy/TE|^acme-rl/te")] == ["tedq"]
     assert rows(foreign, "policy", "--dist", "acme-rl", "--status", "broken") == []
 

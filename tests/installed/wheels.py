@@ -115,8 +115,8 @@ def write_foreign(folder: Path) -> list[Path]:
         twins("other_rl"),
         write_project(
             folder, "typo-rl",
-            {"dicore.polcy": {"trpo": "typo_rl:TRPO"}, "dicore.policy": {"fine": "typo_rl:TRPO"}},
-            {"typo_rl.py": CLASS.format(name="TRPO", doc="Trust region policy optimization.")},
+            {"dicore.polcy": {"vmpo": "typo_rl:VMPO"}, "dicore.policy": {"fine": "typo_rl:VMPO"}},
+            {"typo_rl.py": CLASS.format(name="VMPO", doc="Trust region policy optimization.")},
         ),
         write_project(
             folder, "extra-rl",

@@ -24,7 +24,7 @@ TASKS = {"cartpole": 20_000, "pendulum": 20_000}
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_tdmpc2_swings_the_pendulum_up(seed: int, tmp_path: Path) -> None:
-    """By its preset, `pendulum_tdmpc2`."""
+    """By the preset `pendulum_tdmpc2`."""
     outcome = launch(
         env="pendulum",
         policy="tdmpc2",

@@ -118,8 +118,8 @@ class TestUnknown:
             ),
             (
                 "policy",
-                "trpo",
-                "polcy/trpo (acme-rl 1.0) is broken: "
+                "vmpo",
+                "polcy/vmpo (acme-rl 1.0) is broken: "
                 "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?",
             ),
         ],
@@ -127,7 +127,7 @@ class TestUnknown:
     def test_the_name_is_repeated_and_the_nearest_thing_is_named(
         self, world: World, kind: str, name: str, hint: str
     ) -> None:
-        groups = {"dicore.buffer": {"mine": "a:A"}, "dicore.polcy": {"trpo": "acme:TRPO"}}
+        groups = {"dicore.buffer": {"mine": "a:A"}, "dicore.polcy": {"vmpo": "acme:VMPO"}}
         world.add("acme-rl", groups)
         assert str(failure(world.registry(), kind, name)) == (
             f"{WHERE}: no {kind} named '{name}'; {hint}"
@@ -278,11 +278,11 @@ class TestDefault:
 
     def test_strangers_who_disagree(self, world: World) -> None:
         world.add("acme-rl", {"dicore.default": {"policy": "tedq"}})
-        world.add("other-rl", {"dicore.default": {"policy": "trpo"}})
+        world.add("other-rl", {"dicore.default": {"policy": "vmpo"}})
         with pytest.raises(PluginConflictError) as caught:
             world.registry().default("policy", "policy")
         assert str(caught.value) == (
-            "policy: 2 packages set the default policy (acme-rl: 'tedq', other-rl: 'trpo'); "
+            "policy: 2 packages set the default policy (acme-rl: 'tedq', other-rl: 'vmpo'); "
             "name one in the config"
         )
 

@@ -225,15 +225,15 @@ class TestBroken:
         ],
     )
     def test_a_misspelt_group(self, world: World, group: str, reason: str) -> None:
-        world.add("acme-rl", {group: {"trpo": "acme_rl:TRPO"}})
-        found = [entry for entry in world.registry().entries() if entry.name == "trpo"]
+        world.add("acme-rl", {group: {"vmpo": "acme_rl:VMPO"}})
+        found = [entry for entry in world.registry().entries() if entry.name == "vmpo"]
         assert [(entry.status, entry.reason) for entry in found] == [("broken", reason)]
 
     def test_a_kind_of_a_package_that_is_missing_names_it(self, tmp_path: Path) -> None:
         world = World(tmp_path / "site", tmp_path / "house")
         world.own("dicore", "dicore-plugins")
-        world.add("acme-rl", {"dicore.commander": {"trpo": "acme_rl:TRPO"}})
-        (found,) = (each for each in world.registry().entries() if each.name == "trpo")
+        world.add("acme-rl", {"dicore.commander": {"vmpo": "acme_rl:VMPO"}})
+        (found,) = (each for each in world.registry().entries() if each.name == "vmpo")
         assert found.reason == (
             "unknown kind 'dicore.commander'; it is provided by 'dicore-dist': pip install"
             " dicore-dist"
@@ -246,16 +246,16 @@ class TestBroken:
         assert not [e for e in world.registry().entries() if e.dist == "dicore-mazes"]
 
     @pytest.mark.parametrize(
-        "target", ["acme rl:TRPO", "acme_rl", "acme_rl:", ":TRPO", "1x:TRPO", ""]
+        "target", ["acme rl:VMPO", "acme_rl", "acme_rl:", ":VMPO", "1x:VMPO", ""]
     )
     def test_a_target_that_names_nothing(self, world: World, target: str) -> None:
-        world.add("acme-rl", {"dicore.policy": {"trpo": target}})
-        entry = only(world.registry(), "policy", "trpo")
+        world.add("acme-rl", {"dicore.policy": {"vmpo": target}})
+        entry = only(world.registry(), "policy", "vmpo")
         assert (entry.status, entry.reason) == ("broken", f"target {target!r} is not 'module:attr'")
 
     @pytest.mark.parametrize("name", ["2x", "a.b", "a/b", "a:b", "_x", "ä"])
     def test_a_name_that_is_not_allowed(self, world: World, name: str) -> None:
-        world.add("acme-rl", {"dicore.policy": {name: "acme_rl:TRPO"}})
+        world.add("acme-rl", {"dicore.policy": {name: "acme_rl:VMPO"}})
         entry = only(world.registry(), "policy", name)
         assert entry.status == "broken"
         assert (
@@ -263,8 +263,8 @@ class TestBroken:
         )
 
     def test_an_extra_that_nobody_defines(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.policy": {"trpo": "acme:P [fast]"}}, extras={"slow": []})
-        entry = only(world.registry(), "policy", "trpo")
+        world.add("acme-rl", {"dicore.policy": {"vmpo": "acme:P [fast]"}}, extras={"slow": []})
+        entry = only(world.registry(), "policy", "vmpo")
         assert (entry.status, entry.reason) == ("broken", "acme-rl defines no extra 'fast'")
 
     def test_a_default_of_a_kind_that_is_not(self, world: World) -> None:
@@ -290,7 +290,7 @@ class TestBroken:
 class TestSwitches:
     @pytest.fixture
     def two(self, world: World) -> World:
-        world.add("acme-rl", {"dicore.policy": {"tedq": "a:S", "trpo": "a:P"}})
+        world.add("acme-rl", {"dicore.policy": {"tedq": "a:S", "vmpo": "a:P"}})
         world.add("other-rl", {"dicore.policy": {"tedq": "o:S"}})
         return world
 
@@ -299,14 +299,14 @@ class TestSwitches:
         [
             (
                 {"DICORE_NO_PLUGINS": "1"},
-                {"acme-rl/tedq", "acme-rl/trpo", "other-rl/tedq"},
+                {"acme-rl/tedq", "acme-rl/vmpo", "other-rl/tedq"},
                 "switched off by DICORE_NO_PLUGINS",
             ),
             ({"DICORE_NO_PLUGINS": "0"}, set(), ""),
             ({"DICORE_PLUGINS_ALLOW": "Acme_RL"}, {"other-rl/tedq"}, "not in DICORE_PLUGINS_ALLOW"),
             (
-                {"DICORE_PLUGINS_DENY": "other-rl, policy/trpo"},
-                {"acme-rl/trpo", "other-rl/tedq"},
+                {"DICORE_PLUGINS_DENY": "other-rl, policy/vmpo"},
+                {"acme-rl/vmpo", "other-rl/tedq"},
                 "switched off by DICORE_PLUGINS_DENY",
             ),
             (

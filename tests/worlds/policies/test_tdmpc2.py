@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
+from dicore.config import compile_config
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ConfigError, NonFiniteError
 from dicore.run.random import seed_everything
@@ -239,3 +240,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
         *("policy.collect.random_collect_size=30", "env.collector_env_num=3"),
     ]
     resumes_exactly(tmp_path, "pendulum", "tdmpc2", (90, 150), *options)
+
+
+def test_the_preset_fits_its_task() -> None:
+    pytest.importorskip("dicore_contrib_envs")
+    compiled = compile_config(preset="pendulum_tdmpc2")
+    assert (compiled.policy.type, compiled.env.type) == ("tdmpc2", "pendulum")

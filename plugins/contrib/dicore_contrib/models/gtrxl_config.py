@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from dicore.config.schema import frozen, option
+from dicore.config import frozen, option
 from dicore_plugins.models import DRQNModelConfig, VACConfig, builds_network
 
 __all__ = ["GTrXLDQNModelConfig", "GTrXLVACConfig"]

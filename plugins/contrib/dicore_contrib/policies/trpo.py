@@ -26,7 +26,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dicore.config.sections import PolicyConfig
+from dicore.config import PolicyConfig
 from dicore.data import Batch, tree_map
 from dicore_contrib.functional import conjugate_gradient
 from dicore_contrib.policies.trpo_config import TRPOConfig, TRPOLearnConfig

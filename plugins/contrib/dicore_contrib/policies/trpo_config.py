@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dicore.config.schema import frozen, option, section
+from dicore.config import frozen, option, section
 from dicore_plugins.policies import (
     ActorCriticLearnConfig,
     ActorCriticPolicyConfig,
