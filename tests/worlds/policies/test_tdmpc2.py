@@ -26,12 +26,14 @@ SMALL: dict[str, Any] = {"latent": 8, "simplex": 4, "units": 16, "encoder_units"
 FEW = {"iterations": 2, "num_samples": 16, "num_elites": 4, "num_policy_samples": 3}
 
 
-def made(observation: Any = VECTOR, *, moved: float = 0.3, **learn: Any) -> TDMPC2Policy:
+def made(
+    observation: Any = VECTOR, actions: Any = BOX, *, moved: float = 0.3, **learn: Any
+) -> TDMPC2Policy:
     seed_everything(0)
     policy = create_policy(
         {"type": "tdmpc2", "model": SMALL, "discount_factor": 0.9, "learn": learn, "collect": FEW},
         observation_space=observation,
-        action_space=BOX,
+        action_space=actions,
     )
     assert isinstance(policy, TDMPC2Policy)
     with torch.no_grad():
@@ -132,6 +134,16 @@ def test_a_target_is_the_reward_and_the_least_of_two_values_of_what_follows() ->
     action, _, _ = model.act(z, torch.randn(6, 2))
     least = two_hot_mean(model.q(z, action, policy._target), model.bins).amin(0)
     torch.testing.assert_close(found, torch.arange(6.0) + 0.9 * (1 - done) * least)
+
+
+@pytest.mark.parametrize("dims", [(), (2, 1)])
+def test_actions_that_are_no_vectors_are_learned_from_as_flat_ones(dims: tuple[int, ...]) -> None:
+    found, size = [], int(np.prod(dims))
+    for shape in (dims, (size,)):
+        policy, batch = made(actions=spaces.Box(-2, 3, shape, np.float32)), sequences((2, 4))
+        batch.columns["action"] = batch["action"][..., :size].reshape(2, 4, *shape)
+        found.append(policy.learn_mode.forward(batch)["world_loss"])
+    assert torch.equal(*found)
 
 
 def test_steps_that_are_none_do_not_count() -> None:

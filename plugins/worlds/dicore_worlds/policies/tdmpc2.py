@@ -173,9 +173,8 @@ class TDMPC2Policy(RecurrentPolicy):
         """Computes the losses of the model; returns also its states [L, B, Z] and their weights."""
         model, learn = self._model, self._cfg.learn
         reward, valid = batch["reward"], batch["valid"]
-        done = batch["done"] * (not learn.ignore_done)
-        action = self._unit.unit(batch["action"].flatten(2)).clamp(-1, 1)
-        shape = reward.shape
+        done, shape = batch["done"] * (not learn.ignore_done), reward.shape
+        action = self._unit.unit(batch["action"].reshape(*shape, -1)).clamp(-1, 1)
         with torch.no_grad():
             after = model.encode(batch["next_obs"].flatten(0, 1))
             target = self._td_target(after, reward.flatten(), done.flatten()).view(shape)
