@@ -149,13 +149,15 @@ def test_actions_that_are_no_vectors_are_learned_from_as_flat_ones(dims: tuple[i
 def test_steps_that_are_none_do_not_count() -> None:
     results = []
     for filler in (0.0, 50.0):
-        policy, batch = made(), sequences((2, 4, 3))
+        policy, batch = made(moved=2.0), sequences((2, 4, 3))  # Q values of a range above 1
         for key in ("obs", "next_obs", "action", "reward"):
             column = np.array(batch[key])
             column[~batch["valid"]] = filler
             batch.columns[key] = column
         policy.learn_mode.forward(batch)
-        results.append(policy.get_attribute("model").state_dict())
+        results.append(
+            {**policy.get_attribute("model").state_dict(), "range": policy._range.clone()}
+        )
     assert all(torch.equal(results[0][key], results[1][key]) for key in results[0])
 
 

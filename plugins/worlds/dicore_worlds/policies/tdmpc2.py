@@ -221,8 +221,9 @@ class TDMPC2Policy(RecurrentPolicy):
         action, log_prob, _ = model.act(z, noise)
         q = two_hot_mean(model.q(z, action), model.bins)
         value = q[torch.randperm(len(q))[:2]].mean(0)
-        gain = value / self._scale(value.detach()) - self._cfg.learn.entropy_weight * log_prob
         flat = weight.flatten()
+        scale = self._scale(value.detach()[flat > 0])
+        gain = value / scale - self._cfg.learn.entropy_weight * log_prob
         return {
             "policy_loss": -(flat * gain).sum(),
             "entropy": -(flat * log_prob).sum() / flat.sum(),
