@@ -169,6 +169,11 @@ def test_games_without_known_rules_are_refused() -> None:
         )
 
 
+def test_options_that_would_have_no_effect_are_refused() -> None:
+    with pytest.raises(ConfigError, match="ignore_done"):
+        made(learn={"ignore_done": True})
+
+
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     """It is stopped amid the games of three environments."""
     small = (

@@ -68,6 +68,7 @@ class AlphaZeroConfig(PolicyConfig):
         "priority_IS_weight": (False, "draws moves uniformly; set it to False"),
         "discount_factor": (1.0, "learns the results of games; set it to 1"),
         "nstep": (1, "learns the results of games; set it to 1"),
+        "learn.ignore_done": (False, "learns the results of games; set it to False"),
         "collect.unroll_len": (1, "learns from single moves; set it to 1"),
     }
     own_steps_only: ClassVar[bool] = True
