@@ -75,10 +75,12 @@ def search_by_objects(model: Guessing, state: int, cfg: PUCTConfig) -> Node:
         new = Node(model, int(model.following[node.state, action]))
         node.children[action] = new
         back = new.sum
-        for node, action in reversed(path):
+        over = [False, *(model.discount[node.state, a] == 0 for node, a in path[:-1])]
+        for (node, action), ended in zip(reversed(path), reversed(over), strict=True):
             here = node.state, action
             back = model.reward[here] + model.discount[here] * back
-            seen.append(q(node, action))
+            if not ended:  # there is no Q after the end of an episode
+                seen.append(q(node, action))
             node.sum += back
             node.visits += 1
     return root
@@ -94,6 +96,34 @@ def test_arrays_search_as_objects_do(seed: int) -> None:
         visits = [root.children[a].visits if a in root.children else 0 for a in range(4)]
         np.testing.assert_array_equal(np.round(plan.policy[state] * 60), visits)
         assert plan.value[state] == pytest.approx(root.sum / root.visits, abs=1e-4)
+
+
+@pytest.mark.parametrize("simulated", [-np.inf, np.inf], ids=["numpy", "compiled"])
+def test_what_follows_the_end_of_an_episode_widens_no_range(
+    simulated: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step ends the episode; the reward of a step after it would be 100."""
+
+    class Ending(Guessing):
+        def step(self, state: Any, action: Any) -> Leaf:
+            reward = np.where(state == 0, action / 10, 100.0)
+            return self.leaf(np.ones_like(state), reward, 0)
+
+    if simulated > 0:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(puct, "_simulated", simulated)
+    trees: list[SearchTree] = []
+    monkeypatch.setattr(
+        puct, "SearchTree", lambda *each: trees.append(SearchTree(*each)) or trees[-1]
+    )
+    model = Ending(0)
+    PUCT(PUCTConfig(simulations=40)).plan(
+        model, model.leaf(np.zeros(2, np.int64)), np.random.default_rng(0), explore=False
+    )
+    (tree,) = trees
+    assert tree.q.max() == 100
+    share = tree.between(tree.roots, np.array([[0.0, 0.3]] * 2, np.float32))
+    np.testing.assert_allclose(share, [[0, 1]] * 2)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -75,6 +75,8 @@ def climb(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 - the arrays
             found = reward[below] + discount[below] * value[below]
             q[node, action] = found
             tried[node, action] += 1
+            if level and discount[node] == 0:
+                continue  # what would come after the end of an episode
             wider |= (found < least[tree]) | (found > most[tree])
             low, high = min(low, found), max(high, found)
         if wider:

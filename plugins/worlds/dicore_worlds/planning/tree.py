@@ -191,13 +191,17 @@ class SearchTree:
         return self._changed(node, new, q)
 
     def _changed(self, node: Ints, new: Ints, q: Floats) -> Ints:
-        """Notes the range of Q; returns the nodes on the way, or all of a tree of another range."""
+        """Notes the range of Q; returns the nodes on the way, or all of a tree of another range.
+
+        What would come after the end of an episode has no Q.
+        """
         tree = node // self.room
-        wider = (q < self._least[tree]) | (q > self._most[tree])
+        goes_on = (self._discount[node] != 0) | (node == self.roots[tree])
+        wider = goes_on & ((q < self._least[tree]) | (q > self._most[tree]))
         if not wider.any():
             return np.concatenate([new, node])
-        np.minimum.at(self._least, tree, q)
-        np.maximum.at(self._most, tree, q)
+        np.minimum.at(self._least, tree[goes_on], q[goes_on])
+        np.maximum.at(self._most, tree[goes_on], q[goes_on])
         whole = np.zeros(len(self.roots), bool)
         whole[tree[wider]] = True
         every = self.roots[whole, None] + np.arange(self.size)
