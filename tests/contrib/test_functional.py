@@ -25,6 +25,13 @@ def test_fewer_products_give_the_best_of_their_space() -> None:
     torch.testing.assert_close(found, wanted * 3 / 14)  # b'b / b'Ab along b
 
 
+def test_the_unit_of_what_is_wanted_does_not_matter() -> None:
+    matrix, wanted = torch.diag(torch.tensor([1.0, 4.0, 9.0])), torch.ones(3)
+    for unit in (2.0**-20, 2.0**20):
+        small = conjugate_gradient(matrix.mv, wanted * unit, iterations=2)
+        assert torch.equal(small, conjugate_gradient(matrix.mv, wanted, iterations=2) * unit)
+
+
 def test_nothing_is_asked_for_nothing() -> None:
     asked: list[torch.Tensor] = []
 

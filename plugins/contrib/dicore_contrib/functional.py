@@ -26,7 +26,8 @@ def conjugate_gradient(
         product: Returns `A v` of a vector, float [P].
         wanted: b, float [P].
         iterations: Most products to compute; P of them give x but for rounding.
-        tolerance: Squared length of the residual `b - A x` that is small enough.
+        tolerance: Squared length of the residual `b - A x` that is small enough, as a fraction of
+            that of b.
 
     Returns:
         x, float [P]; the best approximation in the space of the products if they were too few, and
@@ -34,8 +35,9 @@ def conjugate_gradient(
     """
     found, residual, direction = torch.zeros_like(wanted), wanted.clone(), wanted.clone()
     length = residual.dot(residual)
+    least = tolerance * length
     for _ in range(iterations):
-        if length <= tolerance:
+        if length <= least:
             break
         image = product(direction)
         curvature = direction.dot(image)

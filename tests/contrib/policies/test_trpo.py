@@ -111,6 +111,18 @@ def test_a_policy_stays_where_no_step_is_good() -> None:
     assert all(torch.equal(before[name], each) for name, each in parameters(policy).items())
 
 
+def test_a_step_does_not_depend_on_the_unit_of_the_rewards() -> None:
+    found = []
+    for unit in (1.0, 1e-6):
+        options = ("policy.learn.adv_norm=false", "policy.learn.value_epoch=0")
+        policy, samples = policy_and_samples("npg", spaces.Discrete(3), *options)
+        samples.columns["advantage"] = samples["advantage"] * np.float32(unit)
+        (result,) = policy.learn_mode.forward(samples)
+        found.append(float(result["approx_kl"]))
+    assert found[1] == pytest.approx(found[0], rel=0.02)
+    assert found[0] > 0.001
+
+
 @pytest.mark.parametrize("name", ["trpo", "npg"])
 def test_advantages_that_are_not_finite_move_nothing(name: str) -> None:
     policy, samples = policy_and_samples(name, BOX, "policy.learn.value_epoch=0")
