@@ -442,6 +442,18 @@ def test_the_learning_rate_of_all_networks_falls_linearly(name: str) -> None:
     np.testing.assert_allclose(rates, [0.01, 0.008, 0.006, 0.004, 0.002, 0.002])
 
 
+def test_a_rate_that_fell_is_constant_again_after_a_resume_without_schedule() -> None:
+    rate = "policy.learn.learning_rate=0.01"
+    fell = policy_of("sac", rate, "policy.learn.learning_rate_end=0.2",
+                     "policy.learn.learning_rate_decay=2")  # fmt: skip
+    for seed in range(3):
+        fell.learn_mode.forward(rows(seed))
+    policy = policy_of("sac", rate)
+    policy.learn_mode.load_state_dict(fell.learn_mode.state_dict())
+    assert policy.learn_mode.forward(rows())["cur_lr"] == 0.01
+    assert {each.learning_rate for each in policy._optimizers.values()} == {0.01}
+
+
 @pytest.mark.parametrize("name", ["sac", "redq"])
 def test_the_target_entropy_moves_linearly(name: str) -> None:
     """From minus the action values to its end; the temperature follows it."""

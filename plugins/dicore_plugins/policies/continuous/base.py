@@ -279,6 +279,7 @@ class ContinuousQPolicy(Policy):
             **({"target_model": model_state(self._target_model)} if self.has_target else {}),
             "optimizers": {name: each.state_dict() for name, each in self._optimizers.items()},
             "update_count": self._update_count,
+            **({"decays": True} if self._cfg.learn.learning_rate_end < 1 else {}),
         }
 
     def _load_state_dict_learn(self, state: State) -> None:
@@ -287,6 +288,8 @@ class ContinuousQPolicy(Policy):
             load_model_state(self._target_model, state["target_model"])
         for name, optimizer in self._optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
+            if state.get("decays") and self._cfg.learn.learning_rate_end == 1:  # reconfigured
+                optimizer.learning_rate = optimizer.configured_rate
         self._update_count = int(state["update_count"])
 
     # ---- collect and eval
