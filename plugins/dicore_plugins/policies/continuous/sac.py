@@ -77,11 +77,15 @@ class SACPolicy(ContinuousQPolicy):
         """Returns what targets take [B], of the Q values of next states [E, B]."""
         return q.amin(0)
 
-    def _update_actor(self, batch: Batch) -> Results:
-        alpha, learn = self._alpha, self._cfg.learn
+    def _move_target_entropy(self) -> None:
+        learn = self._cfg.learn
         if (end := learn.get("target_entropy_end")) is not None:
-            progress = min(self._update_count / learn.target_entropy_decay, 1.0)
+            progress = min((self._update_count - 1) / learn.target_entropy_decay, 1.0)
             self._target_entropy = self._first_entropy + (end - self._first_entropy) * progress
+
+    def _update_actor(self, batch: Batch) -> Results:
+        alpha = self._alpha
+        self._move_target_entropy()
         loss, entropy = self._descend("actor", batch["obs"])
         if "alpha" in self._optimizers:  # its loss is log_alpha (entropy - target)
             self._flats["alpha"].grad.copy_(entropy - self._wanted_entropy(batch["obs"]))

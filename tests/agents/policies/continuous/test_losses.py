@@ -189,6 +189,23 @@ def test_target_entropies_follow_the_masks() -> None:
     np.testing.assert_allclose(policy._wanted_entropy(obs), 0.2 * np.log([2, 3]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("actions", [BOX, CHOICE], ids=["continuous", "discrete"])
+def test_the_target_entropy_of_teams_moves_linearly(actions: Any) -> None:
+    """Also where masks would give one of their own."""
+    parts = SEEN if actions is BOX else {**SEEN, "action_mask": MultiBinary([2, 3])}
+    spec = team(actions, parts)
+    policy = made("masac", spec, learn={"target_entropy_end": -6.0, "target_entropy_decay": 2})
+    samples = rows(spec)
+    if actions is CHOICE:
+        for name in ("obs", "next_obs"):
+            samples[name]["action_mask"] = np.ones((ROWS, 2, 3), np.int8)
+    first, found = policy.get_attribute("target_entropy"), []
+    for _ in range(3):
+        policy.learn_mode.forward(samples)
+        found.append(float(policy._wanted_entropy(samples.to_torch()["obs"])))
+    np.testing.assert_allclose(found, [first, (first - 6) / 2, -6])
+
+
 def test_each_agent_has_a_temperature() -> None:
     """That of an agent which never acts stays."""
     spec = team(BOX, MORTAL)

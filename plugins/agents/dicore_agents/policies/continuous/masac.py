@@ -75,6 +75,7 @@ class MASACPolicy(TeamQACPolicy, SACPolicy):
     def _update_actor(self, batch: Batch) -> Results:
         batch = self._remembered(batch)
         obs, alpha = batch["obs"], self._alpha
+        self._move_target_entropy()
         loss, entropy = self._actor_loss(batch)
         self._step("actor", loss)
         mean, seen = _mean_of_agents(entropy, obs)
@@ -105,8 +106,8 @@ class DiscreteMASACPolicy(DiscreteTeamPolicy, MASACPolicy):
 
     def _wanted_entropy(self, obs: Tree) -> Any:
         """Returns what temperatures keep the entropy of agents near to: one number, or [A]."""
-        mask = mask_of(obs)
-        if mask is None or self._cfg.learn.target_entropy is not None:
+        mask, learn = mask_of(obs), self._cfg.learn
+        if mask is None or (learn.target_entropy, learn.target_entropy_end) != (None, None):
             return self._target_entropy
         largest = (mask != 0).sum(-1).clamp(min=1).log()
         return _SHARE * _mean_of_agents(largest, obs)[0]
