@@ -75,6 +75,24 @@ def test_a_clipped_gaussian_has_its_tails_at_the_bounds() -> None:
     assert high == pytest.approx(0.5 * math.erfc((1 - 0.3) / 0.9 / math.sqrt(2)))
 
 
+@pytest.mark.parametrize(("low", "high"), [(-2.0, 2.0), (0.0, 1000.0), (99.0, 101.0)])
+@pytest.mark.parametrize(("acted", "wanted"), [(10.0, 8.5), (7.0, 6.5), (2.0, 1.5)])
+def test_saturated_squashed_actions_are_as_probable_as_their_tail(
+    low: float, high: float, acted: float, wanted: float
+) -> None:
+    """Ratios have the mean 1 under the policy that acted, also if tanh rounds to the bound."""
+    one = Bounds(np.array([low]), np.array([high]))
+    drawn = np.random.default_rng(0).normal(acted, 0.5, (50_000, 1)).astype(np.float32)
+    action = np.tanh(drawn) * np.float32((high - low) / 2) + np.float32((high + low) / 2)
+
+    def log_prob(mean: float) -> Floats:
+        output = {"mean": np.full_like(action, mean), "log_std": np.log(np.full_like(action, 0.5))}
+        return action_log_prob("squashed_gaussian", output, action, bounds=one)
+
+    ratio = np.exp(log_prob(wanted) - log_prob(acted))
+    assert ratio.mean() == pytest.approx(1, abs=0.06)
+
+
 def test_a_far_tail_is_finite() -> None:
     output = {"mean": np.array([[-500.0]]), "log_std": np.zeros((1, 1))}
     one = Bounds(np.array([-2.0]), np.array([2.0]))

@@ -1,7 +1,8 @@
 """Log-probabilities of actions, from what a policy returns for observations.
 
 Of continuous actions they are densities in the units of the environment. A Gaussian whose samples
-are clipped to bounds has its tails as probabilities there.
+are clipped to bounds has its tails as probabilities there, and so has a squashed one, whose samples
+are rounded to them.
 
 Shapes: B observations, A actions or dimensions of one.
 """
@@ -25,7 +26,7 @@ _DISCRETE = ("softmax", "eps_greedy", "greedy")
 KINDS = (*_DISCRETE, "gaussian", "squashed_gaussian")
 """Distributions of actions that policies declare as `action_distribution`."""
 _EDGE = 1e-6
-"""Least distance of a squashed action from its bounds: float32 rounds closer ones."""
+"""Distance from a bound, of half the width, in which squashed actions are one: float32 rounds."""
 _log_of_tail = np.frompyfunc(
     lambda z: (
         math.log(math.erfc(z / math.sqrt(2)) / 2)
@@ -141,10 +142,20 @@ def action_log_prob(
 
 
 def _squashed(mean: Floats, log_std: Floats, action: Floats, bounds: Bounds) -> Floats:
-    """Computes log densities of tanh of Gaussians, scaled to the bounds: [B, A]."""
+    """Computes log densities of tanh of Gaussians, scaled to the bounds: [B, A].
+
+    Within `_EDGE` of a bound they are log-probabilities: of all that was rounded to it.
+    """
     middle, half = bounds.units
-    unit = np.clip((action - middle) / half, -1 + _EDGE, 1 - _EDGE)
-    return _normal(np.arctanh(unit), mean, log_std) - np.log1p(-np.square(unit)) - np.log(half)
+    largest = (np.abs(middle) + half).astype(np.float32)
+    most = 1 - np.maximum(_EDGE, 8 * np.spacing(largest) / half)
+    unit = np.clip((action - middle) / half, -most, most)
+    drawn = np.arctanh(unit)
+    found = _normal(drawn, mean, log_std) - np.log1p(-np.square(unit)) - np.log(half)
+    at = np.abs(unit) >= most
+    tail = np.sign(drawn) * (drawn - mean) * np.exp(-log_std)
+    found[at] = _log_of_tail(tail[at]).astype(np.float64)
+    return found
 
 
 def _clipped(mean: Floats, log_std: Floats, action: Floats, bounds: Bounds) -> Floats:
