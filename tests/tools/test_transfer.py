@@ -116,6 +116,16 @@ def test_another_network_or_space_is_one_error_with_the_layer(
     assert not folder.exists()
 
 
+def test_code_that_the_config_of_the_run_names_is_not_run(source: Path, tmp_path: Path) -> None:
+    """Only its checkpoint is read, so that --trust is needed for nothing."""
+    other = shutil.copytree(source, tmp_path / "other")
+    config = (other / "config.json").read_text()
+    assert '"type": "pendulum"' in config
+    named = config.replace('"type": "pendulum"', '"type": "no_such_file.py:Env"')
+    (other / "config.json").write_text(named)
+    assert policy_of(begun(other, tmp_path / "a"))["update_count"] >= 0
+
+
 def test_the_simple_form_of_the_hook_is_a_path(source: Path) -> None:
     hook = FromRunHook.from_value(str(source), "before_run")
     assert hook is not None

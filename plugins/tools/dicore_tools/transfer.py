@@ -24,7 +24,7 @@ from dicore.run.random import seeded
 from dicore.run.request import TrainRequest, compile_request
 from dicore.run.run import Run, Stateful
 from dicore_tools.evaluation.env_states import EnvStates, fit
-from dicore_tools.evaluation.policy_loader import PolicyState, find_policy
+from dicore_tools.evaluation.policy_loader import PolicyState, saved
 
 __all__ = ["FromRunHook", "begun_from", "taken"]
 
@@ -56,7 +56,7 @@ def begun_from(request: TrainRequest, run: str | Path) -> TrainRequest:
         raise UsageError(
             f"--from {run}: a resumed run has its own weights", hint="drop --from, or --resume"
         )
-    source = _state_of(run, trust=request.trust)
+    source = _state_of(run)
     compiled = compile_request(request)
     spec = spec_of(compiled.env, compiled.seed)
     with seeded(compiled.seed):
@@ -152,14 +152,12 @@ def taken(state: State, source: State, run: str) -> StateDict:
     return found
 
 
-def _state_of(run: str | Path, *, trust: bool = False) -> PolicyState:
-    """Reads the best checkpoint of a run."""
-    trained = find_policy(run, trust=trust)
-    assert trained.read is not None
-    state = trained.read()
+def _state_of(run: str | Path) -> PolicyState:
+    """Reads the best checkpoint of a run; its config, which may name code, is not read."""
+    state = saved(run)[2]()
     if not isinstance(state.policy.get("model"), Mapping):
         raise UsageError(
-            f"--from {run}: policy '{trained.compiled.policy.type}' has no one network",
+            f"--from {run}: its policy has no one network",
             hint="begin from a run whose policy has the state `model`",
         )
     return state

@@ -23,6 +23,7 @@ __all__ = [
     "find_policy",
     "fixed_policy",
     "load_policy",
+    "saved",
 ]
 
 _MANIFEST = "manifest.json"
@@ -112,6 +113,26 @@ def find_policy(
         ConfigError: `config.json` names components that are not installed, or code by path.
         CheckpointError: there is no valid checkpoint.
     """
+    folder, name, read = saved(where, load_path)
+    names_only = False if trust else None
+    file = str(folder.config)
+    compiled = compile_config(file, seed=seed, overrides=overrides, names_only=names_only)
+    return TrainedPolicy(compiled, str(name), read)
+
+
+def saved(
+    where: str | Path, load_path: str | Path | None = None
+) -> tuple[RunFolder, str | Path, Callable[[], PolicyState]]:
+    """Returns the folder of a run, a checkpoint of it, and what reads that; runs no code of it.
+
+    Args:
+        where: A run folder, or the folder of one of its checkpoints.
+        load_path: Name or path of a checkpoint; None takes `best`, else the latest valid one.
+
+    Raises:
+        UsageError: the folder is not a run folder.
+        CheckpointError: there is no valid checkpoint.
+    """
     path = Path(where)
     if load_path is None and (path / _MANIFEST).is_file():
         path, load_path = path.absolute().parent.parent, path
@@ -123,9 +144,6 @@ def find_policy(
             f"{folder}: no valid checkpoint",
             hint="name one with --load-path (load_path= in Python)",
         )
-    names_only = False if trust else None
-    file = str(folder.config)
-    compiled = compile_config(file, seed=seed, overrides=overrides, names_only=names_only)
     key = str(name.absolute()) if isinstance(name, Path) else name
 
     def read() -> PolicyState:
@@ -133,7 +151,7 @@ def find_policy(
             return _read_chosen(store, key)
         return _policy_state(store.load(key), store.metadata(key), key)
 
-    return TrainedPolicy(compiled, str(name), read)
+    return folder, name, read
 
 
 def load_policy(
