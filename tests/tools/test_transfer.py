@@ -126,6 +126,14 @@ def test_code_that_the_config_of_the_run_names_is_not_run(source: Path, tmp_path
     assert policy_of(begun(other, tmp_path / "a"))["update_count"] >= 0
 
 
+@pytest.mark.parametrize("place", ["", "ckpt/final"])
+def test_a_run_is_not_overwritten_by_what_begins_from_it(source: Path, place: str) -> None:
+    request = TrainRequest(**SAC, exp_name=str(source), exist="overwrite", overrides=QUICK)
+    with pytest.raises(UsageError, match="--exist overwrite would delete it"):
+        begun_from(request, source / place)
+    assert (source / "ckpt/final").exists()
+
+
 def test_the_simple_form_of_the_hook_is_a_path(source: Path) -> None:
     hook = FromRunHook.from_value(str(source), "before_run")
     assert hook is not None

@@ -21,7 +21,7 @@ from dicore.interfaces.hook import LearnerHook
 from dicore.interfaces.policy import LearnMode
 from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.random import seeded
-from dicore.run.request import TrainRequest, compile_request
+from dicore.run.request import TrainRequest, compile_request, folder_name
 from dicore.run.run import Run, Stateful
 from dicore_tools.evaluation.env_states import EnvStates, fit
 from dicore_tools.evaluation.policy_loader import PolicyState, saved
@@ -58,6 +58,12 @@ def begun_from(request: TrainRequest, run: str | Path) -> TrainRequest:
         )
     source = _state_of(run)
     compiled = compile_request(request)
+    folder = Path(folder_name(compiled, request)).resolve()
+    if request.exist == "overwrite" and Path(run).resolve().is_relative_to(folder):
+        raise UsageError(
+            f"--from {run}: --exist overwrite would delete it",
+            hint="name another folder: --exp-name",
+        )
     spec = spec_of(compiled.env, compiled.seed)
     with seeded(compiled.seed):
         policy = bind(compiled, spec).policy.build(BuildContext(spec, seed=compiled.seed))
