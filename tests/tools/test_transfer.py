@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from dicore.cli import main
+from dicore.config import bind
 from dicore.errors import UsageError
 from dicore.run.checkpoint_io import read_state
+from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.launch import launch
-from dicore.run.request import TrainRequest
+from dicore.run.random import seeded
+from dicore.run.request import TrainRequest, compile_request
 from dicore_tools.transfer import FromRunHook, begun_from, taken
 
 QUICK = [
@@ -73,6 +76,30 @@ def test_targets_follow_the_network_of_another_algorithm(source: Path) -> None:
         taken(state, {**state, "log_alpha": 5 * state["log_alpha"]}, "x")["log_alpha"]
         is not (state["log_alpha"])
     )
+
+
+def test_a_target_of_a_part_of_the_network_is_that_of_the_run() -> None:
+    """Such as the slow critic of dreamer; optimizers begin anew."""
+    zero, one = np.zeros(2), np.ones(2)
+    model = {"actor.0.weight": zero, "critic.0.weight": zero}
+    state = {"model": model, "slow": {"0.weight": zero}, "optimizer": {"state": {"0": zero}}}
+    theirs = {"model": model, "slow": {"0.weight": one}, "optimizer": {"state": {"0": one}}}
+    given = taken(state, theirs, "x")
+    assert given["slow"]["0.weight"] is one
+    assert given["optimizer"]["state"]["0"] is zero
+
+
+@pytest.mark.parametrize(("name", "part"), [("dreamer", "slow_critic"), ("tdmpc2", "target")])
+def test_world_models_begin_with_the_targets_of_the_run(name: str, part: str) -> None:
+    compiled = compile_request(TrainRequest(env="pendulum", policy=name))
+    spec = spec_of(compiled.env, 0)
+    states = []
+    for seed in (0, 1):
+        with seeded(seed):
+            policy = bind(compiled, spec).policy.build(BuildContext(spec, seed=seed))
+            states.append(policy.learn_mode.state_dict())
+    assert not same(states[0][part], states[1][part])
+    assert same(taken(*states, "x")[part], states[1][part])
 
 
 def test_what_wrappers_measured_goes_on(source: Path, tmp_path: Path) -> None:

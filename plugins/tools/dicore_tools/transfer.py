@@ -128,7 +128,8 @@ class FromRunHook(LearnerHook):
 def taken(state: State, source: State, run: str) -> StateDict:
     """Returns the state of a learn mode with the networks of another one.
 
-    Networks that follow the first, such as targets, get the same weights.
+    Networks that follow the first, such as targets, get the same weights; those that follow a part
+    of it, the weights that they have there.
 
     Args:
         state: State of the policy that is trained.
@@ -150,12 +151,24 @@ def taken(state: State, source: State, run: str) -> StateDict:
     found = dict(state)
     for name, each in state.items():
         if isinstance(each, Mapping):
-            leaves = dict(_leaves(each))
-            if leaves.keys() == own.keys() and not [*_differences(leaves, theirs)]:
-                found[name] = source["model"]
+            leaves, other = dict(_leaves(each)), {}
+            if leaves.keys() == own.keys():
+                other = source["model"]
+            elif _is_part(leaves, own):
+                other = source.get(name, {})
+            if other and not [*_differences(leaves, dict(_leaves(other)))]:
+                found[name] = other
         elif name in source and _is_array(each) and np.shape(source[name]) == np.shape(each):
             found[name] = source[name]
     return found
+
+
+def _is_part(leaves: Mapping[str, Tree], network: Mapping[str, Tree]) -> bool:
+    """Returns whether all layers are, by name, those of one part of a network."""
+    first = next(iter(leaves), None)
+    ends = () if first is None else [path for path in network if path.endswith(f".{first}")]
+    parts = [path.removesuffix(str(first)) for path in ends]
+    return any(all(f"{part}{name}" in network for name in leaves) for part in parts)
 
 
 def _state_of(run: str | Path) -> PolicyState:
