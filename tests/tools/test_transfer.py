@@ -102,6 +102,12 @@ def test_world_models_begin_with_the_targets_of_the_run(name: str, part: str) ->
     assert same(taken(*states, "x")[part], states[1][part])
 
 
+def test_a_constant_temperature_is_that_of_the_config(source: Path, tmp_path: Path) -> None:
+    fixed = ("policy.learn.auto_alpha=false", "policy.learn.alpha=0.01")
+    found = policy_of(begun(source, tmp_path / "a", *fixed))["log_alpha"]
+    assert found[0] == pytest.approx(np.log(0.01))
+
+
 def test_what_wrappers_measured_goes_on(source: Path, tmp_path: Path) -> None:
     run = begun(source, tmp_path / "a", "env.env_wrapper=[obs_norm]")
     before, after = (

@@ -1,7 +1,7 @@
 """A training that begins with what another run has learnt (`dicore train --from RUN`).
 
-Taken are the networks with the statistics in them, the temperature of maximum-entropy policies, and
-what env wrappers have measured. Optimizers, counters and buffers begin anew.
+Taken are the networks with the statistics in them, the learnt temperature of maximum-entropy
+policies, and what env wrappers have measured. Optimizers, counters and buffers begin anew.
 """
 
 from __future__ import annotations
@@ -160,6 +160,8 @@ def taken(state: State, source: State, run: str) -> StateDict:
                 found[name] = other
         elif name in source and _is_array(each) and np.shape(source[name]) == np.shape(each):
             found[name] = source[name]
+    if "log_alpha" in state and "alpha" not in state.get("optimizers", ("alpha",)):
+        found["log_alpha"] = state["log_alpha"]  # a temperature that is not learnt is the config's
     return found
 
 
