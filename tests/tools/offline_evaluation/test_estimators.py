@@ -14,6 +14,7 @@ from dicore_tools.evaluation.offline.estimators import (
     importance_sampling,
     lengths_of,
     log_weights,
+    observed,
     of_episodes,
     weighted_importance_sampling,
 )
@@ -75,6 +76,20 @@ def test_weights_stay_after_the_end_of_an_episode() -> None:
     ratio = np.log(np.array([[3.0, 1.0], [1.0, 1.0]]))
     (found,) = weighted_importance_sampling(reward, log_weights(ratio), 1.0)
     assert found == pytest.approx(1 + 10 * 1 / (3 + 1))
+
+
+def test_episodes_that_were_cut_off_count_until_then() -> None:
+    """Half of all episodes are recorded for one step only, whatever would have followed."""
+    first = np.arange(STEPS) < 1
+    length = np.concatenate([ALL.length, np.minimum(ALL.length, 1)])
+    cut = np.concatenate([np.zeros_like(ALL.length, np.bool_), ALL.length > 1])
+    reward = np.concatenate([ALL.reward, ALL.reward * first])
+    weights = log_weights(np.concatenate([ALL.log_ratio, ALL.log_ratio * first]))
+    count = np.tile(ALL.chance, 2)[None] / 2
+    known = weights + observed(length, cut)
+    (found,) = weighted_importance_sampling(reward, known, GAMMA, count)
+    assert found == pytest.approx(TRUE)
+    assert (observed(ALL.length, ALL.length == STEPS) == 0).all()
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 30.0])

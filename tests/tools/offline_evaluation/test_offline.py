@@ -117,6 +117,24 @@ def test_all_estimators_find_the_value_of_a_known_policy(tmp_path: Path) -> None
     assert high - low < wis_high - wis_low, "fitted values make it more exact"
 
 
+def test_a_recording_that_was_cut_off_lowers_no_estimate(tmp_path: Path) -> None:
+    """Each other walk is recorded for a few steps only, as by dicore collect -n."""
+    path = Path(corridor(tmp_path / "x.npz", 0.6))
+    columns = dict(np.load(path))
+    end = columns["terminated"] | columns["truncated"]
+    walk = np.cumsum(end) - end
+    starts = np.flatnonzero(np.append(True, end[:-1]))
+    step = np.arange(len(end)) - starts[walk]
+    kept = (walk % 2 == 0) | (step < 3)
+    columns["truncated"] |= (walk % 2 == 1) & (step == 2) & ~columns["terminated"]
+    names = ("obs", "action", "reward", "terminated", "truncated", "next_obs", "log_prob")
+    write_npz(tmp_path / "cut.npz", {name: columns[name][kept] for name in names})
+    with seeded(0):
+        whole, found = job(str(path)), job(str(tmp_path / "cut.npz"))
+        assert found.weighted().value == pytest.approx(whole.weighted().value, abs=0.1)
+        assert found.behaviour().value == pytest.approx(whole.behaviour().value, abs=0.1)
+
+
 def test_greedy_discrete_actions_have_probabilities(tmp_path: Path) -> None:
     """Always right: 1 + 0.9 + 0.81 + 0.729; one of 16 episodes does that."""
     estimates, _ = estimated(job(corridor(tmp_path / "x.npz"), sample=False), ["wis"])

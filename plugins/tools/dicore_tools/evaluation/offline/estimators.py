@@ -17,7 +17,7 @@ from dicore.errors import NonFiniteError, UsageError
 
 __all__ = [
     "bootstrap_interval", "discounted_returns", "doubly_robust", "effective_episodes",
-    "importance_sampling", "lengths_of", "log_weights", "of_episodes",
+    "importance_sampling", "lengths_of", "log_weights", "observed", "of_episodes",
     "weighted_importance_sampling",
 ]  # fmt: skip
 
@@ -44,6 +44,29 @@ def of_episodes(column: npt.ArrayLike, end: Bools) -> Floats:
 def lengths_of(end: Bools) -> npt.NDArray[np.int64]:
     """Returns the steps of each episode, int64 [E], of the marks of their last ones, bool [N]."""
     return np.diff(np.flatnonzero(end), prepend=-1).astype(np.int64)
+
+
+def observed(length: npt.NDArray[np.int64], cut: Bools) -> Floats:
+    """Returns log-weights by which episodes that were not cut off stand for those that were.
+
+    They are minus the logarithm of the probability of being recorded so far (Robins and Rotnitzky
+    1992, inverse probability of censoring), estimated by Kaplan and Meier 1958; -inf after a cut,
+    since only after an end rewards are known: 0. All are 0 if all that are cut have T steps.
+
+    Args:
+        length: int64 [E]; steps of each episode.
+        cut: bool [E]; whether it was cut off, as by a time limit.
+
+    Returns:
+        float64 [E, T].
+    """
+    steps = int(length.max())
+    going = np.array([((length > t) | (cut & (length == t))).sum() for t in range(steps)])
+    lost = np.bincount(length[cut], minlength=steps)[:steps]
+    log_chance = np.cumsum(np.log1p(-lost / np.maximum(going, 1)))
+    at = np.minimum(np.arange(steps), length[:, None] - 1)
+    gone = cut[:, None] & (np.arange(steps) >= length[:, None])
+    return np.asarray(np.where(gone, -np.inf, -log_chance[at]), np.float64)
 
 
 def discounted_returns(reward: Floats, gamma: float) -> Floats:
@@ -101,7 +124,8 @@ def weighted_importance_sampling(
 
     Args:
         reward: float64 [E, T]; 0 after the end of an episode.
-        log_weight: float64 [E, T]; see `log_weights`.
+        log_weight: float64 [E, T]; see `log_weights`. -inf leaves out an episode at a step, such as
+            one that was cut off before; see `observed`.
         gamma: Discount.
         count: float64 [R, E]; how often each episode is counted; None: once.
 

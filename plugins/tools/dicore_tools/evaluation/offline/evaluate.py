@@ -25,11 +25,11 @@ from dicore.run.random import seeded
 from dicore_tools.components import build
 from dicore_tools.evaluation.offline.estimators import (
     bootstrap_interval,
-    discounted_returns,
     doubly_robust,
     effective_episodes,
     lengths_of,
     log_weights,
+    observed,
     of_episodes,
     weighted_importance_sampling,
 )
@@ -189,8 +189,8 @@ class Estimation:
         self._rng = np.random.default_rng(compiled.seed)
 
     def behaviour(self) -> Estimate:
-        """Returns the mean discounted return of the episodes themselves."""
-        return self._mean(discounted_returns(self.reward, self.gamma))
+        """Returns the discounted return of the episodes themselves."""
+        return self._by_weights(self._observed)
 
     def weighted(self) -> Estimate:
         """Returns the estimate of weighted importance sampling.
@@ -198,7 +198,7 @@ class Estimation:
         Raises:
             UsageError: no episode acts like the policy.
         """
-        weights = log_weights(self.log_ratio)
+        weights = log_weights(self.log_ratio) + self._observed
         never = np.flatnonzero(weights.max(0) == -np.inf)
         if len(never):
             raise UsageError(
@@ -206,6 +206,14 @@ class Estimation:
                 " weights are 0",
                 hint="record more episodes or more random ones, or use fqe",
             )
+        return self._by_weights(weights)
+
+    @cached_property
+    def _observed(self) -> Floats:
+        end = self._data.end
+        return observed(lengths_of(end), ~self._data.terminated[end])
+
+    def _by_weights(self, weights: Floats) -> Estimate:
         (value,) = weighted_importance_sampling(self.reward, weights, self.gamma)
         interval = bootstrap_interval(
             lambda count: weighted_importance_sampling(self.reward, weights, self.gamma, count),
