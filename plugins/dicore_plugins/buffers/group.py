@@ -5,7 +5,7 @@ Shapes: B samples drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class BufferGroup:
                 )
         given = {name: shares.get(name) for name in buffers}
         self._updates, self._iteration = updates or {}, 0
-        for problem in share_problems(given, falling=bool(self._updates)):
+        for problem in share_problems(given, self._updates.keys()):
             raise UsageError(problem)
         self.buffers = dict(buffers)
         rest = 1 - sum(share or 0 for share in given.values())
@@ -231,8 +231,12 @@ class BufferGroup:
         self.load_state_dict(read_state(Path(file)))
 
 
-def share_problems(shares: Mapping[str, float | None], *, falling: bool = False) -> Iterator[str]:
-    """Yields what is wrong with the names and shares of several buffers."""
+def share_problems(
+    shares: Mapping[str, float | None], falling: Collection[str] = ()
+) -> Iterator[str]:
+    """Yields what is wrong with the shares of several buffers, and with which of them fall."""
+    if AGENT in falling:
+        yield f"{AGENT}.share_updates: it gets what others lose; set share_updates of another one"
     if AGENT not in shares:
         yield f"one of several buffers must be named '{AGENT}'; it gets the collected samples"
     given = sum(share for share in shares.values() if share is not None)

@@ -52,6 +52,12 @@ def test_a_share_falls_linearly_to_nothing() -> None:
     assert group.count() == 300, "what is no longer drawn from limits nothing"
 
 
+def test_the_share_of_the_agent_falls_for_nobody() -> None:
+    buffers = {"agent": naive(30), "demo": naive(30, 500)}
+    with pytest.raises(UsageError, match=r"agent\.share_updates: it gets what others lose"):
+        BufferGroup(buffers, {"demo": 0.5}, {"agent": 10})
+
+
 def test_a_share_that_falls_may_begin_with_the_whole_batch() -> None:
     buffers = {"agent": naive(30), "demo": naive(30, 500)}
     group = BufferGroup(buffers, {"demo": 1.0}, {"demo": 10})

@@ -59,8 +59,8 @@ class SerialPipeline(TrainingPipeline):
             from dicore_plugins.buffers.group import share_problems
 
             shares = {name: buffer[name].get("share") for name in buffer.keys()}  # noqa: SIM118
-            falling = any(each.get("share_updates") is not None for each in buffers)
-            for problem in share_problems(shares, falling=falling):
+            falling = [n for n in shares if buffer[n].get("share_updates") is not None]
+            for problem in share_problems(shares, falling):
                 yield place, problem
             if falling and cfg.policy.priority:
                 yield "policy.priority", f"{place} has share_updates; expected False"
