@@ -7,8 +7,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 
+from dicore_tools.commands.completion_line import line_words
 from tests.registry.environment import hermetic
 from tests.registry.world import MAIN, World
 from tests.soak import SOAK
@@ -233,3 +235,13 @@ def test_every_script_is_sound(world: World, shell: str) -> None:
     if program := shutil.which(shell):
         done = subprocess.run([program, "-n"], input=text, capture_output=True, text=True)  # noqa: PLW1510 - looked at below
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_runs_are_found_in_a_folder_of_many(tmp_path: Path) -> None:
+    for index in range(300):
+        (tmp_path / f"run_{index}").mkdir()
+    run = click.Argument(["run"], metavar="RUN")
+    root = click.Context(click.Group("dicore", {"show": click.Command("show", params=[run])}))
+    for index in range(100, 300):
+        start = f"{tmp_path}/run_{index}"
+        assert f"{start}/" in line_words(start, ["show"], root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ __all__ = ["line_words", "option_names"]
 _KINDS = {"env": "env", "policy": "policy", "mode": "pipeline"}
 """Kinds of component that options of these names take."""
 _MOST = 200
-"""Entries of a folder that are looked at."""
+"""Entries of a folder, of those that begin as typed, that are looked at."""
 
 
 def line_words(prefix: str, line: Sequence[str], root: click.Context) -> list[str]:
@@ -118,8 +119,8 @@ def _runs(prefix: str) -> list[str]:
     above, name = os.path.split(prefix)
     try:
         with os.scandir(Path(above).expanduser()) as entries:
-            folders = [each for _, each in zip(range(_MOST), entries, strict=False)
-                       if each.name.startswith(name) and each.is_dir()]  # fmt: skip
+            begun = (each for each in entries if each.name.startswith(name))
+            folders = [each for each in islice(begun, _MOST) if each.is_dir()]
     except OSError:
         return []
     if not name.startswith("."):
