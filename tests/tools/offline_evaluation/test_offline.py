@@ -244,6 +244,19 @@ def test_the_policy_that_acted_has_the_return_of_the_data(at: Path, name: str) -
     assert found.steps == 400
 
 
+def test_a_run_whose_wrappers_measure_says_what_data_it_needs(
+    at: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    normed = str(tmp_path / "normed")
+    launch(
+        env="pendulum", policy="sac", exp_name=normed, max_env_step=64,
+        overrides=[*QUICK, "policy.learn.batch_size=16", "env.env_wrapper=[obs_norm]"],
+    )  # fmt: skip
+    for run, told in ((at / "sac", 0), (normed, 1)):
+        evaluate_offline(run, str(at / "sac.npz"), estimators=["wis"], sample=True)
+        assert caplog.text.count("has to have been recorded with those") == told
+
+
 def test_the_command_prints_estimates_and_reasons(
     at: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

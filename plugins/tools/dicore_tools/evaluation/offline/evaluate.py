@@ -5,6 +5,7 @@ Shapes: N steps, E episodes, B of the steps.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,6 +49,7 @@ __all__ = [
     "evaluate_offline",
 ]
 
+_log = logging.getLogger(__name__)
 Floats = npt.NDArray[np.float64]
 Estimator = Literal["fqe", "wis", "dr"]
 ESTIMATORS: Final[tuple[Estimator, ...]] = ("fqe", "wis", "dr")
@@ -346,6 +348,11 @@ def evaluate_offline(  # noqa: PLR0913 - the options of the command
         gamma = float(compiled.policy.discount_factor)
         steps = recorded(data, context, gamma)
         policy, state = trained.build(context)
+        if state.env_states:
+            _log.warning(
+                "env wrappers of this run measure statistics (env.env_wrapper): the data set has to"
+                " have been recorded with those, as dicore collect does for this run alone"
+            )
         if sample and state.policy is not None:
             policy.collect_mode.load_state_dict(state.policy)
         scaled = bool(compiled.policy.get("action_scaling", True))
