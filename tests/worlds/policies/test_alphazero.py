@@ -174,6 +174,20 @@ def test_options_that_would_have_no_effect_are_refused() -> None:
         made(learn={"ignore_done": True})
 
 
+@pytest.mark.parametrize(
+    ("buffer", "problem"),
+    [
+        ({"replay_buffer_size": 127}, "batch_size: must be <= 127"),
+        ({"type": "sequence", "unroll_len": 3}, "must not make sequences"),
+    ],
+)
+def test_buffers_that_it_cannot_learn_from_are_refused(
+    buffer: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        made(other={"replay_buffer": buffer})
+
+
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     """It is stopped amid the games of three environments."""
     small = (

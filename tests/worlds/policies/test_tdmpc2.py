@@ -239,6 +239,7 @@ def test_a_network_of_nan_does_not_act(part: str) -> None:
         ({"model": {"latent": 10}}, BOX, "simplex"),
         ({"model": {"bins": 10}}, BOX, "odd"),
         ({"nstep": 3}, BOX, "nstep"),
+        ({"other": {"replay_buffer": {"replay_buffer_size": 255}}}, BOX, "must be <= 255"),
     ],
 )
 def test_what_it_does_not_do_is_refused(config: Any, actions: Any, problem: str) -> None:

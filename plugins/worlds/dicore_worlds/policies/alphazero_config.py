@@ -115,3 +115,9 @@ class AlphaZeroConfig(PolicyConfig):
         """Yields the options that contradict each other."""
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
+        buffer = self.other.replay_buffer
+        size = buffer.get("replay_buffer_size")
+        if size is not None and self.learn.batch_size > size:
+            yield "learn.batch_size", f"must be <= {size}, the capacity of other.replay_buffer"
+        if buffer.get("unroll_len", 1) > 1 or buffer.get("burn_in", 0):
+            yield "other.replay_buffer", "must not make sequences: single moves are learned from"

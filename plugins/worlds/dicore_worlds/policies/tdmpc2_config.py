@@ -147,6 +147,9 @@ class TDMPC2Config(PolicyConfig):
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
         collect, buffer = self.collect, self.other.replay_buffer
+        size = buffer.get("replay_buffer_size")
+        if size is not None and self.learn.batch_size > size:
+            yield "learn.batch_size", f"must be <= {size}, the capacity of other.replay_buffer"
         if buffer.get("unroll_len") is None:
             yield "other.replay_buffer", "must be 'sequence', which makes sequences of steps"
         elif buffer.get("burn_in"):
