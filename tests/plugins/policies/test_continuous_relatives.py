@@ -288,6 +288,12 @@ def test_a_resumed_run_with_gsde_equals_an_uninterrupted_one(tmp_path: Path) -> 
     assert all(torch.equal(each, two[key]) for key, each in one.items())
 
 
+@pytest.mark.parametrize(("every", "kind"), [(1, "squashed_gaussian"), (2, "")])
+def test_kept_noise_of_gsde_is_no_distribution_of_one_action(every: int, kind: str) -> None:
+    policy = policy_of("sac", "policy.model.gsde=true", f"policy.collect.sde_sample_freq={every}")
+    assert policy.collect_mode.get_attribute("action_distribution") == kind
+
+
 def test_gsde_needs_a_gaussian_actor() -> None:
     with pytest.raises(ConfigError, match=r"gsde.*stochastic"):
         policy_of("td3", "policy.model.gsde=true")

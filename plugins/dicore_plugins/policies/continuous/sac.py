@@ -127,7 +127,10 @@ class SACPolicy(ContinuousQPolicy):
         return squashed_gaussian(mean, output["log_std"], self._normal(mean))
 
     def _get_action_distribution(self) -> str:
-        return "squashed_gaussian"
+        """Returns "" with gSDE that keeps its noise: an action depends on those before it."""
+        model, collect = self._cfg.model, self._cfg.collect
+        held = model is not None and model.get("gsde") and collect.get("sde_sample_freq", 1) > 1
+        return "" if held else "squashed_gaussian"
 
     def _init_collect(self) -> None:
         super()._init_collect()
