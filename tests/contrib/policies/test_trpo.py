@@ -154,6 +154,26 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) ->
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
+def test_several_learners_are_refused() -> None:
+    from dicore.config import bind, compile_config
+    from dicore.interfaces.env import EnvSpec
+    from dicore_dist.workers.learners import learner_problems
+
+    given = {"env": {"type": "cartpole"}, "policy": {"type": "trpo"}}
+    compiled = compile_config(
+        {**given, "pipeline": {"type": "parallel", "system": {"learner_num": 2}}}
+    )
+    spec = EnvSpec(spaces.Box(-1, 1, (4,), np.float32), spaces.Discrete(2))
+    (found,) = learner_problems(bind(compiled, spec).cfg)
+    assert found[0] == "policy.type"
+    assert "expected learner_num 1" in found[1]
+
+
+def test_a_shorter_step_that_is_never_tried_is_refused() -> None:
+    with pytest.raises(ConfigError, match="line_search_shrink"):
+        policy_of("npg", BOX, "policy.learn.line_search_shrink=0.5")
+
+
 def test_what_it_does_not_do_is_refused() -> None:
     for option, problem in {
         "policy.learn.target_kl=0": "target_kl",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from dicore.config import frozen, option, section
@@ -54,6 +54,7 @@ class TRPOConfig(ActorCriticPolicyConfig):
     """TRPO: natural gradients within a trust region (Schulman et al. 2015)."""
 
     reduces: ClassVar[bool] = False
+    one_learner: ClassVar[str] = "moves the policy by no averaged gradients"
     requires: ClassVar[Mapping[str, tuple[object, str] | None]] = {
         "learn.value_weight": (0.5, "learns values by updates of their own; leave it out"),
         "collect.n_episode": (None, "collects samples; use collect.n_sample"),
@@ -79,3 +80,9 @@ class NPGConfig(TRPOConfig):
     """Natural policy gradient: steps of a given KL divergence, not tried (Kakade 2001)."""
 
     learn: NPGLearnConfig = section(NPGLearnConfig)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        if not self.learn.line_search_steps and self.learn.line_search_shrink != 0.8:
+            yield "learn.line_search_shrink", "has no effect without line_search_steps; remove it"

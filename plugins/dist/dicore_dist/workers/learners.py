@@ -59,7 +59,9 @@ def learner_problems(cfg: RunConfig) -> Iterator[tuple[str, str]]:
         yield "policy.cuda", "several learners train on CPUs; expected False"
     if isinstance(cfg.policy.other.replay_buffer, NamedConfig):
         yield "policy.other.replay_buffer", "several learners draw from a single buffer"
-    if learn.get("target_kl") is not None:
+    if why := getattr(cfg.policy, "one_learner", ""):
+        yield "policy.type", f"{cfg.policy.type} {why}; expected learner_num 1"
+    elif learn.get("target_kl") is not None:
         yield "policy.learn.target_kl", "would end the updates of some learners; expected None"
     if learn.get("collect_per_phase") is not None:
         text = "keeps samples between updates, of which a checkpoint has those of one learner"
