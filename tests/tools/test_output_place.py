@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import tempfile
 from pathlib import Path
 
@@ -129,5 +130,10 @@ def test_a_place_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no devices by name")
-def test_a_device_is_written() -> None:
-    check_place("/dev/stdout")
+def test_a_device_is_written_but_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in ("/dev/stdout", "/dev/null", pipe):
+        check_place(place, devices=True)
+        with pytest.raises(UsageError, match="device or a pipe"):
+            check_place(place)

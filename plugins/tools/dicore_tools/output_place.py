@@ -16,7 +16,12 @@ _ROOM: Final = bytes(1 << 16)
 
 
 def check_place(
-    out: str | PathLike[str], *, option: str = "", folder: bool = False, hint: str = ""
+    out: str | PathLike[str],
+    *,
+    option: str = "",
+    folder: bool = False,
+    devices: bool = False,
+    hint: str = "",
 ) -> None:
     """Raises an error if an output could not be written now; nothing is left behind.
 
@@ -24,6 +29,8 @@ def check_place(
         out: The file or folder; folders above it may be missing.
         option: The option that names it, which begins the message.
         folder: The output is a folder.
+        devices: It is opened and written, so it may be a device, such as /dev/stdout, or a pipe. A
+            new file in its place would replace it for every program.
         hint: What to do instead.
 
     Raises:
@@ -32,7 +39,7 @@ def check_place(
     """
     target = Path(out)
     try:
-        why = _problem(target, folder)
+        why = _problem(target, folder, devices)
     except OSError as error:
         why = error.strerror or str(error)
     if why:
@@ -41,7 +48,7 @@ def check_place(
         raise UsageError(f"{option}: {text}" if option else text, hint=hint)
 
 
-def _problem(target: Path, folder: bool) -> str:
+def _problem(target: Path, folder: bool, devices: bool) -> str:
     """Returns why nothing can be written to a file or folder; "" if it can.
 
     Raises:
@@ -55,7 +62,7 @@ def _problem(target: Path, folder: bool) -> str:
             return "it is a file"
     if exists and not folder:
         if not target.is_file():
-            return ""  # a device, such as /dev/stdout
+            return "" if devices else "it is a device or a pipe"
         with target.open("r+b"):  # the file itself may be protected
             pass
     places = (

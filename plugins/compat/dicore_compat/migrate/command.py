@@ -85,7 +85,7 @@ def command(
     if where.is_dir() and (env_id is not None or algorithm is not None):
         raise UsageError("--env and --policy name an entry of one YAML file, not of a folder")
     if target is not None:
-        check_place(target, option="--out", folder=where.is_dir())
+        check_place(target, option="--out", folder=where.is_dir(), devices=True)
     with to_standard_error() if as_json else nullcontext():  # configs and imports may print
         if where.is_dir():
             found = _folder(where, target, force=force)

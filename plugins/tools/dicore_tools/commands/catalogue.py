@@ -37,7 +37,7 @@ Examples:
 def command(kinds: Sequence[str], dist: str | None, out: str | None) -> None:
     """Writes a Markdown reference of the installed components and their options."""
     if out is not None:
-        check_place(out, option="--out")
+        check_place(out, option="--out", devices=True)
     registry = dicore_registry.default()
     known = sorted(registry.kinds())
     if kinds or dist is not None:

@@ -302,7 +302,7 @@ def schema(out: str | None) -> None:
     from dicore_tools.commands.output import write_output
 
     if out is not None:
-        check_place(out, option="--out")
+        check_place(out, option="--out", devices=True)
     with contextlib.redirect_stdout(sys.stderr):  # imports may print
         text = json.dumps(config_schema(dicore_registry.default()), indent=1) + "\n"
     write_output(text, out)
