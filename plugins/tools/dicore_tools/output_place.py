@@ -13,6 +13,8 @@ __all__ = ["check_place"]
 
 _ROOM: Final = bytes(1 << 16)
 """Written on trial: a full disk accepts new files, and refuses their content."""
+_DEVICES: Final = Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd")
+"""Folders of devices, some of which are links to what a process has open."""
 
 
 def check_place(
@@ -61,7 +63,7 @@ def _problem(target: Path, folder: bool, devices: bool) -> str:
         if target.is_file():
             return "it is a file"
     if exists and not folder:
-        if not target.is_file():
+        if not target.is_file() or target.absolute().parent in _DEVICES:
             return "" if devices else "it is a device or a pipe"
         with target.open("r+b"):  # the file itself may be protected
             pass
