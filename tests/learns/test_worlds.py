@@ -13,7 +13,7 @@ from dicore.data import EnvBatch
 from dicore.run.launch import launch
 from dicore_worlds import GAMES
 
-MOVES = 20_000
+MOVES = 40_000
 """Moves after which tic-tac-toe is no longer lost."""
 TASKS = {"cartpole": 20_000, "pendulum": 20_000}
 """Env steps to reach the stop value, by environment; the presets are `NAME_dreamer`."""
