@@ -52,7 +52,7 @@ _label = ""
 
 
 def say(text: str, *, result: bool = False) -> None:
-    """Prints and flushes a line, unless quiet and not the result; a closed pipe is ignored."""
+    """Prints and flushes a line, unless quiet and not the result, which raises if it is lost."""
     if is_quiet() and not result:
         return
     try:
@@ -60,7 +60,9 @@ def say(text: str, *, result: bool = False) -> None:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         say(text.encode(encoding, "backslashreplace").decode(encoding), result=result)
-    except OSError:  # no reader, no terminal or a full disk: none of them should end a training
+    except OSError as error:  # no reader, no terminal or a full disk does not end a training
+        if result and not isinstance(error, BrokenPipeError):
+            raise
         discard_stdout()
 
 

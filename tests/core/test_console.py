@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +62,13 @@ def test_without_a_console_nothing_fails(
     assert not is_terminal()
     say("nobody hears it")
     assert stdout is None or stdout.getvalue() == "nobody hears it\n"
+
+
+def test_a_full_disk_ends_no_training_but_loses_no_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        with pytest.raises(OSError, match="No space left"):
+            say("500.0", result=True)
+        say("500.0")  # the file is closed after it: nothing waits to be written any more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from math import isfinite
 from pathlib import Path
@@ -260,7 +261,8 @@ def _say_run(finished: Finished) -> None:
     name = f"{finished.row.name}, seed {finished.seed}"
     record = finished.record
     if record is None:
-        say(f"{name}: {finished.error}", result=True)
+        with suppress(OSError):  # other runs are not done
+            say(f"{name}: {finished.error}", result=True)
         return
     how = "stop value reached" if record.stop else "budget spent"
     say(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,8 @@ def _say_result(run: SeedRun, outcome: Outcome | None) -> None:
 
 def _say_error(run: SeedRun, outcome: Outcome | None) -> None:
     if run.error:
-        say(f"seed {run.seed}: {run.error}", result=True)
+        with suppress(OSError):  # other seeds are not done
+            say(f"seed {run.seed}: {run.error}", result=True)
 
 
 def _row(run: SeedRun) -> tuple[str, ...]:
