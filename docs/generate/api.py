@@ -6,8 +6,11 @@ import inspect
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from sphinx.pycode import ModuleAnalyzer
 
 from dicore_registry import default
 
@@ -122,6 +125,7 @@ def _public(module: ModuleType) -> list[str]:
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
+        and name != "TYPE_CHECKING"
         and (name.isupper() or getattr(value, "__module__", None) == module.__name__)
     ]
 
@@ -144,4 +148,17 @@ def _directive(module: ModuleType, name: str, seen: set[int]) -> list[str]:
     if inspect.isfunction(value):
         seen.add(id(value))
         return [f".. autofunction:: {path}", ""]
+    text = _text_of(module, name)
+    if text:
+        return [f".. py:data:: {path}", "", *(f"   {line}" for line in text), ""]
     return [f".. autodata:: {path}", "   :no-value:", ""]
+
+
+def _text_of(module: ModuleType, name: str) -> list[str]:
+    """Returns the text below a constant that the stub of a package takes from another module."""
+    stub = Path(module.__file__ or "").with_suffix(".pyi")
+    lines = stub.read_text(encoding="utf-8").splitlines() if stub.is_file() else []
+    end = f" import {name} as {name}"
+    homes = [line.removesuffix(end).split()[-1] for line in lines if line.endswith(end)]
+    found = [ModuleAnalyzer.for_module(home).find_attr_docs().get(("", name)) for home in homes]
+    return next(filter(None, found), [])

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from docutils.frontend import get_default_settings
+from docutils.nodes import substitution_reference
 from docutils.parsers.rst import Parser
 from docutils.utils import new_document
 from sphinx.ext.napoleon import Config, GoogleDocstring
@@ -135,11 +136,12 @@ def problems(docstring: str, mark_code: Any) -> str:
     said = io.StringIO()
     settings = copy(settings_of_docutils())
     settings.warning_stream = said
-    Parser().parse(
-        str(GoogleDocstring(lines, Config(napoleon_use_ivar=True))),
-        new_document("docstring", settings),
+    document = new_document("docstring", settings)
+    Parser().parse(str(GoogleDocstring(lines, Config(napoleon_use_ivar=True))), document)
+    substitutions = [each.astext() for each in document.findall(substitution_reference)]
+    return "\n".join(
+        [*(line for line in said.getvalue().splitlines() if "nknown" not in line), *substitutions]
     )
-    return "\n".join(line for line in said.getvalue().splitlines() if "nknown" not in line)
 
 
 def test_a_malformed_docstring_is_found() -> None:
@@ -147,6 +149,7 @@ def test_a_malformed_docstring_is_found() -> None:
         pass
 
     assert "unexpected unindent" in problems("Sums.\n\nOne:\n    two\n  three\n", unchanged)
+    assert problems("Sums |a - b| and |c|.", unchanged)
     assert (
         problems("Sums.\n\nArgs:\n    one: Two.\n\nRaises:\n    ValueError: three.", unchanged)
         == ""

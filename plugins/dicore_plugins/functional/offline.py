@@ -51,7 +51,7 @@ def td3_bc_error(
 def rebrac_error(
     q: Tensor, action: Tensor, shown: Tensor, penalty: float, weight: Tensor | None = None
 ) -> Tensor:
-    """Computes the loss of the actor, beta |pi(s) - a|^2 - Q(s, pi(s)) / mean |Q|, of ReBRAC.
+    """Computes the loss of the actor, beta (pi(s) - a)^2 - Q(s, pi(s)) / mean(abs(Q)), of ReBRAC.
 
     Tarasov et al. 2023, arXiv:2305.09836, equation 5, with the scale of TD3+BC.
 

@@ -138,7 +138,7 @@ class GAIL(_PairRewardModel):
         return loss + weight * self._penalty(expert, agent) if weight else loss
 
     def _penalty(self, expert: Tensor, agent: Tensor) -> Tensor:
-        """Returns the mean of (|gradient of the logit| - 1)^2 between pairs (Gulrajani 2017)."""
+        """Returns the mean of (norm of the gradient - 1)^2 between pairs (Gulrajani 2017)."""
         share = torch.from_numpy(self._rng.random((len(agent), 1), np.float32)).to(agent.device)
         between = (share * expert + (1 - share) * agent).detach().requires_grad_()
         net: Any = self._net

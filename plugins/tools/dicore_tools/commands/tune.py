@@ -13,6 +13,7 @@ import click
 
 from dicore.console import own_process, plural, say, verbosity, write_table
 from dicore.errors import ConfigError, DicoreError, UsageError
+from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore_tools.json_output.runs import Study
@@ -121,6 +122,7 @@ def command(
     if given["grid"] and counted:
         raise UsageError("-n has no effect with --grid, which tries each combination once")
     plan = _plan(words, spaces, out, given)
+    check_place(plan.folder, option="--out" if out is not None else "", folder=True)
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         say(f"study in {plan.folder}: {'; '.join(each.text for each in plan.space)}")
         study = tune(plan)
