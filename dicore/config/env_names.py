@@ -52,19 +52,22 @@ class EnvNames:
             imports: Import modules that the text names, to see what they have.
         """
         self._tried = []
-        choice = self._with_colon(text, imports) if ":" in text else self._plain(text)
+        choice = self._with_colon(text, imports) if ":" in text else self._plain(text, imports)
         unfit = EnvChoice(text, tried=tuple(self._tried))
         left, colon, right = text.partition(":")
         if choice is None and colon and self._entry(left):
             return EnvChoice(left, right)  # it takes no ids, which is said later
         return choice or unfit
 
-    def _plain(self, text: str) -> EnvChoice | None:
+    def _plain(self, text: str, imports: bool) -> EnvChoice | None:
         if self._entry(text):
             return EnvChoice(text, name="" if "/" in text else text)
         choice = self._known_id(text)
         if choice is None and text.endswith(".py"):
-            self._tried.append(f"a class of a file (write {text}:{code_paths.only_class(text)})")
+            name = code_paths.only_class(text)
+            if imports and name != "CLASS":
+                return EnvChoice(f"{text}:{name}")
+            self._tried.append(f"a class of a file (write {text}:{name})")
         return choice
 
     def _with_colon(self, text: str, imports: bool) -> EnvChoice | None:

@@ -149,7 +149,7 @@ class ComponentResolver:
             self.problems.add_error(join(path, "type"), error, node.layer)
             return replace(node, value={**node.value, "type": _NAMELESS})
         if env_id is None:
-            return node
+            return replace(node, value={**node.value, "type": provider})
         given = node.value.get("env_id", env_id)
         if given != env_id:
             self.problems.add(

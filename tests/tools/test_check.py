@@ -170,12 +170,12 @@ def test_what_is_no_name_of_a_package_is_not_looked_up_as_one(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("walk.py").write_text("class Walk: pass\n")
+    Path("walk.py").write_text("class Walk: pass\nclass Run: pass\n")
     assert main(["check", what]) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: env.type: no env ")
     assert "package '" not in said
-    assert ("write walk.py:Walk" in said) == (what == "walk.py")
+    assert ("write walk.py:CLASS" in said) == (what == "walk.py")
 
 
 @pytest.mark.filterwarnings("default")

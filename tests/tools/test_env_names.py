@@ -83,7 +83,8 @@ SPELLINGS: dict[str, Any] = {
     "flat_module:Hil": "env.type: no env 'flat_module:Hil'; tried in order: ENV:ID ('flat_module' ",
     "nowhere:Hill-v0": "env.type: no env 'nowhere:Hill-v0'; tried in order: ENV:ID ('nowhere' is ",
     "./flat_module.py:Hil": "env.type: './flat_module.py' has no attribute 'Hil'; did you mean",
-    "./flat_module.py": "env.type: no env './flat_module.py'; tried in order: a registered name (d",
+    "./flat_module.py": ("./flat_module.py:Hill", None),
+    "two.py": "env.type: no env 'two.py'; tried in order: a registered name (d",
     "./nowhere.py:Hill": "env.type: no file './nowhere.py' in ",
     "nn_config:Hill": "env.type: env 'nn_config:Hill' failed to import nn_config: RuntimeError: b",
 }  # fmt: skip
@@ -103,6 +104,7 @@ def modules(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in (".", "folder"):
         Path(place, "side_by_side.py").write_text("SCALE = 2\n")
     Path("nn_config.py").write_text("raise RuntimeError('broken')\n")
+    Path("two.py").write_text(f"{ENV}\nclass Other(Hill):\n    pass\n")
 
 
 def by_command_line(text: str, capsys: pytest.CaptureFixture[str]) -> Any:
