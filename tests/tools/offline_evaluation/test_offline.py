@@ -167,6 +167,15 @@ def place(column: str, row: int, value: float) -> Callable[[dict[str, Any]], Non
     return change
 
 
+def times(factor: float) -> Callable[[dict[str, Any]], None]:
+    def change(columns: dict[str, Any]) -> None:
+        columns["log_prob"] = np.tile(columns["log_prob"], 9) + np.log(factor)
+        for name in {*columns} - {"log_prob"}:
+            columns[name] = np.concatenate([columns[name]] * 9)
+
+    return change
+
+
 def never_ends(columns: dict[str, Any]) -> None:
     size = len(columns["obs"])
     columns["terminated"] = columns["truncated"] = np.zeros(size, bool)
@@ -178,7 +187,8 @@ def never_ends(columns: dict[str, Any]) -> None:
     [
         (SchemaError, "no column terminated", lambda c: c.pop("terminated")),
         (SchemaError, "no column log_prob", lambda c: c.pop("log_prob")),
-        (UsageError, "no step ends an episode: .* without a terminal flag", never_ends),
+        (UsageError, "one episode without a terminal flag: either no end is marked", never_ends),
+        (SchemaError, "gives 1?[0-9]+% of the actions more than 100 times", times(np.exp(-20))),
         (NonFiniteError, "episode 0, log_prob: -inf in step 5", place("log_prob", 5, -np.inf)),
         (NonFiniteError, r"reward: nan", place("reward", 3, np.nan)),
         (NonFiniteError, r"importance weights overflow in episode 0: exp\(8",

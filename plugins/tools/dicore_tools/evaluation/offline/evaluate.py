@@ -57,6 +57,9 @@ ESTIMATORS: Final[tuple[Estimator, ...]] = ("fqe", "wis", "dr")
 _FIT: Final = {"type": "fqe", "target_theta": 0.05}
 """One evaluation begins from nothing: its target follows faster than that of a training's."""
 _ROUNDS: Final = 5
+_IMPROBABLE: Final = 0.1
+_ENOUGH: Final = 100
+"""Steps from which on a share of them tells something."""
 _CHANGES: Final = 0.05
 """Share by which the fitted estimate may change in the last round before that is told."""
 
@@ -265,7 +268,7 @@ class Estimation:
                 "the policy returns NaN for recorded observations",
                 hint="evaluate another checkpoint: --load-path NAME",
             )
-        return of_episodes(now - before, data.end)
+        return of_episodes(plausible(data.path, now - before), data.end)
 
     @cached_property
     def _fit(self) -> _FittedQ:
@@ -300,6 +303,28 @@ class Estimation:
             lambda count: count @ values / count.sum(1), len(values), self._rng
         )
         return Estimate(float(values.mean()), interval)
+
+
+def plausible(path: str, log_ratio: Floats) -> Floats:
+    """Returns log rho_t as it is, if it can be that of actions that mu drew.
+
+    The mean of rho_t over mu is 1 at most, so 1 % are above 100 at most (Markov's inequality).
+
+    Args:
+        path: The data set.
+        log_ratio: float64 [N].
+
+    Raises:
+        SchemaError: more than one of ten are above 100.
+    """
+    share = float((log_ratio > np.log(100)).mean())
+    if share > _IMPROBABLE and len(log_ratio) >= _ENOUGH:
+        raise SchemaError(
+            f"{path}: log_prob: the policy gives {share:.0%} of the actions more than 100 times the"
+            " recorded probability; of actions that were drawn so, these are at most 1 %",
+            hint="write the natural logarithm of the probability with which each action was drawn",
+        )
+    return log_ratio
 
 
 def evaluate_offline(  # noqa: PLR0913 - the options of the command

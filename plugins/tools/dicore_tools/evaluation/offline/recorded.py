@@ -85,8 +85,10 @@ def recorded(path: str, context: BuildContext, discount_factor: float) -> Record
     terminated = columns["done"] > 0
     if len(end) > 1 and end.sum() == 1 and not terminated.any():
         raise UsageError(
-            f"{path}: no step ends an episode: {len(end)} steps without a terminal flag",
-            hint="mark the ends in `terminated` (the task is over) or `truncated` (a time limit)",
+            f"{path}: {len(end)} steps of one episode without a terminal flag: either no end is"
+            " marked, or it was cut off",
+            hint="record several episodes, and mark ends in `terminated` (the task is over) or"
+            " `truncated` (a time limit)",
         )
     log_prob = _checked(path, columns[LOG_PROB], end) if LOG_PROB in columns else None
     return Recorded(path, dataset, end, columns["reward"].astype(np.float64), terminated, log_prob)
