@@ -83,12 +83,8 @@ def unknown(
     dist, slash, bare = written.rpartition("/")
     name = f"{dist_name(dist)}{slash}{canonical(bare)}"
     file = f"{written}.py"
-    if os.path.isfile(file):  # noqa: PTH113
-        from dicore_registry.importing import code_paths
-
-        hint = f"{file} is here: for a class of it, write {file}:{code_paths.only_class(file)}"
-    else:
-        hint = _hint(kind, name, entries, order)
+    beside = f"{file} is here: for a class of it, write {file}:CLASS"
+    hint = beside if os.path.isfile(file) else _hint(kind, name, entries, order)  # noqa: PTH113
     text = f"no {kind} named '{written}'; {hint}"
     return UnknownComponentError(at(where, text), context={"kind": kind, "name": name})
 

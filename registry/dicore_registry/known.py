@@ -44,13 +44,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "iqn paddpg pdqn ppg qac qrdqn rainbow simba sqn tqc vac"
         ),
         "model_wrapper": (
-            "action_noise argmax_sample base combination_argmax_sample "
-            "combination_multinomial_sample deterministic_sample eps_greedy_multinomial_sample "
-            "eps_greedy_sample hidden_state hybrid_argmax_sample "
-            "hybrid_deterministic_argmax_sample hybrid_eps_greedy_multinomial_sample "
-            "hybrid_eps_greedy_sample hybrid_reparam_multinomial_sample multinomial_sample "
-            "reparam_sample target teacher transformer_input transformer_memory "
-            "transformer_segment"
+            "argmax_sample base deterministic_sample eps_greedy_multinomial_sample "
+            "eps_greedy_sample hidden_state multinomial_sample reparam_sample target"
         ),
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": (
@@ -117,6 +112,13 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "model_exchanger montecarlo_return_estimator nstep_reward_enhancer offline_data_saver "
             "offline_logger online_logger periodical_model_exchanger ppof_adv_estimator "
             "ppof_step_collector priority_calculator reward_estimator sqil_data_pusher"
+        ),
+        "model_wrapper": (
+            "action_noise combination_argmax_sample combination_multinomial_sample "
+            "hybrid_argmax_sample hybrid_deterministic_argmax_sample "
+            "hybrid_eps_greedy_multinomial_sample hybrid_eps_greedy_sample "
+            "hybrid_reparam_multinomial_sample teacher transformer_input transformer_memory "
+            "transformer_segment"
         ),
         "sampler": (
             "check_nan check_shape check_stats compute_advantages flatten_first_two "

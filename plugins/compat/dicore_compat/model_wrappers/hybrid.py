@@ -11,12 +11,12 @@ Shapes: K observations, A types of actions, D arguments.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import torch
 
 from dicore.data import Columns, Tree
 from dicore.errors import UsageError
+from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.run.random import stream
 from dicore_plugins.functional.exploration import finite
 from dicore_plugins.model_wrappers.base import BaseWrapper
@@ -28,12 +28,7 @@ from dicore_plugins.model_wrappers.sample import (
     MultinomialSample,
 )
 
-if TYPE_CHECKING:
-    import torch
-
-    from dicore.interfaces.model import IModel, IModelWrapper
-
-    Rng = np.random.Generator | torch.Generator | None
+Rng = np.random.Generator | torch.Generator | None
 
 
 class HybridSample(BaseWrapper):

@@ -6,23 +6,20 @@ Shapes: K observations, A dimensions of an action.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from torch import Tensor
 
 from dicore.data import Columns, Tree
 from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
+from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.run.random import stream
 from dicore_plugins.functional.exploration import finite
 from dicore_plugins.functional.noise import OUNoise, create_noise_generator
 from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
 from dicore_plugins.model_wrappers.by_env import EnvStates, reset_states
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from dicore.interfaces.model import IModel, IModelWrapper
 
 Range = Mapping[str, float] | None
 

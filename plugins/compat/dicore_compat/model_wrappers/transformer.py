@@ -8,7 +8,6 @@ Shapes: T steps, K observations, L steps of a window or segment, A actions, `...
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +15,9 @@ import numpy.typing as npt
 from dicore.data import Columns, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor, loaded_torch, tree_len
 from dicore.errors import UsageError
+from dicore.interfaces.model import IModel, IModelWrapper
 from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
 from dicore_plugins.model_wrappers.by_env import EnvStates, HiddenState, reset_states, zeros
-
-if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel, IModelWrapper
 
 
 class TransformerInput(BaseWrapper):

@@ -5,22 +5,17 @@ Shapes: K observations, A items.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import torch
 
 from dicore.data import Columns, Tree
 from dicore.data.tree import is_tensor
 from dicore.errors import ActionError, UsageError
+from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.run.random import stream
 from dicore_plugins.functional.exploration import Array, greedy, proportional, softmax, uniform
 from dicore_plugins.model_wrappers.base import BaseWrapper
 from dicore_plugins.model_wrappers.sample import stack_last, with_action
-
-if TYPE_CHECKING:
-    import torch
-
-    from dicore.interfaces.model import IModel, IModelWrapper
 
 
 class CombinationArgmaxSample(BaseWrapper):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
 
+from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.values import Tree
 from dicore_plugins.model_wrappers.base import BaseWrapper
-
-if TYPE_CHECKING:
-    from dicore.interfaces.model import IModel, IModelWrapper
 
 
 class TeacherNetwork(BaseWrapper):
