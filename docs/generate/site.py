@@ -46,7 +46,8 @@ def build(out: Path, name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"'{name}': expected dev or a version such as 1.2.0")
-    words = ["-W", "-n", "--keep-going", "-q", "-A", f"site_version={name}", "-b", "html"]
+    # -a: a build that was interrupted leaves a search index that cannot be completed
+    words = ["-W", "-n", "--keep-going", "-a", "-q", "-A", f"site_version={name}", "-b", "html"]
     doctrees = ["-d", str(DOCS / "_build" / "doctrees-site")]
     command = [sys.executable, "-m", "sphinx", *words, *doctrees, str(DOCS), str(out / name)]
     code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own words
