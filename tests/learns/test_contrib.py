@@ -8,17 +8,23 @@ import pytest
 
 from dicore.run.launch import launch
 
-BUDGETS = {"cartpole_trpo": 60_000, "pendulum_trpo": 120_000}
+BUDGETS = {
+    "cartpole_trpo": 60_000,
+    "pendulum_trpo": 120_000,
+    "cartpole_mrq": 8_000,
+    "pendulum_mrq": 8_000,
+}
 """Env steps to reach the stop value, by preset."""
 
 
 @pytest.mark.learns
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("preset", BUDGETS)
-def test_trpo_solves_it(preset: str, seed: int, tmp_path: Path) -> None:
+def test_it_is_solved(preset: str, seed: int, tmp_path: Path) -> None:
     outcome = launch(
-        env=preset.partition("_")[0], policy="trpo", seed=seed, exp_name=str(tmp_path / "run"),
-        max_env_step=BUDGETS[preset], overrides=["pipeline.logger=[]"],
+        preset, seed=seed, exp_name=str(tmp_path / "run"), max_env_step=BUDGETS[preset],
+        overrides=["pipeline.logger=[]"],
     )  # fmt: skip
     assert outcome.run.result.stop

@@ -5,6 +5,12 @@ from dicore_contrib.models.gtrxl import GTrXLDQN as GTrXLDQN
 from dicore_contrib.models.gtrxl import GTrXLVAC as GTrXLVAC
 from dicore_contrib.models.gtrxl_config import GTrXLDQNModelConfig as GTrXLDQNModelConfig
 from dicore_contrib.models.gtrxl_config import GTrXLVACConfig as GTrXLVACConfig
+from dicore_contrib.models.mrq import MRQNet as MRQNet
+from dicore_contrib.models.mrq_config import MRQModelConfig as MRQModelConfig
+from dicore_contrib.policies.mrq import MRQPolicy as MRQPolicy
+from dicore_contrib.policies.mrq_config import MRQCollectConfig as MRQCollectConfig
+from dicore_contrib.policies.mrq_config import MRQConfig as MRQConfig
+from dicore_contrib.policies.mrq_config import MRQLearnConfig as MRQLearnConfig
 from dicore_contrib.policies.trpo import TRPOPolicy as TRPOPolicy
 from dicore_contrib.policies.trpo_config import NPGConfig as NPGConfig
 from dicore_contrib.policies.trpo_config import NPGLearnConfig as NPGLearnConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CARTPOLE_TRPO", "PENDULUM_TRPO"]
+__all__ = ["CARTPOLE_MRQ", "CARTPOLE_TRPO", "PENDULUM_MRQ", "PENDULUM_TRPO"]
 
 CARTPOLE_TRPO: dict[str, Any] = {
     "env": {"type": "cartpole", "collector_env_num": 2, "evaluator_env_num": 10},
@@ -29,3 +29,35 @@ PENDULUM_TRPO: dict[str, Any] = {
     },
 }
 """TRPO on Pendulum with the network of `pendulum_ppo`; solved in 41k to 49k env steps (3 seeds)."""
+
+
+def _small_mrq(env: str, target_update_freq: int) -> dict[str, Any]:
+    """Returns a preset of MR.Q with small networks, for one CPU core."""
+    return {
+        "env": {"type": env, "collector_env_num": 1, "evaluator_env_num": 10},
+        "policy": {
+            "type": "mrq",
+            "model": {
+                "state_features": 64,
+                "action_features": 32,
+                "joint_features": 64,
+                "units": 64,
+            },
+            "learn": {
+                "batch_size": 128,
+                "learning_rate": 1e-3,
+                "encoder_learning_rate": 1e-3,
+                "target_update_freq": target_update_freq,
+            },
+            "collect": {"random_collect_size": 500},
+            "eval": {"evaluator": {"eval_freq": 1000}},
+            "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
+        },
+    }
+
+
+CARTPOLE_MRQ = _small_mrq("cartpole", 50)
+"""MR.Q on CartPole with small networks."""
+
+PENDULUM_MRQ = _small_mrq("pendulum", 250)
+"""MR.Q on Pendulum with the settings of `cartpole_mrq`."""
