@@ -150,9 +150,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": "cartpole_dreamer pendulum_dreamer pendulum_tdmpc2 tictactoe_alphazero",
     },
     "dicore-contrib": {
-        "model": "gtrxl_dqn gtrxl_vac mrq",
-        "policy": "mrq npg trpo",
-        "preset": "cartpole_mrq cartpole_trpo pendulum_mrq pendulum_trpo",
+        "model": "bro gtrxl_dqn gtrxl_vac mrq",
+        "policy": "bro mrq npg trpo",
+        "preset": "cartpole_mrq cartpole_trpo pendulum_bro pendulum_mrq pendulum_trpo",
     },
     "dicore-contrib-envs": {
         "env": (

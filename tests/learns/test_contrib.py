@@ -13,6 +13,7 @@ BUDGETS = {
     "pendulum_trpo": 120_000,
     "cartpole_mrq": 8_000,
     "pendulum_mrq": 8_000,
+    "pendulum_bro": 6_000,
 }
 """Env steps to reach the stop value, by preset."""
 

@@ -1,4 +1,7 @@
 from dicore_contrib.functional import conjugate_gradient as conjugate_gradient
+from dicore_contrib.models.bro import BRONet as BRONet
+from dicore_contrib.models.bro import BroNetLayers as BroNetLayers
+from dicore_contrib.models.bro_config import BROModelConfig as BROModelConfig
 from dicore_contrib.models.gated_transformer import GatedTransformer as GatedTransformer
 from dicore_contrib.models.gated_transformer import GRUGate as GRUGate
 from dicore_contrib.models.gtrxl import GTrXLDQN as GTrXLDQN
@@ -7,6 +10,10 @@ from dicore_contrib.models.gtrxl_config import GTrXLDQNModelConfig as GTrXLDQNMo
 from dicore_contrib.models.gtrxl_config import GTrXLVACConfig as GTrXLVACConfig
 from dicore_contrib.models.mrq import MRQNet as MRQNet
 from dicore_contrib.models.mrq_config import MRQModelConfig as MRQModelConfig
+from dicore_contrib.policies.bro import BROPolicy as BROPolicy
+from dicore_contrib.policies.bro_config import BROCollectConfig as BROCollectConfig
+from dicore_contrib.policies.bro_config import BROConfig as BROConfig
+from dicore_contrib.policies.bro_config import BROLearnConfig as BROLearnConfig
 from dicore_contrib.policies.mrq import MRQPolicy as MRQPolicy
 from dicore_contrib.policies.mrq_config import MRQCollectConfig as MRQCollectConfig
 from dicore_contrib.policies.mrq_config import MRQConfig as MRQConfig

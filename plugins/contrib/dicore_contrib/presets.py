@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CARTPOLE_MRQ", "CARTPOLE_TRPO", "PENDULUM_MRQ", "PENDULUM_TRPO"]
+__all__ = ["CARTPOLE_MRQ", "CARTPOLE_TRPO", "PENDULUM_BRO", "PENDULUM_MRQ", "PENDULUM_TRPO"]
 
 CARTPOLE_TRPO: dict[str, Any] = {
     "env": {"type": "cartpole", "collector_env_num": 2, "evaluator_env_num": 10},
@@ -61,3 +61,20 @@ CARTPOLE_MRQ = _small_mrq("cartpole", 50)
 
 PENDULUM_MRQ = _small_mrq("pendulum", 250)
 """MR.Q on Pendulum with the settings of `cartpole_mrq`."""
+
+PENDULUM_BRO: dict[str, Any] = {
+    "env": {"type": "pendulum", "collector_env_num": 1, "evaluator_env_num": 10},
+    "policy": {
+        "type": "bro",
+        "model": {
+            "actor_hidden_size_list": (64,),
+            "critic_hidden_size_list": (64, 64),
+            "num_quantiles": 32,
+        },
+        "learn": {"update_per_step": 2.0, "learning_rate": 1e-3, "resets": ()},
+        "collect": {"random_collect_size": 300},
+        "eval": {"evaluator": {"eval_freq": 1000}},
+        "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
+    },
+}
+"""BRO on Pendulum with small networks and two updates per env step, for one CPU core."""

@@ -341,6 +341,12 @@ def test_several_observations_and_foreign_networks_are_refused() -> None:
         MRQPolicy(made().get_attribute("cfg"), torch.nn.Linear(4, 2))
 
 
+def test_each_step_is_a_sample_once_whatever_the_number_of_steps_of_returns() -> None:
+    """Steps that were in two samples would break the sequences of the buffer."""
+    facts = made(nstep=4).collect_mode.get_attribute
+    assert (facts("sample_len"), facts("sample_stride"), facts("nstep")) == (1, 1, 4)
+
+
 @pytest.mark.parametrize("env", ["pendulum", "cartpole"])
 def test_a_resumed_run_equals_an_uninterrupted_one(env: str, tmp_path: Path) -> None:
     options = [

@@ -139,6 +139,9 @@ class MRQPolicy(Policy):
 
     # ---- samples
 
+    def _get_sample_len(self) -> int:
+        return 1  # the returns of several steps are summed in learning
+
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Converts a block to single steps, of which the buffer makes sequences."""
         self._need_one_reward(block)
