@@ -185,11 +185,11 @@ def test_a_mistake_leaves_no_run_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env", "extra"),
     [("pettingzoo_agents:mpe2.simple_spread_v3", "mpe"), ("lbforaging", "lbforaging"),
-     ("rware", "rware")],
+     ("rware", "rware"), ("vmas", "vmas")],
 )  # fmt: skip
 def test_missing_packages_are_told(env: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     there = importlib.util.find_spec
-    gone = {"mpe2", "lbforaging", "rware"}
+    gone = {"mpe2", "lbforaging", "rware", "vmas"}
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name in gone else there(name, *a)
     )

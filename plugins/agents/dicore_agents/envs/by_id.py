@@ -1,4 +1,4 @@
-"""Makes environments by id: of PettingZoo and OpenSpiel, as parallel ones, and of Gymnasium."""
+"""Makes environments by id: of PettingZoo and OpenSpiel as parallel ones, Gymnasium, VMAS."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import importlib
 import importlib.util
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from difflib import get_close_matches
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.console import without_secrets
@@ -19,10 +22,11 @@ if TYPE_CHECKING:
 
     from dicore_agents.envs.open_spiel import OpenSpielAsParallel
 
-__all__ = ["make_by_id", "make_game", "make_gymnasium"]
+__all__ = ["make_by_id", "make_game", "make_gymnasium", "scenario"]
 
 _EXTRAS: Final = {
     "mpe2": "mpe", "lbforaging": "lbforaging", "pyspiel": "open-spiel", "rware": "rware",
+    "vmas": "vmas",
 }  # fmt: skip
 """Extras of this package, by the package that they install."""
 
@@ -117,6 +121,41 @@ def make_game(name: str, **parameters: object) -> OpenSpielAsParallel:
     return OpenSpielAsParallel(name, **parameters)
 
 
+def scenario(name: str, **options: object) -> Callable[[int, int], Any]:
+    """Returns what makes a simulator of VMAS from a number of environments and a seed.
+
+    Args:
+        name: Name of the scenario.
+        **options: Arguments of `vmas.make_env`, and of the scenario.
+
+    Raises:
+        ConfigError: there is no such scenario.
+        MissingDependencyError: VMAS is not installed.
+    """
+    _need("vmas", _EXTRAS["vmas"])
+    code_paths.check_arguments(options, "env.make_kwargs")
+    with redirect_stderr(StringIO()):  # Gym, which VMAS imports, warns of itself
+        import vmas
+
+    known = sorted([*vmas.scenarios, *vmas.debug_scenarios, *vmas.mpe_scenarios])
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        raise ConfigError(
+            f"env.env_id: VMAS has no scenario '{name}'",
+            hint=f"did you mean '{near[0]}'?" if near else f"one of {', '.join(known)}",
+        )
+
+    def make(env_num: int, seed: int) -> Any:
+        with _errors(name), warnings.catch_warnings():
+            warnings.filterwarnings("error", "Scenario kwargs")  # it would ignore those it lacks
+            return vmas.make_env(
+                name, env_num, seed=seed, device="cpu", clamp_actions=True,
+                terminated_truncated=True, **options,
+            )  # fmt: skip
+
+    return make
+
+
 def _found(env_id: str) -> dict[str, Callable[..., Any]]:
     """Returns what makes an environment, by API; empty: there is no such environment."""
     import pettingzoo
@@ -158,7 +197,7 @@ def _errors(env_id: str) -> Iterator[None]:
     """Tells refused arguments and missing packages as errors of the config."""
     try:
         yield
-    except TypeError as error:
+    except (TypeError, UserWarning) as error:
         why = without_secrets(str(error))
         raise ConfigError(f"env.make_kwargs: '{env_id}': {why}") from error
     except Exception as error:

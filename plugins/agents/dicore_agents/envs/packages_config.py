@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
-from dicore.config.schema import REQUIRED, frozen, option
-from dicore.config.sections import EnvConfig
+from dicore.config.schema import REQUIRED, component, frozen, option
+from dicore.config.sections import EnvConfig, ManagerConfig
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
     from dicore.run.env_factory import BuildContext
 
 __all__ = ["AgentsConfig", "GymnasiumAgentsConfig", "LBForagingConfig", "OpenSpielConfig",
-           "PettingZooAgentsConfig", "RWAREConfig"]  # fmt: skip
+           "PettingZooAgentsConfig", "RWAREConfig", "VmasConfig"]  # fmt: skip
 
 
 @frozen(kw_only=True)
@@ -150,3 +151,55 @@ class OpenSpielConfig(AgentsConfig):
         from dicore_agents.envs.by_id import make_game
 
         return AgentsEnv(make_game(self.env_id, **self.make_kwargs), **self.form())
+
+
+@frozen(kw_only=True)
+class VmasConfig(AgentsConfig):
+    """Any scenario of VMAS, which steps its environments as one batch (Bettini et al. 2022)."""
+
+    env_id: str = option("balance", "name of the scenario, e.g. navigation")
+    manager: ManagerConfig = component(
+        "env_manager", default="vector",
+        help="steps all environments; vector: as one batch, which others do not",
+    )  # fmt: skip
+    make_kwargs: dict[str, Any] = option({}, "options of the scenario, e.g. {n_agents: 4}")
+    max_steps: int | None = option(
+        100, "steps after which an episode is truncated; None: the scenario ends it", ge=1
+    )
+    continuous_actions: bool = option(True, "actions are numbers; false: one of some choices")
+    alive: bool = option(False, "all agents act to the end")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that VMAS does not have."""
+        if self.state:
+            yield "state", "VMAS gives no global state; drop it: critics see all observations"
+        if self.alive:
+            yield "alive", "all agents of VMAS act to the end; drop it"
+
+    def vector_env(self, ctx: object) -> Callable[[int], Any]:
+        """Returns what makes the batch of N environments."""
+        from dicore_agents.envs.vmas_batch import VmasBatch
+
+        make, form = self._maker()
+        return lambda env_num: VmasBatch(make, env_num, **form)
+
+    def build(self, ctx: BuildContext | None, **parts: object) -> Env:
+        """Makes one environment.
+
+        Raises:
+            ConfigError: there is no such scenario or option, or its agents are unlike.
+            MissingDependencyError: VMAS is not installed.
+        """
+        from dicore_agents.envs.vmas_batch import VmasEnv
+
+        make, form = self._maker()
+        render_mode = self.make_kwargs.get("render_mode")
+        return VmasEnv(make, render_mode=render_mode, **form)
+
+    def _maker(self) -> tuple[Callable[[int, int], Any], dict[str, bool]]:
+        from dicore_agents.envs.by_id import scenario
+
+        kwargs = {key: each for key, each in self.make_kwargs.items() if key != "render_mode"}
+        continuous, steps = self.continuous_actions, self.max_steps
+        make = scenario(self.env_id, continuous_actions=continuous, max_steps=steps, **kwargs)
+        return make, {"pad": self.pad, "team_reward": self.team_reward}
