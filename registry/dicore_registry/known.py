@@ -150,9 +150,12 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": "cartpole_dreamer pendulum_dreamer pendulum_tdmpc2 tictactoe_alphazero",
     },
     "dicore-contrib": {
-        "model": "bro gtrxl_dqn gtrxl_vac mrq",
-        "policy": "bro mrq npg trpo",
-        "preset": "cartpole_mrq cartpole_trpo pendulum_bro pendulum_mrq pendulum_trpo",
+        "model": "ars bro gtrxl_dqn gtrxl_vac mrq",
+        "policy": "ars bro mrq npg trpo",
+        "preset": (
+            "cartpole_ars cartpole_mrq cartpole_trpo pendulum_bro pendulum_mrq pendulum_trpo "
+            "swimmer_ars"
+        ),
     },
     "dicore-contrib-envs": {
         "env": (

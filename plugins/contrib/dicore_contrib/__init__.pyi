@@ -1,4 +1,6 @@
 from dicore_contrib.functional import conjugate_gradient as conjugate_gradient
+from dicore_contrib.models.ars import ARSNet as ARSNet
+from dicore_contrib.models.ars_config import ARSModelConfig as ARSModelConfig
 from dicore_contrib.models.bro import BRONet as BRONet
 from dicore_contrib.models.bro import BroNetLayers as BroNetLayers
 from dicore_contrib.models.bro_config import BROModelConfig as BROModelConfig
@@ -10,6 +12,11 @@ from dicore_contrib.models.gtrxl_config import GTrXLDQNModelConfig as GTrXLDQNMo
 from dicore_contrib.models.gtrxl_config import GTrXLVACConfig as GTrXLVACConfig
 from dicore_contrib.models.mrq import MRQNet as MRQNet
 from dicore_contrib.models.mrq_config import MRQModelConfig as MRQModelConfig
+from dicore_contrib.policies.ars import ARSPolicy as ARSPolicy
+from dicore_contrib.policies.ars import ars_step as ars_step
+from dicore_contrib.policies.ars_config import ARSCollectConfig as ARSCollectConfig
+from dicore_contrib.policies.ars_config import ARSConfig as ARSConfig
+from dicore_contrib.policies.ars_config import ARSLearnConfig as ARSLearnConfig
 from dicore_contrib.policies.bro import BROPolicy as BROPolicy
 from dicore_contrib.policies.bro_config import BROCollectConfig as BROCollectConfig
 from dicore_contrib.policies.bro_config import BROConfig as BROConfig

@@ -4,7 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CARTPOLE_MRQ", "CARTPOLE_TRPO", "PENDULUM_BRO", "PENDULUM_MRQ", "PENDULUM_TRPO"]
+__all__ = [
+    "CARTPOLE_ARS", "CARTPOLE_MRQ", "CARTPOLE_TRPO", "PENDULUM_BRO",
+    "PENDULUM_MRQ", "PENDULUM_TRPO", "SWIMMER_ARS",
+]  # fmt: skip
+
+CARTPOLE_ARS: dict[str, Any] = {
+    "env": {"type": "cartpole", "collector_env_num": 8, "evaluator_env_num": 10},
+    "policy": {
+        "type": "ars",
+        "learn": {"learning_rate": 0.02},
+        "collect": {"n_episode": 16, "noise": 0.05},
+        "eval": {"evaluator": {"eval_freq": 10}},
+    },
+}
+"""Augmented random search of a linear policy on CartPole."""
+
+SWIMMER_ARS: dict[str, Any] = {
+    "env": {"type": "swimmer", "collector_env_num": 4, "evaluator_env_num": 4},
+    "policy": {
+        "type": "ars",
+        "model": {"obs_norm": True, "bias": False},
+        "learn": {"learning_rate": 0.02},
+        "collect": {"n_episode": 4, "noise": 0.02},
+        "eval": {"evaluator": {"eval_freq": 10}},
+    },
+}
+"""Augmented random search (V2) of a linear policy on Swimmer."""
 
 CARTPOLE_TRPO: dict[str, Any] = {
     "env": {"type": "cartpole", "collector_env_num": 2, "evaluator_env_num": 10},
