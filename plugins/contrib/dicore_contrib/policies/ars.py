@@ -248,7 +248,8 @@ class ARSPolicy(Policy):
         returns, steps = list[Returns](), list[npt.NDArray[np.intp]]()
         for side in (1, -1):
             of_side = sign == side
-            returns.append(np.bincount(index[of_side], reward[of_side], len(seeds)))
+            gained = np.bincount(index[of_side], weights=reward[of_side], minlength=len(seeds))
+            returns.append(gained)
             steps.append(np.bincount(index[of_side], minlength=len(seeds)))
         whole = np.logical_and(*(each > 0 for each in steps))
         plus, minus = (each[whole] for each in returns)
