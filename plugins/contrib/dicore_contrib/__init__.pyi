@@ -21,6 +21,10 @@ from dicore_contrib.policies.bro import BROPolicy as BROPolicy
 from dicore_contrib.policies.bro_config import BROCollectConfig as BROCollectConfig
 from dicore_contrib.policies.bro_config import BROConfig as BROConfig
 from dicore_contrib.policies.bro_config import BROLearnConfig as BROLearnConfig
+from dicore_contrib.policies.fast_td3 import FastTD3Policy as FastTD3Policy
+from dicore_contrib.policies.fast_td3_config import FastTD3CollectConfig as FastTD3CollectConfig
+from dicore_contrib.policies.fast_td3_config import FastTD3Config as FastTD3Config
+from dicore_contrib.policies.fast_td3_config import FastTD3LearnConfig as FastTD3LearnConfig
 from dicore_contrib.policies.mrq import MRQPolicy as MRQPolicy
 from dicore_contrib.policies.mrq_config import MRQCollectConfig as MRQCollectConfig
 from dicore_contrib.policies.mrq_config import MRQConfig as MRQConfig

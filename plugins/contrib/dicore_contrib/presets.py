@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "CARTPOLE_ARS", "CARTPOLE_MRQ", "CARTPOLE_TRPO", "PENDULUM_BRO",
-    "PENDULUM_MRQ", "PENDULUM_TRPO", "SWIMMER_ARS",
-]  # fmt: skip
+    "CARTPOLE_ARS",
+    "CARTPOLE_MRQ",
+    "CARTPOLE_TRPO",
+    "PENDULUM_BRO",
+    "PENDULUM_FAST_TD3",
+    "PENDULUM_MRQ",
+    "PENDULUM_TRPO",
+    "SWIMMER_ARS",
+]
 
 CARTPOLE_ARS: dict[str, Any] = {
     "env": {"type": "cartpole", "collector_env_num": 8, "evaluator_env_num": 10},
@@ -104,3 +110,28 @@ PENDULUM_BRO: dict[str, Any] = {
     },
 }
 """BRO on Pendulum with small networks and two updates per env step, for one CPU core."""
+
+PENDULUM_FAST_TD3: dict[str, Any] = {
+    "env": {"type": "pendulum", "collector_env_num": 32, "evaluator_env_num": 10},
+    "policy": {
+        "type": "fast_td3",
+        "discount_factor": 0.97,
+        "model": {
+            "actor_hidden_size_list": (64, 64),
+            "critic_hidden_size_list": (128, 128),
+            "n_atom": 51,
+            "v_min": -400.0,
+            "v_max": 0.0,
+        },
+        "learn": {
+            "batch_size": 512,
+            "update_per_collect": 4,
+            "learning_rate": 1e-3,
+            "optimizer": {"weight_decay": 1e-3},
+        },
+        "collect": {"n_sample": 32, "random_collect_size": 640},
+        "eval": {"evaluator": {"eval_freq": 200}},
+        "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
+    },
+}
+"""FastTD3 on 32 Pendulums with small networks, for one CPU core."""
