@@ -54,7 +54,7 @@ def sequences(lengths: tuple[int, ...], actions: Any = BOX, steps: int = 5) -> B
             "action": drawn,
             "reward": 3 * rng.standard_normal(shape).astype(np.float32),
             "done": done,
-            "valid": np.arange(steps) < np.array(lengths)[:, None],
+            "inside": np.arange(steps) < np.array(lengths)[:, None],
             "IS": rng.uniform(0.2, 1, len(lengths)).astype(np.float32),
         },
         len(lengths),
@@ -239,7 +239,7 @@ def test_steps_that_are_none_and_ends_that_are_ignored_do_not_count() -> None:
         batch = sequences((2, 4, 3))
         for key in ("obs", "next_obs", "action", "reward"):
             column = np.array(batch[key])
-            column[~batch["valid"]] = filler
+            column[~batch["inside"]] = filler
             batch.columns[key] = column
         for _ in range(4):
             policy.learn_mode.forward(batch)
@@ -322,8 +322,8 @@ def test_a_network_of_nan_does_not_act() -> None:
         ({"nstep": 6}, BOX, "unroll_len"),
         ({"priority": False, "learn": {"min_priority": 0.5}}, BOX, "min_priority"),
         ({"priority_IS_weight": True}, BOX, "Huber"),
-        ({"other": {"replay_buffer": {"type": "advanced"}}}, BOX, "sequence"),
-        ({"other": {"replay_buffer": {"burn_in": 2}}}, BOX, "burn_in"),
+        ({"other": {"replay_buffer": {"type": "sequence"}}}, BOX, "already"),
+        ({"other": {"replay_buffer": {"type": "naive"}}}, BOX, "priority=False"),
         ({"other": {"replay_buffer": {"replay_buffer_size": 255}}}, BOX, "must be <= 255"),
         ({"model": {**SMALL, "bins": 10}}, BOX, "odd"),
         ({"collect": {"n_episode": 2}}, BOX, "n_sample"),
@@ -341,10 +341,26 @@ def test_several_observations_and_foreign_networks_are_refused() -> None:
         MRQPolicy(made().get_attribute("cfg"), torch.nn.Linear(4, 2))
 
 
-def test_each_step_is_a_sample_once_whatever_the_number_of_steps_of_returns() -> None:
-    """Steps that were in two samples would break the sequences of the buffer."""
-    facts = made(nstep=4).collect_mode.get_attribute
-    assert (facts("sample_len"), facts("sample_stride"), facts("nstep")) == (1, 1, 4)
+def test_a_sequence_begins_at_each_step_and_ends_with_its_episode() -> None:
+    policy, shape = made(nstep=4), (9, 2)
+    assert policy.collect_mode.get_attribute("sample_len") == 5
+    assert policy.collect_mode.get_attribute("sample_stride") == 1
+    end = np.zeros(shape, np.bool_)
+    end[3, 0] = end[7, 1] = True
+    step = np.arange(18, dtype=np.float32).reshape(shape)
+    obs = np.repeat(step[..., None], 4, 2)
+    block = Batch(
+        {"obs": obs, "next_obs": obs + 0.5, "action": np.zeros((*shape, 2), np.float32),
+         "reward": step, "done": end & (np.arange(2) == 0), "end": end}, 9,
+    )  # fmt: skip
+    samples = policy.collect_mode.get_train_sample(block)
+    assert samples["reward"][:, 0].tolist() == step[:5].ravel().tolist()
+    lengths = samples["inside"].sum(1).reshape(5, 2)
+    assert lengths[:, 0].tolist() == [4, 3, 2, 1, 5]
+    assert lengths[:, 1].tolist() == [5, 5, 5, 5, 4]
+    assert (samples["inside"][:, 0]).all()
+    last = samples["done"].reshape(5, 2, 5)[3, 0]
+    assert last[0] == 1
 
 
 @pytest.mark.parametrize("env", ["pendulum", "cartpole"])

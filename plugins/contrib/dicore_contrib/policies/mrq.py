@@ -15,7 +15,8 @@ updates train the Q networks by Huber's loss, and the policy (equations 16 to 20
 
 R is the mean absolute reward of the buffer, R' that of the F updates before. The buffer draws in
 proportion to p^alpha (LAP, Fujimoto et al. 2020). The code of the paper makes all updates of the
-embeddings within one env step; here they take turns with env steps as the others do.
+embeddings within one env step; here they take turns with env steps as the others do. A sequence
+begins at each step, also where it reaches over the end of an episode.
 
 Shapes: K ready environments, B sequences, L steps of one, A actions, Z numbers of a state.
 """
@@ -41,7 +42,7 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
 from dicore_contrib.models.mrq import MRQNet
 from dicore_contrib.policies.mrq_config import MRQConfig
-from dicore_plugins.functional import to_batch, transitions, two_hot
+from dicore_plugins.functional import next_obs_of, sequences, to_batch, transitions, two_hot
 from dicore_plugins.models import Flat
 from dicore_plugins.optimizers import build_optimizer
 from dicore_plugins.policies import Actor, Policy, Results, UnitActions
@@ -140,12 +141,28 @@ class MRQPolicy(Policy):
     # ---- samples
 
     def _get_sample_len(self) -> int:
-        return 1  # the returns of several steps are summed in learning
+        return int(self._cfg.collect.unroll_len)
+
+    def _get_sample_stride(self) -> int:
+        return 1
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
-        """Converts a block to single steps, of which the buffer makes sequences."""
+        """Returns the sequences that begin at each step, with `inside` bool [B, L].
+
+        Those that begin near the end of an episode go on with the next one, where `inside` is
+        False; so the last steps are first ones, too.
+        """
         self._need_one_reward(block)
-        return transitions(block, tail)
+        length = self._cfg.collect.unroll_len
+        if length == 1:
+            return transitions(block, tail)
+        next_obs = next_obs_of(block, tail)
+        samples = sequences(
+            Batch({**block.columns, "next_obs": next_obs}, len(block)), length, 1, tail
+        )
+        end = samples["end"]
+        inside = np.cumsum(end, 1) == end
+        return Batch({**samples.columns, "inside": inside}, len(samples))
 
     # ---- learning
 
@@ -172,9 +189,9 @@ class MRQPolicy(Policy):
         """Runs one gradient update of the embeddings, or one of Q networks and policy.
 
         Args:
-            data: B sequences [B, L, ...]: obs, action, reward, next_obs, done, and `valid` bool
-                [B, L] if some have less than L steps; or single steps. `IS` float32 [B] corrects
-                the mean of the rewards for priorities.
+            data: B sequences [B, L, ...]: obs, action, reward, next_obs, done, and `inside` bool
+                [B, L], False after the end of the episode of the first step; or single steps. `IS`
+                float32 [B] corrects the mean of the rewards for priorities.
 
         Returns:
             The losses and their parts, as tensors; None for those of the other kind of update;
@@ -202,8 +219,8 @@ class MRQPolicy(Policy):
         found = {key: batch[key] for key in keys}
         if found["reward"].dim() == 1:
             found = {key: each.unsqueeze(1) for key, each in found.items()}
-        valid = batch.get("valid")
-        found["valid"] = torch.ones_like(found["reward"]) > 0 if valid is None else valid
+        inside = batch.get("inside")
+        found["inside"] = torch.ones_like(found["reward"]) > 0 if inside is None else inside
         found = {key: each.transpose(0, 1) for key, each in found.items()}
         shape, action = found["reward"].shape, found["action"]
         if self._unit is not None:
@@ -235,7 +252,7 @@ class MRQPolicy(Policy):
 
     def _encoder_losses(self, batch: Columns) -> dict[str, Tensor]:
         """Computes the parts of the loss of the embeddings, each summed over the steps."""
-        model, done, valid = self._model, batch["done"], batch["valid"]
+        model, done, inside = self._model, batch["done"], batch["inside"]
         with torch.no_grad():
             after = self._target_model.encode(batch["next_obs"].flatten(0, 1))
             after = after.unflatten(0, done.shape)
@@ -251,7 +268,7 @@ class MRQPolicy(Policy):
             "done_loss": (ends - done).square(),
         }
         return {
-            name: torch.where(valid, error, 0.0).mean(1).sum() for name, error in errors.items()
+            name: torch.where(inside, error, 0.0).mean(1).sum() for name, error in errors.items()
         }
 
     def _update_values(self, batch: Columns) -> Results:
@@ -283,11 +300,11 @@ class MRQPolicy(Policy):
     def _target(self, batch: Columns) -> Tensor:
         """Computes y of the first steps: [B]."""
         target, gamma = self._target_model, self._cfg.discount_factor
-        valid = batch["valid"][: self._cfg.nstep]
-        steps = valid.sum(0)
-        power = gamma ** torch.arange(len(valid), device=valid.device)
-        rewards = torch.where(valid, batch["reward"][: len(valid)], 0.0)
-        at = steps - 1, torch.arange(len(steps), device=valid.device)
+        inside = batch["inside"][: self._cfg.nstep]
+        steps = inside.sum(0)
+        power = gamma ** torch.arange(len(inside), device=inside.device)
+        rewards = torch.where(inside, batch["reward"][: len(inside)], 0.0)
+        at = steps - 1, torch.arange(len(steps), device=inside.device)
         state = target.encode(batch["next_obs"][at])
         q = target.q(target.join(state, self._target_action(state))).amin(0)
         (scale, former), going = self._scales, 1 - batch["done"][at]

@@ -32,7 +32,7 @@ class MRQLearnConfig(LearnConfig):
     """Options of learning."""
 
     batch_size: int = option(
-        256, "sequences per gradient update, of other.replay_buffer.unroll_len steps each", ge=1
+        256, "sequences per gradient update, of collect.unroll_len steps each", ge=1
     )
     update_per_collect: int | None = option(
         None, "gradient updates after each collect, instead of update_per_step", ge=1
@@ -87,16 +87,21 @@ class MRQCollectConfig(CollectConfig):
     random_collect_size: int = option(
         10_000, "env steps with random actions before training (like `learning_starts`)", ge=0
     )
+    unroll_len: int = option(
+        5,
+        "steps of a sequence, over which embeddings are unrolled; the buffer stores each step as"
+        " often",
+        ge=1,
+        unit="env steps",
+    )
     noise: float = option(
         0.2, "standard deviation of the noise of actions; half of it if discrete", ge=0
     )
 
 
 _REPLAY = {
-    "type": "sequence",
+    "type": "advanced",
     "replay_buffer_size": 1_000_000,
-    "unroll_len": 5,
-    "stride": 1,
     "alpha": 0.4,
     "beta": 1.0,
 }
@@ -116,13 +121,12 @@ class MRQConfig(PolicyConfig):
         "priority_IS_weight": (False, "has Huber's loss in place of weights; set it to False"),
         "traj_len_inf": (False, "learns from pieces of episodes; set it to False"),
         "collect.n_episode": (None, "collects samples; use collect.n_sample"),
-        "collect.unroll_len": (1, "has its sequences from other.replay_buffer; set it to 1"),
     }
 
     on_policy: bool = option(False, "False: trains from a replay buffer")
     priority: bool = option(True, "draw sequences by their errors; False: uniformly")
     nstep: int = option(
-        3, "n of n-step returns; at most other.replay_buffer.unroll_len", ge=1, unit="env steps"
+        3, "n of n-step returns; at most collect.unroll_len", ge=1, unit="env steps"
     )
     discount_factor: float = option(
         0.99, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
@@ -185,12 +189,14 @@ class MRQConfig(PolicyConfig):
         learn, buffer = self.learn, self.other.replay_buffer
         if not self.priority and learn.min_priority != 1.0:
             yield "learn.min_priority", "has no effect without priority; leave it out"
-        length, size = buffer.get("unroll_len"), buffer.get("replay_buffer_size")
+        size = buffer.get("replay_buffer_size")
         if size is not None and learn.batch_size > size:
             yield "learn.batch_size", f"must be <= {size}, the capacity of other.replay_buffer"
-        if length is None:
-            yield "other.replay_buffer", "must be 'sequence', which makes sequences of steps"
-        elif buffer.get("burn_in"):
-            yield "other.replay_buffer.burn_in", "must be 0: all steps are learned from"
-        elif self.nstep > length:
-            yield "nstep", f"must be <= {length}, other.replay_buffer.unroll_len, got {self.nstep}"
+        if buffer.get("unroll_len") is not None:
+            yield (
+                "other.replay_buffer",
+                "has samples that are sequences already; set it to 'advanced'",
+            )
+        length = self.collect.unroll_len
+        if self.nstep > length:
+            yield "nstep", f"must be <= {length}, collect.unroll_len, got {self.nstep}"
