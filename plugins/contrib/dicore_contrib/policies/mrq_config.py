@@ -193,10 +193,9 @@ class MRQConfig(PolicyConfig):
         if size is not None and learn.batch_size > size:
             yield "learn.batch_size", f"must be <= {size}, the capacity of other.replay_buffer"
         if buffer.get("unroll_len") is not None:
-            yield (
-                "other.replay_buffer",
-                "has samples that are sequences already; set it to 'advanced'",
-            )
+            yield "other.replay_buffer", "must be 'advanced': samples are sequences already"
+        elif self.priority and buffer.get("alpha") is None:
+            yield "other.replay_buffer", "must be 'advanced', or set priority=False"
         length = self.collect.unroll_len
         if self.nstep > length:
             yield "nstep", f"must be <= {length}, collect.unroll_len, got {self.nstep}"
