@@ -238,10 +238,20 @@ SIMBA = {"actor_hidden_size_list": (16,), "critic_hidden_size_list": (16, 16)}
 DREAMER = {"deter": 32, "units": 16, "layers": 1, "groups": 4, "classes": 4}
 MUZERO = {"latent": 16, "units": 16, "cnn_depth": 4}
 TDMPC2 = {"latent": 16, "units": 16, "encoder_units": 16, "cnn_depth": 4}
+MRQ = {"state_features": 16, "action_features": 8, "joint_features": 16, "units": 16}
+BRO = {"actor_hidden_size_list": [16], "critic_hidden_size_list": [16], "num_quantiles": 8}
+FAST_TD3 = {"actor_hidden_size_list": [16], "critic_hidden_size_list": [16]}
+DIFFUSION = {"model": {"units": 16, "blocks": 1}, "sample_steps": 4}
 GUMBEL = {"model": MUZERO, "planner": {"type": "gumbel", "simulations": 8}}
 SEQUENCES = {"collect": {"unroll_len": 6, "burn_in": 2}}
 SIZES: dict[str, dict[str, Any]] = {
     "model/simba": SIMBA,
+    "model/bro": BRO,
+    "policy/bro": {"model": BRO},
+    "model/mrq": MRQ,
+    "policy/mrq": {"model": MRQ},
+    "policy/fast_td3": {"model": FAST_TD3},
+    "policy/diffusion_policy": DIFFUSION,
     "policy/simba": {"model": SIMBA},
     "model/dreamer": DREAMER,
     "policy/dreamer": {"model": DREAMER},

@@ -15,6 +15,7 @@ BUDGETS = {
     "cartpole_mrq": 8_000,
     "pendulum_mrq": 8_000,
     "pendulum_bro": 6_000,
+    "pendulum_fast_td3": 40_000,
 }
 """Env steps to reach the stop value, by preset."""
 

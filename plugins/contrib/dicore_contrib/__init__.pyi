@@ -1,9 +1,13 @@
 from dicore_contrib.functional import conjugate_gradient as conjugate_gradient
+from dicore_contrib.functional import cosine_schedule as cosine_schedule
+from dicore_contrib.functional import reverse_step as reverse_step
 from dicore_contrib.models.ars import ARSNet as ARSNet
 from dicore_contrib.models.ars_config import ARSModelConfig as ARSModelConfig
 from dicore_contrib.models.bro import BRONet as BRONet
 from dicore_contrib.models.bro import BroNetLayers as BroNetLayers
 from dicore_contrib.models.bro_config import BROModelConfig as BROModelConfig
+from dicore_contrib.models.denoiser import Denoiser as Denoiser
+from dicore_contrib.models.denoiser_config import DenoiserConfig as DenoiserConfig
 from dicore_contrib.models.gated_transformer import GatedTransformer as GatedTransformer
 from dicore_contrib.models.gated_transformer import GRUGate as GRUGate
 from dicore_contrib.models.gtrxl import GTrXLDQN as GTrXLDQN
@@ -21,6 +25,13 @@ from dicore_contrib.policies.bro import BROPolicy as BROPolicy
 from dicore_contrib.policies.bro_config import BROCollectConfig as BROCollectConfig
 from dicore_contrib.policies.bro_config import BROConfig as BROConfig
 from dicore_contrib.policies.bro_config import BROLearnConfig as BROLearnConfig
+from dicore_contrib.policies.diffusion_policy import DiffusionPolicy as DiffusionPolicy
+from dicore_contrib.policies.diffusion_policy_config import (
+    DiffusionLearnConfig as DiffusionLearnConfig,
+)
+from dicore_contrib.policies.diffusion_policy_config import (
+    DiffusionPolicyConfig as DiffusionPolicyConfig,
+)
 from dicore_contrib.policies.fast_td3 import FastTD3Policy as FastTD3Policy
 from dicore_contrib.policies.fast_td3_config import FastTD3CollectConfig as FastTD3CollectConfig
 from dicore_contrib.policies.fast_td3_config import FastTD3Config as FastTD3Config

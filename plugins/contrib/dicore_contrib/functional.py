@@ -5,12 +5,13 @@ Shapes: P parameters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-__all__ = ["conjugate_gradient"]
+__all__ = ["conjugate_gradient", "cosine_schedule", "reverse_step"]
 
 
 def conjugate_gradient(
@@ -49,3 +50,51 @@ def conjugate_gradient(
         former, length = length, residual.dot(residual)
         direction = residual + length / former * direction
     return found
+
+
+def cosine_schedule(count: int) -> Tensor:
+    """Computes how much of a sample is left after each step of a diffusion.
+
+    Nichol and Dhariwal 2021, arXiv:2102.09672, equation 17: with f(t) = cos^2((t / K + 0.008) /
+    1.008 pi / 2), the share of noise that step t adds is min(1 - f(t + 1) / f(t), 0.999).
+
+    Args:
+        count: K, number of steps.
+
+    Returns:
+        float32 [K], falling; the product of the shares of the sample that are left.
+    """
+    place = torch.arange(count + 1, dtype=torch.float64) / count
+    left = torch.cos((place + 0.008) / 1.008 * math.pi / 2).square()
+    return (left[1:] / left[:-1]).clamp(min=1e-3).cumprod(0).float()
+
+
+def reverse_step(
+    sample: Tensor, noise: Tensor, left: Tensor, left_before: Tensor, drawn: Tensor, eta: float
+) -> Tensor:
+    """Computes a sample before some steps of a diffusion from that after them.
+
+    Song et al. 2021 (DDIM, arXiv:2010.02502), equations 12 and 16. With eta = 1 and steps that
+    follow each other it is DDPM (Ho et al. 2020), with eta = 0 it is deterministic. What the
+    clean sample would be is clipped to [-1, 1] first.
+
+        x0 = clip((x - sqrt(1 - a) e) / sqrt(a)),   e' = (x - sqrt(a) x0) / sqrt(1 - a)
+        s = eta sqrt((1 - b) / (1 - a)) sqrt(1 - a / b)
+        x_before = sqrt(b) x0 + sqrt(1 - b - s^2) e' + s z
+
+    Args:
+        sample: x, float [...].
+        noise: e, the noise that is thought to be in it.
+        left: a; share of the clean sample, a scalar.
+        left_before: b; the share before the steps; 1 before the first one.
+        drawn: z, of a standard normal distribution.
+        eta: 0 to 1.
+
+    Returns:
+        float [...].
+    """
+    clean = ((sample - (1 - left).sqrt() * noise) / left.sqrt()).clamp(-1, 1)
+    noise = (sample - left.sqrt() * clean) / (1 - left).sqrt()
+    std = eta * ((1 - left_before) / (1 - left) * (1 - left / left_before)).sqrt()
+    rest = (1 - left_before - std.square()).clamp(min=0).sqrt()
+    return left_before.sqrt() * clean + rest * noise + std * drawn

@@ -9,6 +9,7 @@ __all__ = [
     "CARTPOLE_MRQ",
     "CARTPOLE_TRPO",
     "PENDULUM_BRO",
+    "PENDULUM_DIFFUSION_POLICY",
     "PENDULUM_FAST_TD3",
     "PENDULUM_MRQ",
     "PENDULUM_TRPO",
@@ -135,3 +136,20 @@ PENDULUM_FAST_TD3: dict[str, Any] = {
     },
 }
 """FastTD3 on 32 Pendulums with small networks, for one CPU core."""
+
+PENDULUM_DIFFUSION_POLICY: dict[str, Any] = {
+    "env": {"type": "pendulum", "evaluator_env_num": 10},
+    "policy": {
+        "type": "diffusion_policy",
+        "model": {"units": 32, "blocks": 2},
+        "action_steps": 2,
+        "learn": {"batch_size": 128, "learning_rate": 1e-3},
+        "collect": {"unroll_len": 9},
+        "eval": {"evaluator": {"eval_freq": 500}},
+    },
+    "pipeline": {
+        "max_train_iter": 10_000,
+        "dataset": {"unroll_len": 9, "derived": ["timestep"]},
+    },
+}
+"""Diffusion policy on Pendulum from demonstrations; give them by `pipeline.dataset.path`."""
