@@ -59,7 +59,7 @@ def test_a_network_is_what_it_says() -> None:
     rate = torch.tensor([1.0, 1e-4])
     angle = step[:, None] * rate
     embedded = net.of_step(torch.cat([angle.sin(), angle.cos()], 1))
-    seen = torch.cat([embedded, obs.flatten(1)], 1)
+    seen = net.of_both(torch.cat([embedded, obs.flatten(1)], 1))
     block = net.blocks[0]
     x = F.conv1d(plan.transpose(1, 2), net.first.weight, net.first.bias, padding=1)
     scale, shift = (

@@ -1,8 +1,9 @@
 """The network of diffusion policies (Chi et al. 2023, arXiv:2303.04137).
 
 It predicts the noise in a plan, the actions of some steps, by convolutions over the steps. The last
-observations and the step of the diffusion scale and shift the channels of each block (FiLM). The
-network of the paper also halves and doubles the number of steps, which plans of 16 do not need.
+observations and the step of the diffusion, through a small network, scale and shift the channels of
+each block (FiLM). That of the paper is larger, has no network before FiLM for vectors, and halves
+and doubles the number of steps.
 
 Shapes: B plans, H steps of one, O observations, A action values, C channels.
 """
@@ -85,7 +86,11 @@ class Denoiser(nn.Module):
         self.of_step = nn.Sequential(
             nn.Linear(step_features, units), nn.Mish(), nn.Linear(units, units)
         )
-        condition = units + obs_steps * encoder.features
+        condition, wide = 2 * units, 4 * units
+        self.of_both = nn.Sequential(
+            nn.Linear(units + obs_steps * encoder.features, wide), nn.Mish(),
+            nn.Linear(wide, wide), nn.Mish(), nn.Linear(wide, condition),
+        )  # fmt: skip
         self.first = nn.Conv1d(action_shape, units, kernel, padding=kernel // 2)
         self.blocks = nn.ModuleList(_Block(units, kernel, condition) for _ in range(blocks))
         self.norm = nn.GroupNorm(_GROUPS, units)
@@ -111,7 +116,8 @@ class Denoiser(nn.Module):
         half = self._step_features // 2
         rate = torch.exp(torch.arange(half, device=plan.device) * (-math.log(10_000) / (half - 1)))
         angle = step.unsqueeze(1) * rate
-        seen = torch.cat([self.of_step(torch.cat([angle.sin(), angle.cos()], 1)), condition], 1)
+        of_step = self.of_step(torch.cat([angle.sin(), angle.cos()], 1))
+        seen = self.of_both(torch.cat([of_step, condition], 1))
         x = self.first(plan.transpose(1, 2))
         for block in self.blocks:
             x = block(x, seen)
