@@ -1,13 +1,15 @@
-"""Teams in MPE: return and env steps per second of CPU of whole trainings, BenchMARL beside.
+"""Teams in MPE and VMAS: return and env steps per second of CPU of trainings, BenchMARL beside.
 
 python -m benchmarks.beside_benchmarl                      mappo and ippo, one seed, JSON lines
 python -m benchmarks.beside_benchmarl mappo --seeds 3 --env-steps 200000
+python -m benchmarks.beside_benchmarl maddpg --task simple_speaker_listener
+python -m benchmarks.beside_benchmarl mappo --task balance --env-steps 300000
 python -m benchmarks.beside_benchmarl --python PYTHON      interpreter that has BenchMARL 1.5
 
-Both have networks of two layers of 64 shared by the agents, eight environments, batches and passes
-of the same size, and the same losses. The return is the mean over agents and episodes that neither
-has trained on, without exploration. Seconds of CPU count from the second collect on, without
-evaluations.
+Both have networks of two layers of 64 without numbers of agents, as many environments, batches and
+passes of the same size, and the same losses; what agents of a group have in common they share. The
+return is the mean over agents and episodes that neither has trained on, without exploration.
+Seconds of CPU count from the second collect on, without evaluations.
 """
 
 from __future__ import annotations
@@ -18,25 +20,64 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.measure import compare, emit
 
-AGENTS, EPISODES, COLLECT = 3, 100, 1600
+EPISODES = 100
 
-OPTIONS = [
-    "env.env_id=mpe2.simple_spread_v3",
-    "env.make_kwargs={max_cycles: 100, local_ratio: 0.5, N: 3}",
-    "env.alive=false",
-    "env.collector_env_num=8",
-    f"policy.collect.n_sample={COLLECT}",
-    "policy.learn.batch_size=400",
-    "policy.learn.epoch_per_collect=5",
-    "policy.learn.learning_rate=7e-4",
-    "policy.learn.max_grad_norm=0.5",
-    "policy.learn.entropy_weight=0.01",
-    "policy.eval.evaluator.eval_freq=1000000000",
-]
+
+class Task(NamedTuple):
+    """A task of both, whose episodes have 100 steps."""
+
+    env: str
+    options: tuple[str, ...]
+    agents: int
+    envs: int = 8
+    collect: int = 1600
+    batch: int = 400
+
+
+_MPE = ("env.alive=false",)
+TASKS: Mapping[str, Task] = {
+    "simple_spread": Task(
+        "pettingzoo_agents:mpe2.simple_spread_v3",
+        (*_MPE, "env.make_kwargs={max_cycles: 100, local_ratio: 0.5, N: 3%s}"), 3,
+    ),
+    "simple_speaker_listener": Task(
+        "pettingzoo_agents:mpe2.simple_speaker_listener_v4",
+        (*_MPE, "env.make_kwargs={max_cycles: 100%s}", "env.pad=true", "policy.model.share=none"),
+        2,
+    ),
+    "balance": Task(
+        "vmas:balance", ("env.make_kwargs={n_agents: 4, random_package_pos_on_line: true,"
+                         " package_mass: 5}",), 4, 60, 6000, 600,
+    ),
+    "navigation": Task(
+        "vmas:navigation", ("env.make_kwargs={n_agents: 3, collisions: true,"
+                            " agents_with_same_goal: 1, split_goals: false,"
+                            " observe_all_goals: false, shared_rew: false, lidar_range: 0.35,"
+                            " agent_radius: 0.1}",), 3, 60, 6000, 600,
+    ),
+}  # fmt: skip
+
+LEARN = "policy.learn."
+ON_POLICY = ("policy.collect.n_sample={collect}", f"{LEARN}batch_size={{batch}}",
+             f"{LEARN}epoch_per_collect=5", f"{LEARN}entropy_weight=0.01",
+             f"{LEARN}max_grad_norm=0.5", "policy.model.activation=tanh")  # fmt: skip
+REPLAYED = ("policy.collect.n_sample=800", f"{LEARN}batch_size=128",
+            f"{LEARN}update_per_collect=100", f"{LEARN}target_theta=0.005",
+            "policy.discount_factor=0.99",
+            "policy.other.replay_buffer.replay_buffer_size=100000")  # fmt: skip
+NOISE = ("policy.collect.noise=0.8", "policy.collect.noise_end=0.01",
+         "policy.collect.noise_decay={third}", "policy.collect.random_collect_size=800",
+         )  # fmt: skip
+EPS = ("policy.other.eps.type=linear", "policy.other.eps.start=0.8", "policy.other.eps.end=0.01",
+       "policy.other.eps.decay={third}", f"{LEARN}max_grad_norm=0.5")  # fmt: skip
+OPTIONS = {"mappo": ON_POLICY, "ippo": ON_POLICY, "qmix": (*REPLAYED, *EPS),
+           "vdn": (*REPLAYED, *EPS), "maddpg": (*REPLAYED, *NOISE)}  # fmt: skip
 
 DICORE = """
 import json, sys, time
@@ -45,52 +86,60 @@ from dicore.run.launch import launch
 from dicore_plugins.collectors import SampleCollector
 torch.set_num_threads(1)
 torch.set_num_interop_threads(1)
-name, steps, seed, folder, words = *sys.argv[1:5], json.loads(sys.argv[5])
+env, name, steps, seed, folder, words = *sys.argv[1:6], json.loads(sys.argv[6])
 began = []
 collect = SampleCollector.collect_batch
 def noted(self, *args, **more):
-    began.append(time.process_time())
+    began.append((time.process_time(), self.envstep))
     return collect(self, *args, **more)
 SampleCollector.collect_batch = noted
-launch(env="pettingzoo_agents", policy=name, seed=int(seed), max_env_step=int(steps),
+launch(env=env, policy=name, seed=int(seed), max_env_step=int(steps),
        exp_name=folder, overrides=words)
-print("FOUND", began[-1] - began[1], len(began) - 2)
+print("FOUND", began[-1][0] - began[1][0], began[-1][1] - began[1][1])
 """
 
 BENCHMARL = """
-import os, sys, time, types
+import json, os, sys, time, types
 import mpe2.all_modules
 # TorchRL looks for these environments where PettingZoo had them
 sys.modules["pettingzoo.mpe"] = types.ModuleType("pettingzoo.mpe")
 sys.modules["pettingzoo.mpe.all_modules"] = mpe2.all_modules
 import torch
-from benchmarl.algorithms import IppoConfig, MappoConfig
-from benchmarl.environments import PettingZooTask
+from benchmarl.algorithms import IppoConfig, MaddpgConfig, MappoConfig, QmixConfig, VdnConfig
+from benchmarl.environments import PettingZooTask, VmasTask
 from benchmarl.experiment import Experiment, ExperimentConfig
 from benchmarl.models.mlp import MlpConfig
 torch.set_num_threads(1)
-name, steps, seed, folder, episodes, collect = sys.argv[1:]
+task, name, steps, seed, folder, episodes, envs, collect, batch = sys.argv[1:]
+on_policy = name in ("mappo", "ippo")
 config = ExperimentConfig.get_from_yaml()
 config.max_n_frames, config.max_n_iters = int(steps), None
 config.render, config.loggers, config.create_json = False, [], False
-config.prefer_continuous_actions, config.lr, config.clip_grad_val = False, 7e-4, 0.5
+config.prefer_continuous_actions = name == "maddpg" or not task.startswith("simple")
+config.lr, config.clip_grad_val = 7e-4, 0.5
 config.on_policy_collected_frames_per_batch = int(collect)
-config.on_policy_n_envs_per_worker = 8
-config.on_policy_n_minibatch_iters, config.on_policy_minibatch_size = 5, 400
+config.on_policy_n_envs_per_worker = config.off_policy_n_envs_per_worker = int(envs)
+config.on_policy_n_minibatch_iters, config.on_policy_minibatch_size = 5, int(batch)
+config.off_policy_collected_frames_per_batch, config.off_policy_n_optimizer_steps = 800, 100
+config.off_policy_train_batch_size, config.off_policy_memory_size = 128, 100000
 config.evaluation, config.save_folder = False, folder
-layers = {"layer_class": torch.nn.Linear, "activation_class": torch.nn.Tanh}
+activation = torch.nn.Tanh if on_policy else torch.nn.ReLU
+layers = {"layer_class": torch.nn.Linear, "activation_class": activation}
 model = MlpConfig(num_cells=[64, 64], **layers)
-algorithm = {"mappo": MappoConfig, "ippo": IppoConfig}[name].get_from_yaml()
-algorithm.entropy_coef, algorithm.clip_epsilon, algorithm.lmbda = 0.01, 0.2, 0.95
-algorithm.share_param_critic = True
+algorithm = {"mappo": MappoConfig, "ippo": IppoConfig, "maddpg": MaddpgConfig,
+             "qmix": QmixConfig, "vdn": VdnConfig}[name].get_from_yaml()
+if on_policy:
+    algorithm.entropy_coef, algorithm.clip_epsilon, algorithm.lmbda = 0.01, 0.2, 0.95
+    algorithm.share_param_critic = True
+tasks = PettingZooTask if task.startswith("simple") else VmasTask
 experiment = Experiment(
-    task=PettingZooTask.SIMPLE_SPREAD.get_from_yaml(), algorithm_config=algorithm,
+    task=tasks[task.upper()].get_from_yaml(), algorithm_config=algorithm,
     model_config=model, critic_model_config=model, seed=int(seed), config=config,
 )
 began = []
 append = experiment._on_batch_collected
 def noted(batch):
-    began.append(time.process_time())
+    began.append((time.process_time(), batch.numel()))
     return append(batch)
 experiment._on_batch_collected = noted
 experiment.run()
@@ -98,10 +147,15 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 env, returns = experiment.test_env, []
 torch.manual_seed(1000 + int(seed))
 with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
-    for _ in range(int(episodes)):
-        played = env.rollout(100, experiment.policy)
-        returns.append(played["next", "agent", "reward"].sum(0).mean().item())
-print("FOUND", began[-1] - began[0], len(began) - 1, sum(returns) / len(returns))
+    while len(returns) < int(episodes):
+        played = env.rollout(100, experiment.policy, break_when_any_done=not env.batch_size)
+        paid = torch.cat([played["next", group, "reward"] for group in experiment.group_map], -2)
+        # VMAS begins no new episode here: what follows an end does not count
+        ended = played["next", "done"].cumsum(-2) - played["next", "done"].int()
+        paid = (paid * (ended == 0).unsqueeze(-2)).sum(-3).mean((-2, -1))
+        returns += paid.flatten().tolist()
+steps = sum(count for _, count in began[1:])
+print("FOUND", began[-1][0] - began[0][0], steps, sum(returns) / len(returns))
 """
 
 
@@ -117,42 +171,60 @@ def found(command: list[str], limit_s: float) -> list[float]:
     raise SystemExit(done.stdout[-2000:])
 
 
-def dicore(name: str, steps: int, seed: int, folder: Path) -> tuple[float, float]:
+def words_of(name: str, task: Task, steps: int) -> list[str]:
+    """Returns the options of a training of ours."""
+    moves = ", continuous_actions: true" if name == "maddpg" else ""
+    env = [each.replace("%s", moves) for each in task.options]
+    sizes = {"collect": task.collect, "batch": task.batch, "third": steps // 3}
+    given = [each.format(**sizes) for each in OPTIONS[name]]
+    usual = [f"env.collector_env_num={task.envs}", "policy.model.agent_ids=false",
+             f"{LEARN}learning_rate=7e-4", "policy.eval.evaluator.eval_freq=1000000000",
+             ]  # fmt: skip
+    return [*env, *usual, *given]
+
+
+def dicore(name: str, task: Task, steps: int, seed: int, folder: Path) -> tuple[float, float]:
     """Returns env steps per second of CPU, and the mean return of an agent."""
     run = str(folder / f"{name}_{seed}")
-    words = [name, str(steps), str(seed), run, json.dumps(OPTIONS)]
-    spent, collects = found([sys.executable, "-c", DICORE, *words], 20_000)
+    words = [task.env, name, str(steps), str(seed), run, json.dumps(words_of(name, task, steps))]
+    spent, played = found([sys.executable, "-c", DICORE, *words], 20_000)
     program = "import sys; from dicore.cli import main; sys.exit(main())"
     words = ["eval", run, "-n", str(EPISODES), "-s", str(1000 + seed), "--json", "--trust"]
     done = subprocess.run(
         [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
     )
-    return collects * COLLECT / spent, float(json.loads(done.stdout)["mean_return"]) / AGENTS
+    return played / spent, float(json.loads(done.stdout)["mean_return"]) / task.agents
 
 
 def benchmarl(
-    name: str, steps: int, seed: int, folder: Path, python: str
+    name: str, title: str, steps: int, seed: int, folder: Path, python: str
 ) -> tuple[float, float]:  # fmt: skip
     """Returns the same of BenchMARL."""
-    words = [name, str(steps), str(seed), str(folder), str(EPISODES), str(COLLECT)]
-    spent, collects, value = found([python, "-c", BENCHMARL, *words], 20_000)
-    return collects * COLLECT / spent, value
+    task = TASKS[title]
+    sizes = [str(each) for each in (EPISODES, task.envs, task.collect, task.batch)]
+    words = [title, name, str(steps), str(seed), str(folder), *sizes]
+    spent, played, value = found([python, "-c", BENCHMARL, *words], 20_000)
+    return played / spent, value
 
 
 def main() -> None:
     """Trains what is named on the command line, or both."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", help="mappo, ippo")
+    parser.add_argument("names", nargs="*", help="mappo, ippo, maddpg, qmix, vdn")
+    parser.add_argument("--task", choices=TASKS, default="simple_spread")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--env-steps", type=int, default=60_000)
     parser.add_argument("--python", default=sys.executable)
     args = parser.parse_args()
+    task, steps = TASKS[args.task], args.env_steps
     for name in args.names or ("mappo", "ippo"):
         with tempfile.TemporaryDirectory() as folder:
             place, seeds = Path(folder), range(args.seeds)
-            ours = [dicore(name, args.env_steps, seed, place) for seed in seeds]
-            theirs = [benchmarl(name, args.env_steps, seed, place, args.python) for seed in seeds]
-        row = f"simple_spread {name}"
+            ours = [dicore(name, task, steps, seed, place) for seed in seeds]
+            theirs = [
+                benchmarl(name, args.task, steps, seed, place, args.python) for seed in seeds
+            ]  # fmt: skip
+        row = f"{args.task} {name}"
         for label, runs in (("dicore", ours), ("benchmarl", theirs)):
             emit(f"{row} {label} return", [value for _, value in runs], "return of an agent")
             emit(f"{row} {label}", [rate for rate, _ in runs], "env steps/s")

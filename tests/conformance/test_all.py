@@ -220,7 +220,9 @@ PROVIDED = {"env/atari": "ALE/Asterix-v5", "env/gym": "Acrobot-v1",
             "env/open_spiel": "kuhn_poker", "env/pettingzoo_agents": "classic.rps_v2"}  # fmt: skip
 """One environment of each provider that makes environments by id."""
 
-SLOW = {"env/atari", "env/breakout", "env/car_racing", "env/dm_control", "env/pong"}
+SLOW = {
+    "env/atari", "env/breakout", "env/car_racing", "env/dm_control", "env/pong", "env/vmas",
+}  # fmt: skip
 """Environments that are checked with fewer steps."""
 
 
