@@ -133,7 +133,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "gymnasium_agents kuhn_poker lbforaging matrix_game open_spiel pettingzoo_agents "
             "rware tictactoe two_step_game vmas"
         ),
-        "env_wrapper": "agent_frame_stack agent_obs_norm agents_as_one one_as_agents one_side",
+        "env_wrapper": (
+            "agent_flat_obs agent_frame_stack agent_obs_norm agents_as_one one_as_agents one_side"
+        ),
         "league_player": "historical league_exploiter main main_exploiter naive_self_play",
         "model": "agent_q agents_vac collaq coma maddpg masac qmix qplex qtran vdn wqmix",
         "pipeline": "league",

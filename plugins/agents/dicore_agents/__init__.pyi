@@ -6,6 +6,8 @@ from dicore_agents.envs.tictactoe import TicTacToe as TicTacToe
 from dicore_agents.envs.tuples import TuplesAsParallel as TuplesAsParallel
 from dicore_agents.envs.turns import TurnsAsParallel as TurnsAsParallel
 from dicore_agents.envs.two_step_game import TwoStepGame as TwoStepGame
+from dicore_agents.envs.vmas_batch import VmasBatch as VmasBatch
+from dicore_agents.envs.vmas_batch import VmasEnv as VmasEnv
 from dicore_agents.league.battle import Battle as Battle
 from dicore_agents.league.battle import battle as battle
 from dicore_agents.league.battle import wilson as wilson
@@ -113,6 +115,7 @@ from dicore_agents.policies.value.independent import IndependentQPolicy as Indep
 from dicore_agents.policies.value.mixed import MixedQPolicy as MixedQPolicy
 from dicore_agents.policies.value.qtran import QTRANPolicy as QTRANPolicy
 from dicore_agents.policies.value.wqmix import WQMIXPolicy as WQMIXPolicy
+from dicore_agents.wrappers.agent_flat import AgentFlatObs as AgentFlatObs
 from dicore_agents.wrappers.agent_rows import AgentFrameStack as AgentFrameStack
 from dicore_agents.wrappers.agent_rows import AgentObsNorm as AgentObsNorm
 from dicore_agents.wrappers.agents_as_one import AgentsAsOne as AgentsAsOne

@@ -45,7 +45,9 @@ def team_options(spec: EnvSpec, algorithm: str, *, state: bool) -> dict[str, obj
         raise ConfigError(
             f"policy.type: '{algorithm}' needs observations Dict(obs: Box({count}, ...)), a row for"
             f" each agent; this env has {' '.join(str(spec.observation).split())}",
-            hint="agents with unequal observations: pad them in the environment",
+            hint="env.env_wrapper=[agent_flat_obs] makes a row of the parts that an agent sees"
+            if getattr(rows, "spaces", None)
+            else "agents with unequal observations: pad them in the environment",
         )
     if spec.reward_shape not in ((), (count,)):
         raise ConfigError(

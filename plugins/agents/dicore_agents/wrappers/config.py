@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from dicore.run.env_factory import BuildContext
 
 __all__ = [
-    "AgentFrameStackConfig", "AgentObsNormConfig", "AgentsAsOneConfig", "OneAsAgentsConfig",
+    "AgentFlatObsConfig", "AgentFrameStackConfig", "AgentObsNormConfig", "AgentsAsOneConfig",
+    "OneAsAgentsConfig",
 ]  # fmt: skip
 
 
@@ -37,6 +38,18 @@ class OneAsAgentsConfig(ComponentConfig):
         from dicore_plugins.env_wrappers import from_gym
 
         return OneAsAgents(from_gym(parts["env"]))
+
+
+@frozen(kw_only=True)
+class AgentFlatObsConfig(ComponentConfig):
+    """Makes one row of numbers of the vectors and images that each agent of a team sees."""
+
+    def build(self, ctx: BuildContext | None, **parts: Any) -> Env:
+        """Wraps `env`."""
+        from dicore_agents.wrappers.agent_flat import AgentFlatObs
+        from dicore_plugins.env_wrappers import from_gym
+
+        return AgentFlatObs(from_gym(parts["env"]))
 
 
 @frozen(kw_only=True)
