@@ -15,7 +15,7 @@ equation 5):
 
 What lies behind a termination or an end has no influence, not even if it is NaN.
 
-Shapes: B sequences, T steps.
+Shapes: B sequences, T steps; further axes, such as those of agents, may follow in all columns.
 """
 
 from __future__ import annotations

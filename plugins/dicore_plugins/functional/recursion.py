@@ -42,9 +42,9 @@ def before_end(x: Tensor, last: Tensor, end: Tensor) -> Tensor:
     """Returns x_{t+1} for each step t, and `last` at ends and at the last step.
 
     Args:
-        x: [B, T].
-        last: [B, T].
-        end: bool [B, T].
+        x: [B, T, ...].
+        last: the same shape.
+        end: bool, the same shape.
     """
     following = last.clone()
     following[:, :-1] = torch.where(end[:, :-1], last[:, :-1], x[:, 1:])
@@ -52,11 +52,11 @@ def before_end(x: Tensor, last: Tensor, end: Tensor) -> Tensor:
 
 
 def check_columns(**columns: Tensor) -> None:
-    """Raises SchemaError unless all columns are [B, T]."""
+    """Raises SchemaError unless all columns are [B, T, ...], of one shape."""
     shapes = {tuple(each.shape) for each in columns.values()}
-    if len(shapes) > 1 or len(next(iter(shapes))) != 2:
+    if len(shapes) > 1 or len(next(iter(shapes))) < 2:
         *names, last = columns
         raise SchemaError(
-            f"{', '.join(names)} and {last} must all be [B, T]; got"
+            f"{', '.join(names)} and {last} must all be [B, T, ...]; got"
             f" {', '.join(map(str, sorted(shapes)))}"
         )

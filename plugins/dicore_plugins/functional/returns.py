@@ -13,7 +13,7 @@ better than expected:
 s'_t is the observation after step t: after a truncation the last one of the cut episode. What lies
 behind a termination or an end has no influence, not even if it is NaN.
 
-Shapes: B sequences, T steps.
+Shapes: B sequences, T steps; further axes, such as those of agents, may follow in all columns.
 """
 
 from __future__ import annotations

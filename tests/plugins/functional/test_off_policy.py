@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dicore.errors import SchemaError
-from dicore_plugins.functional import retrace, vtrace
+from dicore_plugins.functional import lambda_return, retrace, upgo_return, vtrace
 
 B, T, GAMMA = 4, 7, 0.9
 
@@ -85,7 +85,7 @@ def test_truncations_bootstrap_and_terminations_do_not() -> None:
 
 def test_other_shapes_are_refused() -> None:
     given = columns()
-    with pytest.raises(SchemaError, match=r"all be \[B, T\]; got \(4, 1\), \(4, 7\)"):
+    with pytest.raises(SchemaError, match=r"all be \[B, T, \.\.\.\]; got \(4, 1\), \(4, 7\)"):
         vtrace(**{**given, "value": given["value"][:, :1]}, gamma=1.0)
 
 
@@ -139,3 +139,31 @@ def test_what_does_not_count_has_no_influence_even_if_it_is_nan(function: Any) -
     found, wanted = function(**bad, gamma=0.9), function(**given, gamma=0.9)
     for one, other in zip(found, wanted, strict=True):
         assert torch.equal(one[..., :3], other[..., :3])
+
+
+@pytest.mark.parametrize("kind", ["vtrace", "retrace", "lambda", "upgo"])
+def test_agents_are_sequences_of_their_own(kind: str) -> None:
+    """Columns [B, T, A] give what those of each agent do; NaN behind an agent's end stays there."""
+    torch.manual_seed(0)
+    shape = (4, 9, 3)
+    log_ratio, reward, value, later = (torch.randn(shape) for _ in range(4))
+    done = torch.rand(shape) < 0.2
+    end = done | (torch.rand(shape) < 0.2)
+    reward[0, 5, 1], end[0, 4, 1], done[0, 4, 1] = float("nan"), True, True
+
+    def found(*columns: torch.Tensor) -> torch.Tensor:
+        _, paid, worth, next_worth, over, last = columns
+        if kind == "vtrace":
+            return torch.cat([*vtrace(*columns, gamma=0.9, vtrace_lambda=0.8)])
+        if kind == "retrace":
+            return retrace(*columns, gamma=0.9, retrace_lambda=0.8)
+        if kind == "lambda":
+            return lambda_return(paid, next_worth, over, last, gamma=0.9)
+        return upgo_return(paid, worth, next_worth, over, last)
+
+    columns = (log_ratio, reward, value, later, done, end)
+    whole = found(*columns)
+    for agent in range(3):
+        one = found(*(each[..., agent] for each in columns))
+        assert torch.equal(torch.nan_to_num(whole[..., agent]), torch.nan_to_num(one))
+    assert not whole[..., 0].isnan().any()
