@@ -113,6 +113,18 @@ def test_parts_without_the_axis_are_told() -> None:
     assert one.value.hint == "for one agent: flat_obs"
 
 
+def test_numbers_are_divided_by_their_bounds() -> None:
+    env, plain = AgentFlatObs(Rooms(), by_bounds=True), AgentFlatObs(Rooms())
+    one, other = env.reset(seed=1)[0]["obs"], plain.reset(seed=1)[0]["obs"]
+    most = np.abs([*map(abs, plain.observation_space["obs"].high)])  # type: ignore[index]
+    np.testing.assert_allclose(one, other / most, rtol=1e-6)
+    box = env.observation_space["obs"]  # type: ignore[index]
+    assert (box.low.min(), box.high.max()) == (-1, 1)
+    free = TwoStepGame()
+    free.observation_space = spaces.Dict(obs=spaces.Box(-np.inf, np.inf, (2, 3)))
+    assert (AgentFlatObs(free, by_bounds=True)._unit == 1).all()
+
+
 def test_rows_stay_as_they_are() -> None:
     plain, env = TwoStepGame(), AgentFlatObs(TwoStepGame())
     np.testing.assert_array_equal(env.reset(seed=0)[0]["obs"], plain.reset(seed=0)[0]["obs"])

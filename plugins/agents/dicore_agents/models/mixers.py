@@ -17,6 +17,7 @@ Shapes: B rows, A agents, S numbers of the state, n actions, E units of a mixer,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -91,6 +92,9 @@ class VDNMixer(nn.Module):
 class QMIXMixer(nn.Module):
     """Mixes values monotonically, with weights that networks make of the state.
 
+    First weights are small, as those of the paper's program: a mixer that begins with steep slopes
+    lets values grow without end.
+
     Args:
         agents: A.
         state_shape: S.
@@ -103,10 +107,11 @@ class QMIXMixer(nn.Module):
     ) -> None:
         super().__init__()
         self.agents, self.units = agents, mixing_size
-        self.first = MLP((state_shape, hyper_size, agents * mixing_size))
-        self.first_bias = MLP((state_shape, mixing_size))
-        self.second = MLP((state_shape, hyper_size, mixing_size))
-        self.second_bias = MLP((state_shape, mixing_size, 1))
+        make = partial(MLP, initial_bias="uniform", initial_weights="uniform")
+        self.first = make((state_shape, hyper_size, agents * mixing_size))
+        self.first_bias = make((state_shape, mixing_size))
+        self.second = make((state_shape, hyper_size, mixing_size))
+        self.second_bias = make((state_shape, mixing_size, 1))
 
     def forward(self, chosen: Tensor, best: Tensor, state: Tensor, action: Tensor) -> Tensor:
         """Maps values [B, A] to [B]."""

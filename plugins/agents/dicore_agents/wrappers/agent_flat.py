@@ -34,12 +34,14 @@ class AgentFlatObs(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
 
     Args:
         env: An environment of several agents.
+        by_bounds: Divide numbers by their largest bound, where both are finite, so that they are
+            within -1 and 1.
 
     Raises:
         ConfigError: it has one agent, or a part is no array with a row for each agent.
     """
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, *, by_bounds: bool = False) -> None:
         super().__init__(env)
         spec = EnvSpec.of(env)
         parts = dict(getattr(spec.observation, "spaces", None) or {})
@@ -60,8 +62,11 @@ class AgentFlatObs(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
                 )
             bounds.append(_bounds(leaf))
         low, high = (np.concatenate([each[end] for each in bounds], 1) for end in (0, 1))
-        self._shape = low.shape
-        self.observation_space = spaces.Dict({**parts, "obs": spaces.Box(low, high)})
+        most = np.maximum(np.abs(low), np.abs(high))
+        scaled = np.isfinite(most) & (most > 0) & by_bounds
+        self._unit = np.where(scaled, most, np.float32(1))
+        box = spaces.Box(low / self._unit, high / self._unit)
+        self.observation_space = spaces.Dict({**parts, "obs": box})
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Tree, Info]:
         """Starts an episode."""
@@ -74,13 +79,14 @@ class AgentFlatObs(gymnasium.Wrapper[Tree, Tree, Tree, Tree]):
         return (self._flat(obs), *told)
 
     def _flat(self, obs: Mapping[str, Any]) -> Tree:
-        rows = np.empty(self._shape, np.float32)
+        rows = np.empty(self._unit.shape, np.float32)
         space: Any = self.env.observation_space
         start = 0
         for leaf in _values(space["obs"], obs["obs"]):
             flat = _unit(leaf).reshape(len(rows), -1)
             rows[:, start : start + flat.shape[1]] = flat
             start += flat.shape[1]
+        rows /= self._unit
         return {**obs, "obs": rows}
 
 

@@ -44,12 +44,16 @@ class OneAsAgentsConfig(ComponentConfig):
 class AgentFlatObsConfig(ComponentConfig):
     """Makes one row of numbers of the vectors and images that each agent of a team sees."""
 
+    by_bounds: bool = option(
+        False, "divide numbers by their largest bound, where it is finite: all are within -1 and 1"
+    )
+
     def build(self, ctx: BuildContext | None, **parts: Any) -> Env:
         """Wraps `env`."""
         from dicore_agents.wrappers.agent_flat import AgentFlatObs
         from dicore_plugins.env_wrappers import from_gym
 
-        return AgentFlatObs(from_gym(parts["env"]))
+        return AgentFlatObs(from_gym(parts["env"]), by_bounds=self.by_bounds)
 
 
 @frozen(kw_only=True)
