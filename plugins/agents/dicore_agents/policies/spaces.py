@@ -38,6 +38,12 @@ def team_options(spec: EnvSpec, algorithm: str, *, state: bool) -> dict[str, obj
             hint="games of PettingZoo have agents as env.type=pettingzoo_agents (pettingzoo: one"
             " made of all); one agent: choose its policy, or set env.env_wrapper=one_as_agents",
         )
+    twice = sorted({name for name in spec.agents if spec.agents.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"env: several agents are called '{twice[0]}'; this env has {', '.join(spec.agents)}",
+            hint="give each agent a name of its own in agent_ids",
+        )
     parts: dict[str, Any] = dict(getattr(spec.observation, "spaces", None) or {})
     rows, count = parts.get("obs"), len(spec.agents)
     shape = tuple(getattr(rows, "shape", None) or ())
@@ -52,7 +58,8 @@ def team_options(spec: EnvSpec, algorithm: str, *, state: bool) -> dict[str, obj
     if spec.reward_shape not in ((), (count,)):
         raise ConfigError(
             f"policy.type: '{algorithm}' needs a reward of the team, or one for each of {count}"
-            f" agents; this env returns rewards {[*spec.reward_shape]}"
+            f" agents; this env returns rewards {[*spec.reward_shape]}",
+            hint="return one number, or one per agent, and say so in reward_space",
         )
     found: dict[str, object] = {
         "model.agents": count,

@@ -133,6 +133,29 @@ def test_agents_that_do_not_act_are_not_learned_from(name: str) -> None:
         assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
 
 
+@pytest.mark.parametrize("name", ["independent_q", *MIXED])
+def test_steps_in_which_nobody_acts_are_not_learned_from(name: str) -> None:
+    """Whatever they are paid; the other steps count as without them."""
+    samples = one_step(CLIMB)
+    obs = {**samples["obs"], "alive": np.ones((9, 2), np.int8)}
+    acted = Batch({**samples.columns, "obs": obs, "next_obs": obs}, 9)
+    absent = {**obs, "alive": np.zeros((9, 2), np.int8)}
+    odd = {**acted.columns, "obs": absent, "reward": np.full(9, 1e3, np.float32)}
+    policy = made(name, team_spec(3, alive=MultiBinary(2)))
+    before = [each.clone() for each in policy.learn_mode.state_dict()["model"].values()]
+    assert policy.learn_mode.forward(Batch(odd, 9))["total_loss"] == 0
+    for one, other in zip(policy.learn_mode.state_dict()["model"].values(), before, strict=True):
+        assert torch.equal(one, other)
+    both = {
+        key: {leaf: np.concatenate([each[leaf], odd[key][leaf]]) for leaf in each}
+        if isinstance(each, dict) else np.concatenate([each, odd[key]])
+        for key, each in acted.columns.items()
+    }  # fmt: skip
+    losses = [policy._loss(Batch(given, count).to_torch(), None)[0]
+              for given, count in ((acted.columns, 9), (both, 18))]  # fmt: skip
+    torch.testing.assert_close(losses[0], losses[1])
+
+
 def test_errors_count_in_full_if_those_that_act_chose_best() -> None:
     """WQMIX, central weighting: what dead agents are said to have chosen decides nothing."""
     found = []
@@ -224,4 +247,11 @@ def test_rewards_of_others_than_the_agents_are_refused() -> None:
     rewards = Box(-1, 1, (3,), np.float32)
     spec = EnvSpec(fits.observation, fits.action, rewards, agents=fits.agents)
     with pytest.raises(ConfigError, match=r"one for each of 2 agents; .* rewards \[3\]"):
+        made("vdn", spec)
+
+
+def test_agents_of_one_name_are_refused() -> None:
+    fits = team_spec(2)
+    spec = EnvSpec(fits.observation, fits.action, agents=("one", "one"))
+    with pytest.raises(ConfigError, match=r"several agents are called 'one'"):
         made("vdn", spec)

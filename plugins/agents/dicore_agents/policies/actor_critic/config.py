@@ -36,7 +36,7 @@ def _shapes(cfg: ActorCriticPolicyConfig, spec: EnvSpec) -> dict[str, object]:
     if seen == "state" and "state" not in parts:
         raise ConfigError(
             "policy.model.critic_input: this env gives no state of the team",
-            hint="set critic_input=observations",
+            hint="set critic_input=observations; or env.state=true, if the env has a state",
         )
     if seen == "observations":
         found["model.state_shape"] = math.prod(parts["obs"].shape)

@@ -80,7 +80,8 @@ class TeamQACPolicyConfig(ContinuousQPolicyConfig):
                 raise ConfigError(
                     "policy.model.critic_sees: 'state' needs an environment with a state of the"
                     " team; this env gives observations of the agents alone",
-                    hint="set policy.model.critic_sees=observations",
+                    hint="set policy.model.critic_sees=observations; or env.state=true, if the env"
+                    " has a state",
                 )
             key = "obs" if sees == "observations" else "state"
             found["model.state_shape"] = math.prod(parts[key].shape)

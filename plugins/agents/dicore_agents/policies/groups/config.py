@@ -117,12 +117,16 @@ class GroupsConfig(PolicyConfig):
             yield f"groups.{name}", f"is missing; name the policy of the group '{name}'"
         for name in sorted({*parts} & _COLUMNS):
             yield f"groups.{name}", f"samples have a column '{name}'; choose another name"
+        teams = {}
         for name, cfg in parts.items():
             if not cfg.learns or cfg.offline or not hasattr(cfg.model, "agents"):
                 yield f"groups.{name}", f"'{cfg.type}' trains no team; choose mappo, qmix, maddpg…"
-            elif cfg.priority:
+                continue
+            teams[name] = cfg
+            if cfg.priority:
                 yield f"groups.{name}.priority", "groups share samples; set it to False"
-        yield from self._unlike(parts)
+        if teams:
+            yield from self._unlike(teams)
 
     def _unlike(self, parts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Yields the options in which groups differ that have to be alike."""
@@ -208,7 +212,8 @@ def _members(
             if not matched:
                 raise ConfigError(
                     f"policy.agents.{name}: there is no agent '{pattern}'; this env has"
-                    f" {', '.join(agents)}"
+                    f" {', '.join(agents)}",
+                    hint="list names of agents; * stands for any letters",
                 )
             for number in matched:
                 if group.setdefault(number, name) != name:

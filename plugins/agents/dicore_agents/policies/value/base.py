@@ -140,10 +140,10 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
     def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the loss, the priority [B] and the target [B] of steps, or of sequences."""
         if not self._recurrent:
-            return self._team_loss(batch, weight)
+            return self._team_loss(batch, self._step_weight(batch, weight))
         rows = len(batch)
         steps = as_steps(batch, self._model, self._target_model, self._cfg)
-        factor = _where_some_act(
+        factor = self._step_weight(
             steps, None if weight is None else weight.repeat(len(steps) // rows)
         )
         loss, error, target = self._team_loss(steps, factor)
@@ -190,12 +190,14 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
         each = weight.unsqueeze(1).expand(-1, batch["action"].shape[1])
         return each if factor is None else factor * each
 
+    def _step_weight(self, steps: Batch, weight: Tensor | None) -> Tensor | None:
+        """Returns factors [B] of losses whose mean is over steps in which an agent acts; None: 1.
 
-def _where_some_act(steps: Batch, weight: Tensor | None) -> Tensor | None:
-    """Returns factors [B] of losses whose mean is over steps in which an agent acts; None: 1."""
-    alive = steps["obs"].get("alive")
-    some = None if alive is None else (alive != 0).any(1)
-    if some is None or bool(some.all()):
-        return weight
-    factor: Tensor = some * (len(some) / some.sum().clamp(min=1))
-    return factor if weight is None else factor * weight
+        Losses of single agents have means of their own, see `_agent_weight`.
+        """
+        alive = steps["obs"].get("alive") if self.of_team else None
+        some = None if alive is None else (alive != 0).any(1)
+        if some is None or bool(some.all()):
+            return weight
+        factor: Tensor = some * (len(some) / some.sum().clamp(min=1))
+        return factor if weight is None else factor * weight
