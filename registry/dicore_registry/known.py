@@ -152,11 +152,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": "cartpole_dreamer pendulum_dreamer pendulum_tdmpc2 tictactoe_alphazero",
     },
     "dicore-contrib": {
-        "model": "ars bro gtrxl_dqn gtrxl_vac mrq",
-        "policy": "ars bro mrq npg trpo",
+        "model": "ars bro denoiser gtrxl_dqn gtrxl_vac mrq",
+        "policy": "ars bro diffusion_policy fast_td3 mrq npg trpo",
         "preset": (
-            "cartpole_ars cartpole_mrq cartpole_trpo pendulum_bro pendulum_mrq pendulum_trpo "
-            "swimmer_ars"
+            "cartpole_ars cartpole_mrq cartpole_trpo pendulum_bro pendulum_diffusion_policy "
+            "pendulum_fast_td3 pendulum_mrq pendulum_trpo swimmer_ars"
         ),
     },
     "dicore-contrib-envs": {
