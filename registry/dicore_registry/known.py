@@ -55,8 +55,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "policy": (
             "a2c acer awac bc bco bcq bdq c51 cal_ql cql crossq d4pg ddpg ddqn discrete_bcq "
             "discrete_cql discrete_sac dqfd dqn droq dt dueling edac expert fqf ibc impala iql "
-            "iqn mbpo mdqn paddpg pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow "
-            "random rbc rebrac redq rlpd sac sac_n simba sqil sqil_sac sql sqn td3 td3_bc tqc xql"
+            "iqn mbpo mdqn npg paddpg pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow "
+            "random rbc rebrac redq rlpd sac sac_n simba sqil sqil_sac sql sqn td3 td3_bc tqc "
+            "trpo xql"
         ),
         "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
         "world_model": "ensemble",
@@ -153,10 +154,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-contrib": {
         "model": "ars bro denoiser gtrxl_dqn gtrxl_vac mrq",
-        "policy": "ars bro diffusion_policy fast_td3 mrq npg trpo",
+        "policy": "ars bro diffusion_policy fast_td3 mrq",
         "preset": (
-            "cartpole_ars cartpole_mrq cartpole_trpo pendulum_bro pendulum_diffusion_policy "
-            "pendulum_fast_td3 pendulum_mrq pendulum_trpo swimmer_ars"
+            "cartpole_ars cartpole_mrq pendulum_bro pendulum_diffusion_policy pendulum_fast_td3 "
+            "pendulum_mrq swimmer_ars"
         ),
     },
     "dicore-contrib-envs": {
@@ -177,15 +178,16 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "cartpole_fqf cartpole_ibc cartpole_impala cartpole_iqn cartpole_mdqn "
             "cartpole_pomdp_dqn cartpole_pomdp_ppo cartpole_pomdp_r2d2 cartpole_ppg cartpole_ppo "
             "cartpole_ppo_offpolicy cartpole_pqn cartpole_qrdqn cartpole_r2d2 cartpole_rainbow "
-            "cartpole_rbc cartpole_sqil cartpole_sql cartpole_sqn chain_dqn_rnd cliffwalking_dqn "
-            "dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac "
-            "humanoid_sac lunarlander_continuous_ppo lunarlander_continuous_sac lunarlander_dqn "
-            "lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac "
-            "mountain_car_dqn mountain_car_dqn_rnd moving_paddpg moving_pdqn moving_ppo "
-            "pendulum_awac pendulum_bc pendulum_bcq pendulum_cal_ql pendulum_cql pendulum_crossq "
-            "pendulum_d4pg pendulum_ddpg pendulum_droq pendulum_edac pendulum_ibc pendulum_iql "
-            "pendulum_mbpo pendulum_ppo pendulum_rebrac pendulum_redq pendulum_sac pendulum_sac_n "
-            "pendulum_simba pendulum_td3 pendulum_td3_bc pendulum_tqc pendulum_xql pong_dqn "
+            "cartpole_rbc cartpole_sqil cartpole_sql cartpole_sqn cartpole_trpo chain_dqn_rnd "
+            "cliffwalking_dqn dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac "
+            "hopper_ppo hopper_sac humanoid_sac lunarlander_continuous_ppo "
+            "lunarlander_continuous_sac lunarlander_dqn lunarlander_ppo mini_breakout_dqn "
+            "minigrid_dqn mountain_car_continuous_sac mountain_car_dqn mountain_car_dqn_rnd "
+            "moving_paddpg moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq "
+            "pendulum_cal_ql pendulum_cql pendulum_crossq pendulum_d4pg pendulum_ddpg "
+            "pendulum_droq pendulum_edac pendulum_ibc pendulum_iql pendulum_mbpo pendulum_ppo "
+            "pendulum_rebrac pendulum_redq pendulum_sac pendulum_sac_n pendulum_simba "
+            "pendulum_td3 pendulum_td3_bc pendulum_tqc pendulum_trpo pendulum_xql pong_dqn "
             "swimmer_ppo swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq "
             "two_step_dqn walker2d_ppo walker2d_sac"
         ),

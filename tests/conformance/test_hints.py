@@ -13,7 +13,7 @@ import pytest
 FAILING = {
     "dicore": 85,
     "dicore_registry": 16,
-    "dicore_plugins": 422,
+    "dicore_plugins": 427,
     "dicore_dist": 50,
     "dicore_compat": 31,
     "dicore_contrib_envs": 18,

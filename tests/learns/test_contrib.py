@@ -10,8 +10,6 @@ from dicore.run.launch import launch
 
 BUDGETS = {
     "cartpole_ars": 100_000,
-    "cartpole_trpo": 60_000,
-    "pendulum_trpo": 120_000,
     "cartpole_mrq": 8_000,
     "pendulum_mrq": 8_000,
     "pendulum_bro": 6_000,

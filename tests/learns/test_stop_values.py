@@ -51,8 +51,11 @@ CASES = [
     Case(
         "cartpole", 30_000, 400, slow=(300,) * 3, policy="ppo_offpolicy"
     ),  # "cartpole_ppo_offpolicy"
+    Case("cartpole", 60_000, 400, slow=(300,) * 3, policy="trpo"),  # "cartpole_trpo": 4k to 14k
     Case("acrobot", 40_000, -130, slow=(600,) * 3, policy="ppo"),  # "acrobot_ppo"
     Case("pendulum", 100_000, -350, slow=(0, 600, 600), policy="ppo"),  # "pendulum_ppo"
+    # "pendulum_trpo": 41k to 49k
+    Case("pendulum", 120_000, -350, slow=(600,) * 3, policy="trpo"),
     # "moving_ppo": 90k to 139k
     Case("moving", 280_000, 1.2, slow=(900,) * 3, policy="ppo", episodes=50),
     # "moving_pdqn": 38k to 50k

@@ -1,4 +1,3 @@
-from dicore_contrib.functional import conjugate_gradient as conjugate_gradient
 from dicore_contrib.functional import cosine_schedule as cosine_schedule
 from dicore_contrib.functional import reverse_step as reverse_step
 from dicore_contrib.models.ars import ARSNet as ARSNet
@@ -40,8 +39,3 @@ from dicore_contrib.policies.mrq import MRQPolicy as MRQPolicy
 from dicore_contrib.policies.mrq_config import MRQCollectConfig as MRQCollectConfig
 from dicore_contrib.policies.mrq_config import MRQConfig as MRQConfig
 from dicore_contrib.policies.mrq_config import MRQLearnConfig as MRQLearnConfig
-from dicore_contrib.policies.trpo import TRPOPolicy as TRPOPolicy
-from dicore_contrib.policies.trpo_config import NPGConfig as NPGConfig
-from dicore_contrib.policies.trpo_config import NPGLearnConfig as NPGLearnConfig
-from dicore_contrib.policies.trpo_config import TRPOConfig as TRPOConfig
-from dicore_contrib.policies.trpo_config import TRPOLearnConfig as TRPOLearnConfig

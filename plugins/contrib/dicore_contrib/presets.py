@@ -7,12 +7,10 @@ from typing import Any
 __all__ = [
     "CARTPOLE_ARS",
     "CARTPOLE_MRQ",
-    "CARTPOLE_TRPO",
     "PENDULUM_BRO",
     "PENDULUM_DIFFUSION_POLICY",
     "PENDULUM_FAST_TD3",
     "PENDULUM_MRQ",
-    "PENDULUM_TRPO",
     "SWIMMER_ARS",
 ]
 
@@ -38,30 +36,6 @@ SWIMMER_ARS: dict[str, Any] = {
     },
 }
 """Augmented random search (V2) of a linear policy on Swimmer."""
-
-CARTPOLE_TRPO: dict[str, Any] = {
-    "env": {"type": "cartpole", "collector_env_num": 2, "evaluator_env_num": 10},
-    "policy": {
-        "type": "trpo",
-        "learn": {"batch_size": 512, "value_epoch": 20},
-        "collect": {"n_sample": 1024, "gae_lambda": 0.98},
-        "eval": {"evaluator": {"eval_freq": 80}},
-    },
-}
-"""TRPO on CartPole with the settings of rl-zoo3; 475 after 4k, 4k and 14k env steps (3 seeds)."""
-
-PENDULUM_TRPO: dict[str, Any] = {
-    "env": {"type": "pendulum", "collector_env_num": 2, "evaluator_env_num": 10},
-    "policy": {
-        "type": "trpo",
-        "discount_factor": 0.9,
-        "model": {"value_norm": True, "log_std_init": 1.0},
-        "learn": {"value_epoch": 15},
-        "collect": {"n_sample": 2048},
-        "eval": {"evaluator": {"eval_freq": 240}},
-    },
-}
-"""TRPO on Pendulum with the network of `pendulum_ppo`; solved in 41k to 49k env steps (3 seeds)."""
 
 
 def _small_mrq(env: str, target_update_freq: int) -> dict[str, Any]:

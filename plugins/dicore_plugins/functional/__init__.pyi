@@ -64,6 +64,9 @@ from dicore_plugins.functional.imitation import gail_reward as gail_reward
 from dicore_plugins.functional.imitation import guided_cost_error as guided_cost_error
 from dicore_plugins.functional.imitation import info_nce_error as info_nce_error
 from dicore_plugins.functional.imitation import large_margin_error as large_margin_error
+from dicore_plugins.functional.natural_gradient import (
+    conjugate_gradient as conjugate_gradient,
+)
 from dicore_plugins.functional.noise import GaussianNoise as GaussianNoise
 from dicore_plugins.functional.noise import OUNoise as OUNoise
 from dicore_plugins.functional.noise import create_noise_generator as create_noise_generator

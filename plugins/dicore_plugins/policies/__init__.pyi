@@ -38,6 +38,11 @@ from dicore_plugins.policies.actor_critic.ppo_offpolicy import PPOOffPolicy as P
 from dicore_plugins.policies.actor_critic.ppo_offpolicy_config import (
     PPOOffPolicyConfig as PPOOffPolicyConfig,
 )
+from dicore_plugins.policies.actor_critic.trpo import TRPOPolicy as TRPOPolicy
+from dicore_plugins.policies.actor_critic.trpo_config import NPGConfig as NPGConfig
+from dicore_plugins.policies.actor_critic.trpo_config import NPGLearnConfig as NPGLearnConfig
+from dicore_plugins.policies.actor_critic.trpo_config import TRPOConfig as TRPOConfig
+from dicore_plugins.policies.actor_critic.trpo_config import TRPOLearnConfig as TRPOLearnConfig
 from dicore_plugins.policies.base import Actor as Actor
 from dicore_plugins.policies.base import Policy as Policy
 from dicore_plugins.policies.base import Results as Results

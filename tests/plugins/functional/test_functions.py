@@ -203,6 +203,7 @@ OTHERS: dict[str, Callable[[], Call]] = {
     "bridged": lambda: (
         (Batch({"reward": floats(B), "done": flags(B)}), 0.9, 3), {"ignore_done": True}
     ),
+    "conjugate_gradient": lambda: ((torch.eye(A).mv, floats(A)), {"iterations": 3}),
     "create_noise_generator": lambda: (("ou", {"sigma": 0.5}), {}),
     "eps_greedy": lambda: ((LOGIT, 0.5, NOISE, NOISE, LOGIT > -9), {}),
     "flatten_time": lambda: ((block(), tail()), {}),

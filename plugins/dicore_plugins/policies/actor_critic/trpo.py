@@ -26,12 +26,15 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dicore.config import PolicyConfig
+from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, tree_map
-from dicore_contrib.functional import conjugate_gradient
-from dicore_contrib.policies.trpo_config import TRPOConfig, TRPOLearnConfig
-from dicore_plugins.functional import kl_divergence, log_prob_entropy, mask_of, value_error
-from dicore_plugins.policies import ActorCriticPolicy, Results
+from dicore_plugins.functional.distributions import kl_divergence, log_prob_entropy
+from dicore_plugins.functional.exploration import mask_of
+from dicore_plugins.functional.natural_gradient import conjugate_gradient
+from dicore_plugins.functional.policy_gradient import value_error
+from dicore_plugins.policies.actor_critic.base import ActorCriticPolicy
+from dicore_plugins.policies.actor_critic.trpo_config import TRPOConfig, TRPOLearnConfig
+from dicore_plugins.policies.base import Results
 
 __all__ = ["TRPOPolicy"]
 

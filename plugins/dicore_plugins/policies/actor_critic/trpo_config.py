@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from dicore.config import frozen, option, section
-from dicore_plugins.policies import (
+from dicore.config.schema import frozen, option, section
+from dicore_plugins.lazy import builds
+from dicore_plugins.policies.actor_critic.base_config import (
     ActorCriticLearnConfig,
     ActorCriticPolicyConfig,
-    PPOCollectConfig,
-    builds,
 )
+from dicore_plugins.policies.actor_critic.ppo_config import PPOCollectConfig
 
 __all__ = ["NPGConfig", "NPGLearnConfig", "TRPOConfig", "TRPOLearnConfig"]
 
@@ -63,7 +63,7 @@ class TRPOConfig(ActorCriticPolicyConfig):
     learn: TRPOLearnConfig = section(TRPOLearnConfig)
     collect: PPOCollectConfig = section(PPOCollectConfig)
 
-    build = builds("dicore_contrib.policies.trpo:TRPOPolicy")
+    build = builds("dicore_plugins.policies.actor_critic.trpo:TRPOPolicy")
 
 
 @frozen(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dicore_contrib import conjugate_gradient
+from dicore_plugins.functional import conjugate_gradient
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
