@@ -249,7 +249,7 @@ class ARSPolicy(Policy):
         for side in (1, -1):
             of_side = sign == side
             gained = np.bincount(index[of_side], weights=reward[of_side], minlength=len(seeds))
-            returns.append(gained)
+            returns.append(gained.astype(np.float64))
             steps.append(np.bincount(index[of_side], minlength=len(seeds)))
         whole = np.logical_and(*(each > 0 for each in steps))
         plus, minus = (each[whole] for each in returns)
