@@ -240,6 +240,7 @@ def test_own_episodes_become_sequences_that_begin_at_each_step() -> None:
         ({"sample_steps": 11}, "diffusion_steps"),
         ({"discount_factor": 0.9}, "without rewards"),
         ({"nstep": 3}, "nstep"),
+        ({"priority_IS_weight": True}, "uniformly"),
         ({"learn": {"ignore_done": True}}, "ignore_done"),
         ({"learn": {"ema_decay": 0.0, "ema_power": 0.5}}, "ema_power"),
         ({"model": {"units": 12}}, "multiple of 8"),

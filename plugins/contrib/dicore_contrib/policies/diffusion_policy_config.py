@@ -61,6 +61,8 @@ class DiffusionPolicyConfig(PolicyConfig):
     requires: ClassVar[Mapping[str, tuple[object, str]]] = {
         "on_policy": (False, "learns from demonstrations; set it to False"),
         "multi_gpu": (False, "learns in one process; set it to False"),
+        "priority": (False, "draws demonstrations uniformly; set it to False"),
+        "priority_IS_weight": (False, "draws demonstrations uniformly; set it to False"),
         "nstep": (1, "learns from recorded actions, not from returns; set it to 1"),
         "discount_factor": (0.97, "learns without rewards; leave it out"),
         "learn.ignore_done": (False, "learns without values; leave it out"),
