@@ -24,7 +24,14 @@ VECTOR, BOX = spaces.Box(-1, 1, (4,), np.float32), spaces.Box(-2, 3, (2,), np.fl
 SMALL: dict[str, Any] = {"units": 8, "blocks": 1, "kernel": 3, "step_features": 4}
 
 
-def made(observation: Any = VECTOR, *, model: Any = None, length: int = 6, **given: Any) -> Any:
+def made(
+    observation: Any = VECTOR,
+    actions: Any = BOX,
+    *,
+    model: Any = None,
+    length: int = 6,
+    **given: Any,
+) -> Any:
     seed_everything(0)
     policy = create_policy(
         {
@@ -32,7 +39,7 @@ def made(observation: Any = VECTOR, *, model: Any = None, length: int = 6, **giv
             "diffusion_steps": 10, "sample_steps": 4, "collect": {"unroll_len": length}, **given,
         },
         observation_space=observation,
-        action_space=BOX,
+        action_space=actions,
     )  # fmt: skip
     assert isinstance(policy, DiffusionPolicy)
     return policy
@@ -117,6 +124,16 @@ def test_plans_begin_after_what_was_seen_and_repeat_the_ends_of_episodes() -> No
             wanted = torch.stack([unit[row, min(now + i, last)] for i in range(5)])
             torch.testing.assert_close(plan[row], wanted)
     assert begins == [{0, 1}, {1, 2, 3}, {1}, {1}, {1}]
+
+
+@pytest.mark.parametrize("dims", [(), (2, 1)])
+def test_actions_that_are_no_vectors_are_learned_from_as_flat_ones(dims: tuple[int, ...]) -> None:
+    found, size = [], int(np.prod(dims))
+    for shape in (dims, (size,)):
+        policy, batch = made(actions=spaces.Box(-2, 3, shape, np.float32)), sequences()
+        batch.columns["action"] = batch["action"][..., :size].reshape(5, 6, *shape)
+        found.append(policy.learn_mode.forward(batch)["total_loss"])
+    assert torch.equal(*found)
 
 
 def test_the_loss_is_the_error_of_the_noise() -> None:

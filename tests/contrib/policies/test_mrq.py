@@ -305,6 +305,21 @@ def test_images_are_taken() -> None:
     )
 
 
+@pytest.mark.parametrize("shape", [(), (2, 2)])
+def test_observations_that_are_no_vectors_are_taken_as_flat_ones(shape: tuple[int, ...]) -> None:
+    rng, found = np.random.default_rng(0), []
+    obs = rng.uniform(-1, 1, (3, 5, *shape)).astype(np.float32)
+    for flat in (False, True):
+        size = (int(np.prod(shape)),) if flat else shape
+        policy, batch = made(BOX, spaces.Box(-1, 1, size, np.float32)), sequences((2, 5, 3))
+        batch.columns["obs"] = batch.columns["next_obs"] = obs.reshape(3, 5, *size)
+        seen = EnvBatch(np.arange(3), obs[:, 0].reshape(3, *size))
+        acted = policy.eval_mode.forward(seen).value["action"]
+        found.append((acted, float(policy.learn_mode.forward(batch)["total_loss"])))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
 def test_a_network_of_nan_does_not_act() -> None:
     policy = made()
     for parameter in policy.get_attribute("model").policy.parameters():

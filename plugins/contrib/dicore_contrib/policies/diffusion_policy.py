@@ -158,7 +158,8 @@ class DiffusionPolicy(Policy):
         if norm is not None:
             now_seen = tree_map(lambda leaf: leaf[:, -1], obs)
             norm.update(self._model.encode.vector(now_seen))
-        unit = self._unit.unit(batch["action"].flatten(2)).clamp(-1, 1)
+        flat = batch["action"].reshape(*valid.shape, -1)
+        unit = self._unit.unit(flat).clamp(-1, 1)
         return obs, unit[rows.unsqueeze(1), after.minimum(last.unsqueeze(1))]
 
     def _loss(self, obs: Tree, plan: Tensor) -> Tensor:
