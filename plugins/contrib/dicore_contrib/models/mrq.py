@@ -152,7 +152,7 @@ class MRQNet(nn.Module):
             x = x.movedim(-1, -3) if self._transposed else x
             x = x / 255 - 0.5 if not obs.is_floating_point() else x - 0.5
         else:
-            x = x.reshape(len(x), -1)
+            x = x.reshape(x.shape[0], -1)
         found: Tensor = self.encoder["state"](x)
         return found
 
