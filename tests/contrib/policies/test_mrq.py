@@ -290,6 +290,9 @@ def test_it_learns_the_best_action_of_a_bandit(actions: Any) -> None:
 
 
 def test_images_are_taken() -> None:
+    with pytest.raises(ConfigError, match="float32 from 0 to 255"):
+        made(CHOICE, spaces.Box(0, 255, (36, 40, 3), np.float32))
+    made(CHOICE, spaces.Box(0, 1, (36, 40, 3), np.float32))
     policy = made(CHOICE, spaces.Box(0, 255, (36, 40, 3), np.uint8))
     obs = np.random.default_rng(0).integers(0, 256, (2, 36, 40, 3)).astype(np.uint8)
     acted = policy.collect_mode.forward(EnvBatch(np.arange(2), obs)).value["action"]

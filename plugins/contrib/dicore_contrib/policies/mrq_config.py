@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dicore.config import (
     CollectConfig,
@@ -158,11 +158,13 @@ class MRQConfig(PolicyConfig):
 
         Raises:
             ConfigError: actions are neither one choice nor bounded real numbers, or observations
-                are no vector or image.
+                are no vector, nor an image of bytes or of floats from 0 to 1.
         """
         name, kind = self.type or "mrq", type(spec.action).__name__
         expect_one_agent(name, spec)
         found = options_for(self.model, spec.observation)
+        if not isinstance(found["model.obs_shape"], int):
+            _expect_pixels(name, spec.observation)
         if kind == "Discrete":
             return {
                 **found,
@@ -199,3 +201,15 @@ class MRQConfig(PolicyConfig):
         length = self.collect.unroll_len
         if self.nstep > length:
             yield "nstep", f"must be <= {length}, collect.unroll_len, got {self.nstep}"
+
+
+def _expect_pixels(name: str, space: Any) -> None:
+    """Raises ConfigError if images have a bound that the network does not scale."""
+    if space.dtype.kind == "u" or (space.low.min() >= 0 and space.high.max() <= 1):
+        return
+    raise ConfigError(
+        f"policy.type: '{name}' takes images of bytes, which it divides by 255, or of floats from 0"
+        f" to 1; those of this env are {space.dtype} from {space.low.min():g} to"
+        f" {space.high.max():g}",
+        hint="return uint8 images, or scale them by the env wrapper static_obs_norm",
+    )
