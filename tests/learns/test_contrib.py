@@ -37,12 +37,15 @@ def test_it_is_solved(preset: str, seed: int, tmp_path: Path) -> None:
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_diffusion_policy_swings_up_as_the_expert(seed: int, tmp_path: Path) -> None:
-    """By the preset `pendulum_diffusion_policy`, from 50 episodes of `sac`."""
-    launch(env="pendulum", policy="sac", seed=0, exp_name=str(tmp_path / "x"), max_env_step=8_000)
+    """By the preset `pendulum_diffusion_policy`, from 50 episodes of `pendulum_fast_td3`."""
+    launch(
+        "pendulum_fast_td3", seed=0, exp_name=str(tmp_path / "x"), max_env_step=40_000,
+        overrides=["env.stop_value=-150", "pipeline.logger=[]"],
+    )  # fmt: skip
     path = tmp_path / "demo.npz"
     collect_demo_data(tmp_path / "x", 0, expert_data_path=path, n_episode=50, greedy=True)
     outcome = launch(
         "pendulum_diffusion_policy", seed=seed, exp_name=str(tmp_path / "run"),
-        overrides=[f"pipeline.dataset.path={path}", "env.stop_value=-220", "pipeline.logger=[]"],
+        overrides=[f"pipeline.dataset.path={path}", "env.stop_value=-180", "pipeline.logger=[]"],
     )  # fmt: skip
     assert outcome.run.result.stop, outcome.run.result.best_return
