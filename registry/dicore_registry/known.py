@@ -144,6 +144,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "collaq coma groups happo independent_q ippo maddpg mappo masac matd3 qmix qplex "
             "qtran vdn wqmix"
         ),
+        "preset": "lbforaging_ippo lbforaging_mappo lbforaging_qmix lbforaging_vdn",
     },
     "dicore-worlds": {
         "env": "board_game",

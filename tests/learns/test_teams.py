@@ -5,6 +5,7 @@ All actions are drawn uniformly, so that an algorithm is judged by what it makes
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,23 @@ def test_games_end_as_in_the_papers(env: str, policy: str, seed: int, tmp_path: 
     )
     found = evaluate(tmp_path / "run", n_episode=5, seed=100, load_path="final")
     assert found.mean_return == pytest.approx(value)
+
+
+@pytest.mark.learns
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_mappo_forages_together(seed: int, tmp_path: Path) -> None:
+    """Papoudakis et al. 2021: a return of 1 of Foraging-8x8-2p-2f-coop, of actions as drawn."""
+    pytest.importorskip("lbforaging")
+    launch(
+        preset="lbforaging_mappo",
+        seed=seed,
+        exp_name=str(tmp_path / "run"),
+        max_env_step=800_000,
+        overrides=["policy.eval.evaluator.eval_freq=1000000", "pipeline.final_eval=false"],
+    )
+    lines = (tmp_path / "run" / "log" / "metrics.jsonl").read_text("utf-8").splitlines()
+    told = [json.loads(line) for line in lines]
+    returns = [row["collector/reward_mean"] for row in told if "collector/reward_mean" in row]
+    assert sum(returns[-5:]) / 5 >= 0.9

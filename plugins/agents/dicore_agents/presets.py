@@ -1,0 +1,77 @@
+"""Presets of this package: level-based foraging, with the networks of Papoudakis et al. 2021.
+
+On `Foraging-8x8-2p-2f-coop-v3`, unless `env.env_id` names another. Returns are at most 1. Actors of
+PPO are judged by the actions that they draw, as in the paper: the likeliest block each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["LBFORAGING_IPPO", "LBFORAGING_MAPPO", "LBFORAGING_QMIX", "LBFORAGING_VDN"]
+
+_FIELD = {"type": "lbforaging", "collector_env_num": 10, "n_evaluator_episode": 100}
+
+
+def _current(policy: str) -> dict[str, Any]:
+    """Returns the preset of an algorithm that learns from current samples."""
+    return {
+        "env": {**_FIELD, "team_reward": True},
+        "policy": {
+            "type": policy,
+            "discount_factor": 0.99,
+            "model": {"hidden_size_list": [128, 128], "activation": "relu"},
+            "learn": {
+                "learning_rate": 3e-4,
+                "entropy_weight": 0.001,
+                "batch_size": 500,
+                "epoch_per_collect": 4,
+            },
+            "collect": {"n_sample": 2000},
+            "eval": {"evaluator": {"eval_freq": 1600}},
+        },
+    }
+
+
+def _replayed(policy: str) -> dict[str, Any]:
+    """Returns the preset of an algorithm that learns from a replay buffer.
+
+    Of 100 episodes of random actions, one pays: priorities and 5-step targets make the most of it.
+    """
+    return {
+        "env": {**_FIELD, "env_wrapper": [{"type": "agent_flat_obs", "by_bounds": True}]},
+        "policy": {
+            "type": policy,
+            "priority": True,
+            "priority_IS_weight": True,
+            "nstep": 5,
+            "discount_factor": 0.99,
+            "model": {"hidden_size_list": [128, 128]},
+            "learn": {
+                "learning_rate": 5e-4,
+                "batch_size": 512,
+                "update_per_collect": 4,
+                "target_theta": 0.01,
+                "max_grad_norm": 10.0,
+            },
+            "collect": {"n_sample": 50, "random_collect_size": 5000},
+            "eval": {"evaluator": {"eval_freq": 1000}},
+            "other": {
+                "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 300_000},
+                "replay_buffer": {"type": "advanced", "replay_buffer_size": 200_000},
+            },
+        },
+    }
+
+
+LBFORAGING_MAPPO = _current("mappo")
+"""MAPPO on level-based foraging."""
+
+LBFORAGING_IPPO = _current("ippo")
+"""IPPO on level-based foraging."""
+
+LBFORAGING_VDN = _replayed("vdn")
+"""VDN on level-based foraging."""
+
+LBFORAGING_QMIX = _replayed("qmix")
+"""QMIX on level-based foraging."""

@@ -1,0 +1,29 @@
+"""The presets of the package: their environments, and what is special to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dicore.config import bind, compile_config
+from dicore.interfaces.env import EnvSpec
+
+
+@pytest.mark.parametrize("name", ["ippo", "mappo", "qmix", "vdn"])
+@pytest.mark.parametrize(
+    ("env_id", "agents"), [("Foraging-8x8-2p-2f-coop-v3", 2), ("Foraging-10x10-3p-3f-v3", 3)]
+)
+def test_presets_fit_their_fields(name: str, env_id: str, agents: int) -> None:
+    pytest.importorskip("lbforaging")
+    compiled = compile_config({"env": {"env_id": env_id}}, preset=f"lbforaging_{name}")
+    env = compiled.env.build(None)
+    for each in compiled.env.env_wrapper:
+        env = each.build(None, env=env)
+    spec = EnvSpec.of(env)
+    found: Any = bind(compiled, spec).cfg.policy
+    seen = spec.observation["obs"]  # type: ignore[index]
+    assert (found.type, found.model.agents) == (name, agents)
+    replayed = name in ("qmix", "vdn")
+    assert (seen.high.max() == 1) == replayed
+    assert spec.reward_shape == ((agents,) if replayed else ())
