@@ -143,7 +143,9 @@ def test_steps_in_which_nobody_acts_are_not_learned_from(name: str) -> None:
     odd = {**acted.columns, "obs": absent, "reward": np.full(9, 1e3, np.float32)}
     policy = made(name, team_spec(3, alive=MultiBinary(2)))
     before = [each.clone() for each in policy.learn_mode.state_dict()["model"].values()]
-    assert policy.learn_mode.forward(Batch(odd, 9))["total_loss"] == 0
+    result = policy.learn_mode.forward(Batch(odd, 9))
+    assert result["total_loss"] == 0
+    assert not result["priority"].any()
     for one, other in zip(policy.learn_mode.state_dict()["model"].values(), before, strict=True):
         assert torch.equal(one, other)
     both = {

@@ -140,13 +140,15 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
     def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the loss, the priority [B] and the target [B] of steps, or of sequences."""
         if not self._recurrent:
-            return self._team_loss(batch, self._step_weight(batch, weight))
+            loss, error, target = self._team_loss(batch, self._step_weight(batch, weight))
+            return loss, _of_acting(error, batch), target
         rows = len(batch)
         steps = as_steps(batch, self._model, self._target_model, self._cfg)
         factor = self._step_weight(
             steps, None if weight is None else weight.repeat(len(steps) // rows)
         )
         loss, error, target = self._team_loss(steps, factor)
+        error = _of_acting(error, steps)
         return loss, sequence_priority(error.view(-1, rows).T), target.view(-1, rows).mean(0)
 
     def _team_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -201,3 +203,9 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
             return weight
         factor: Tensor = some * (len(some) / some.sum().clamp(min=1))
         return factor if weight is None else factor * weight
+
+
+def _of_acting(error: Tensor, steps: Batch) -> Tensor:
+    """Returns errors [B], 0 of steps in which nobody acts, which no update makes smaller."""
+    alive = steps["obs"].get("alive")
+    return error if alive is None else torch.where((alive != 0).any(1), error, 0.0)
