@@ -6,6 +6,7 @@ PPO are judged by the actions that they draw, as in the paper: the likeliest blo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["LBFORAGING_IPPO", "LBFORAGING_MAPPO", "LBFORAGING_QMIX", "LBFORAGING_VDN"]
@@ -33,13 +34,13 @@ def _current(policy: str) -> dict[str, Any]:
     }
 
 
-def _replayed(policy: str) -> dict[str, Any]:
+def _replayed(policy: str, wrappers: Sequence[Any], decay: int, **learn: float) -> dict[str, Any]:
     """Returns the preset of an algorithm that learns from a replay buffer.
 
     Of 100 episodes of random actions, one pays: priorities and 5-step targets make the most of it.
     """
     return {
-        "env": {**_FIELD, "env_wrapper": [{"type": "agent_flat_obs", "by_bounds": True}]},
+        "env": {**_FIELD, "env_wrapper": wrappers},
         "policy": {
             "type": policy,
             "priority": True,
@@ -48,16 +49,15 @@ def _replayed(policy: str) -> dict[str, Any]:
             "discount_factor": 0.99,
             "model": {"hidden_size_list": [128, 128]},
             "learn": {
-                "learning_rate": 5e-4,
                 "batch_size": 512,
-                "update_per_collect": 4,
+                "update_per_collect": 1,
                 "target_theta": 0.01,
-                "max_grad_norm": 10.0,
+                **learn,
             },
             "collect": {"n_sample": 50, "random_collect_size": 5000},
             "eval": {"evaluator": {"eval_freq": 1000}},
             "other": {
-                "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 300_000},
+                "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": decay},
                 "replay_buffer": {"type": "advanced", "replay_buffer_size": 200_000},
             },
         },
@@ -70,8 +70,11 @@ LBFORAGING_MAPPO = _current("mappo")
 LBFORAGING_IPPO = _current("ippo")
 """IPPO on level-based foraging."""
 
-LBFORAGING_VDN = _replayed("vdn")
+LBFORAGING_VDN = _replayed("vdn", (), 200_000, learning_rate=3e-4)
 """VDN on level-based foraging."""
 
-LBFORAGING_QMIX = _replayed("qmix")
+LBFORAGING_QMIX = _replayed(
+    "qmix", ({"type": "agent_flat_obs", "by_bounds": True},), 300_000,
+    learning_rate=5e-4, max_grad_norm=10.0,
+)  # fmt: skip
 """QMIX on level-based foraging."""
