@@ -115,6 +115,7 @@ from dicore_agents.policies.value.independent import IndependentQPolicy as Indep
 from dicore_agents.policies.value.mixed import MixedQPolicy as MixedQPolicy
 from dicore_agents.policies.value.qtran import QTRANPolicy as QTRANPolicy
 from dicore_agents.policies.value.wqmix import WQMIXPolicy as WQMIXPolicy
+from dicore_agents.testing import failures_of_agents as failures_of_agents
 from dicore_agents.wrappers.agent_flat import AgentFlatObs as AgentFlatObs
 from dicore_agents.wrappers.agent_rows import AgentFrameStack as AgentFrameStack
 from dicore_agents.wrappers.agent_rows import AgentObsNorm as AgentObsNorm
