@@ -87,7 +87,7 @@ notebooks: $(STAMP)
 dist: $(STAMP)
 	@$(BIN)/python release/dist.py
 
-# The same wheels under Python 3.11 to 3.13 and NumPy 1.26 and 2, where these are installed.
+# The same wheels under Python 3.11 to 3.14 and NumPy 1.26 and 2, where these are installed.
 matrix: $(STAMP)
 	@$(BIN)/python release/matrix.py
 

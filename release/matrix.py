@@ -1,6 +1,6 @@
 """Runs the smoke test of the wheels under every supported Python and NumPy: `make matrix`.
 
-    python release/matrix.py --python python3.11 --python python3.12 --python python3.13
+    python release/matrix.py --python python3.11 --python python3.13 --python python3.14
 
 What cannot be tried is named at the end and is no failure unless `--strict` is given: interpreters
 that are not installed, pairs without wheels (NumPy 1.26 has none for Python 3.13), and a torch that
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from dist import PROJECTS, ROOT, requirements, run, smoke
 
-PYTHONS = ("python3.11", "python3.12", "python3.13")
+PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 NUMPYS = ("numpy>=1.26,<2", "numpy>=2,<3")
 UNTRIED = ("not installed", "no wheels", "CUDA only")
 """How outcomes begin that are no failures."""
