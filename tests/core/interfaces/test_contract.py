@@ -28,8 +28,9 @@ def test_half_a_class_is_refused_when_built(
     contract: type[Any], given: list[str], lacks: str
 ) -> None:
     half = type("Half", (contract,), {name: lambda self, *_, **__: None for name in given})
-    with pytest.raises(TypeError, match=f"abstract class Half .*{lacks}"):
+    with pytest.raises(TypeError, match="abstract class Half") as caught:
         half()
+    assert lacks in str(caught.value).replace("'", "")  # Python 3.12 quotes the names
 
 
 def test_a_whole_class_is_built_and_fits() -> None:
