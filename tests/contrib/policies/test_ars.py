@@ -19,8 +19,6 @@ from dicore.run.random import seeded
 from dicore_contrib import ARSNet, ARSPolicy, ars_step
 from dicore_contrib.policies.ars import direction_of
 
-PRESETS = ["cartpole_ars", "pendulum_ars"]
-
 
 def policy(**options: Any) -> ARSPolicy:
     model = {"obs_shape": 3, "action_shape": 2, **options.pop("model", {})}
@@ -141,6 +139,13 @@ def test_options_that_cannot_be_are_one_error(options: str, text: str) -> None:
     config = {"env": "cartpole", "policy": "ars"}
     with pytest.raises(ConfigError, match=text):
         compile_config(config, overrides=[f"policy.{options}"])
+
+
+@pytest.mark.parametrize(("preset", "normalised"), [("cartpole_ars", False), ("swimmer_ars", True)])
+def test_presets_are_a_version_of_the_paper(preset: str, normalised: bool) -> None:
+    policy = compile_config({}, preset=preset).policy
+    assert policy.model.obs_norm == normalised
+    assert policy.model.hidden_size_list == ()
 
 
 def test_parameters_that_are_not_finite_are_told() -> None:
