@@ -1,6 +1,6 @@
-"""Teams reach what their algorithms reach in the papers, and no more, on three seeds each.
+"""Teams reach what their algorithms reach in the papers, and in games no more, on several seeds.
 
-All actions are drawn uniformly, so that an algorithm is judged by what it makes of all of them.
+In games all actions are drawn uniformly: an algorithm is judged by what it makes of all of them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def test_mappo_forages_together(seed: int, tmp_path: Path) -> None:
     """Papoudakis et al. 2021: a return of 1 of Foraging-8x8-2p-2f-coop, of actions as drawn."""
     pytest.importorskip("lbforaging")
     launch(
-        preset="lbforaging_mappo",
+        env="lbforaging",
+        policy="mappo",
         seed=seed,
         exp_name=str(tmp_path / "run"),
         max_env_step=800_000,
