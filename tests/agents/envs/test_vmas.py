@@ -108,7 +108,7 @@ def test_single_environments_keep_the_contract() -> None:
 
 
 def test_single_environments_in_threads_give_the_same_data() -> None:
-    pieces = [told("vmas", name, {"max_steps": 5}, 8) for name in ("base", "thread")]
+    pieces = [told("vmas", name, {"max_steps": 3}, 24) for name in ("base", "thread")]
     for one, other in zip(*pieces, strict=True):
         np.testing.assert_equal(one, other)
 

@@ -6,6 +6,7 @@ Shapes: N environments, A agents, D numbers that an agent sees, d numbers of an 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["VmasBatch", "VmasEnv"]
 
 Floats = npt.NDArray[np.float32]
+_STREAM = threading.RLock()
+"""Held while a simulator draws from the one stream that VMAS has; threads step several."""
 
 
 class VmasBatch:
@@ -55,7 +58,8 @@ class VmasBatch:
         self, make: Any, env_num: int, *, pad: bool = False, team_reward: bool = False
     ) -> None:
         self.num_envs, self._team = env_num, team_reward
-        self.sim = make(env_num, 0)
+        with _STREAM:
+            self.sim = make(env_num, 0)
         self._shared = self.sim.vmas_random_state
         self._random = [*self._shared]
         self.agent_ids = tuple(agent.name for agent in self.sim.agents)
@@ -86,13 +90,14 @@ class VmasBatch:
     @contextmanager
     def _own_random(self) -> Iterator[None]:
         """Puts this batch's random states in the place that VMAS has for all simulators."""
-        others = [*self._shared]
-        self._shared[:] = self._random
-        try:
-            yield
-        finally:
-            self._random = [*self._shared]
-            self._shared[:] = others
+        with _STREAM:
+            others = [*self._shared]
+            self._shared[:] = self._random
+            try:
+                yield
+            finally:
+                self._random = [*self._shared]
+                self._shared[:] = others
 
     def reset(
         self, *, seed: int | None = None, options: Info | None = None
