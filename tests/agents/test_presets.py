@@ -10,13 +10,16 @@ from dicore.config import bind, compile_config
 from dicore.interfaces.env import EnvSpec
 
 
-@pytest.mark.parametrize("name", ["ippo", "mappo", "qmix", "vdn"])
+@pytest.mark.parametrize(
+    "preset", ["lbforaging_ippo", "lbforaging_mappo", "lbforaging_qmix", "lbforaging_vdn"]
+)
 @pytest.mark.parametrize(
     ("env_id", "agents"), [("Foraging-8x8-2p-2f-coop-v3", 2), ("Foraging-10x10-3p-3f-v3", 3)]
 )
-def test_presets_fit_their_fields(name: str, env_id: str, agents: int) -> None:
+def test_presets_fit_their_fields(preset: str, env_id: str, agents: int) -> None:
     pytest.importorskip("lbforaging")
-    compiled = compile_config({"env": {"env_id": env_id}}, preset=f"lbforaging_{name}")
+    compiled = compile_config({"env": {"env_id": env_id}}, preset=preset)
+    name = preset.removeprefix("lbforaging_")
     env = compiled.env.build(None)
     for each in compiled.env.env_wrapper:
         env = each.build(None, env=env)
