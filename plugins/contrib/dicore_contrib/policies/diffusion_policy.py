@@ -1,7 +1,7 @@
 """Diffusion policy (Chi et al. 2023, arXiv:2303.04137): draws plans like those of demonstrations.
 
 A plan A are the actions of the next H steps, in units of their bounds. The network e learns the
-noise in plans after a step k of a diffusion, given the last observations O (equation 5):
+noise in plans after a step k of a diffusion, given the last observations O:
 
     L = |z - e(sqrt(a_k) A + sqrt(1 - a_k) z, k, O)|^2,   k uniform, z standard normal
 

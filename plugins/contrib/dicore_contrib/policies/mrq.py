@@ -2,12 +2,12 @@
 
 Every `target_update_freq` updates F, the target networks (') become copies of the networks. Then F
 updates train the embeddings alone, from sequences of H steps: with z_0 = f(s_0) and
-(d_t, z_{t+1}, r_t) = M g(z_t, a_t), they minimise the sum over the steps of (equation 13)
+(d_t, z_{t+1}, r_t) = M g(z_t, a_t), they minimise the sum over the steps of
 
     CE(r_t, two-hot of the reward) c_r + |z_{t+1} - f'(s_{t+1})|^2 c_z + (d_t - done_t)^2 c_d
 
 where steps after the end of an episode do not count, and |.|^2 is a mean over numbers. Then F
-updates train the Q networks by Huber's loss, and the policy (equations 16 to 20):
+updates train the Q networks by Huber's loss, and the policy:
 
     y = (sum_{j<n} gamma^j r_j + gamma^n (1 - done) R' min_i Q'_i(z'_sa of s_n, a')) / R
     a' = clip(pi'(f'(s_n)) + clip(noise))        p = max(max_i |Q_i(z_sa) - y|, min_priority)
