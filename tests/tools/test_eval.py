@@ -461,3 +461,17 @@ def test_runs_without_statistics_are_evaluated_without_a_warning(
 ) -> None:
     evaluate(run, seed=7, n_episode=1)
     assert not caplog.records
+
+
+RECORDED = Path(__file__).parents[1] / "release" / "recorded" / "0.1"
+
+
+@pytest.mark.filterwarnings("ignore:components differ")
+@pytest.mark.parametrize("name", ["cartpole_ppo", "cartpole_dqn"])
+def test_actions_are_drawn_as_in_training_if_asked_for(name: str) -> None:
+    run = RECORDED / name
+    options: dict[str, Any] = {"n_episode": 6, "seed": 7}
+    drawn = [evaluate(run, sample=True, **options) for _ in range(2)]
+    assert drawn[0].returns == drawn[1].returns
+    assert drawn[0].returns != evaluate(run, **options).returns
+    assert str(drawn[0]).endswith(", actions drawn as in training")

@@ -112,8 +112,6 @@ def test_the_command_plays_a_frozen_copy_against_a_run(runs: dict[str, Path]) ->
     assert "win rate" in run(evaluate, frozen, "--against", runs["league"], "-n", 2)
     with pytest.raises(UsageError, match=r"drop env\.x=1"):
         run(evaluate, frozen, "env.x=1", "--against", runs["league"])
-    with pytest.raises(UsageError, match="--sample has no effect without --against"):
-        run(evaluate, frozen, "--sample")
 
 
 def test_the_command_league_lists_participants(runs: dict[str, Path]) -> None:

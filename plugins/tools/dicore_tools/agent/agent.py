@@ -252,16 +252,21 @@ class Agent:
 
     # ---- inference
 
-    def evaluate(self, n_episode: int | None = None, *, seed: int | None = None) -> Evaluation:
+    def evaluate(
+        self, n_episode: int | None = None, *, seed: int | None = None, sample: bool = False
+    ) -> Evaluation:
         """Evaluates the policy; see `dicore_tools.evaluation.evaluate.evaluate`.
 
         Args:
             n_episode: Number of episodes; None takes the config's.
             seed: Seed of the episodes; None takes the run's.
+            sample: Draw actions as in training; False: greedy actions.
         """
         n_episode = _count("n_episode", n_episode)
-        same = n_episode is None and seed is None
-        return run_episodes(self._trained(seed), n_episode=n_episode, same_starts=same)
+        same = n_episode is None and seed is None and not sample
+        return run_episodes(
+            self._trained(seed), n_episode=n_episode, same_starts=same, sample=sample
+        )
 
     def batch_evaluate(
         self,

@@ -29,6 +29,7 @@ Examples:
   dicore eval runs/cartpole_dqn_s0 -n 3 --replay-path video
   dicore eval runs/cartpole_dqn_s0 --load-path iteration_10000 --json
   dicore eval runs/cartpole_dqn_s0/ckpt/best
+  dicore eval runs/a --sample -n 100                 actions drawn as in training
   dicore eval runs/a --against runs/b -n 200         two policies of one game, as often on each side
   dicore eval runs/a --offline demo.npz              from recorded episodes, without the environment
   dicore -m eval -e cartpole -p dqn --load-path runs/x/ckpt/best --replay-path video
@@ -64,7 +65,7 @@ checkpoint was selected by that result; use -s to evaluate it on new episodes.
 @click.option(
     "--sample",
     is_flag=True,
-    help="With --against or --offline: draw actions as in training.  [default: greedy actions]",
+    help="Draw actions as in training, with the least exploration.  [default: greedy actions]",
 )
 @click.option(
     "--offline",
@@ -97,14 +98,14 @@ def command(words: Sequence[str], *, as_json: bool, **given: Any) -> None:
 
     against, offline, sample = (given.pop(name) for name in ("against", "offline", "sample"))
     estimates = {name: given.pop(name) for name in ("estimators", "updates")}
-    _check_together(against, offline, sample=sample, **estimates)
+    _check_together(against, offline, **estimates)
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         if against is not None:
             played = _battle(words, against, sample=sample, **given)
         elif offline is not None:
             played = _offline(words, offline, sample=sample, **estimates, **given)
         else:
-            evaluation = _evaluate(words, **given)
+            evaluation = _evaluate(words, sample=sample, **given)
     if against is not None or offline is not None:
         told = json.dumps(played.as_json(), allow_nan=False) if as_json else str(played)
         say(told, result=True)
@@ -154,15 +155,12 @@ def _check_together(
     against: str | None,
     offline: str | None,
     *,
-    sample: bool,
     estimators: Sequence[str],
     updates: int | None,
 ) -> None:
     """Checks that no option is given without the one that it belongs to."""
     if against is not None and offline is not None:
         raise UsageError("--against plays games, --offline plays none", hint="give one of them")
-    if sample and against is None and offline is None:
-        raise UsageError("--sample has no effect without --against or --offline")
     if offline is None and (estimators or updates is not None):
         name = "--estimator" if estimators else "--updates"
         raise UsageError(f"{name} has no effect without --offline DATA")
@@ -222,6 +220,7 @@ def _as_json(evaluation: Evaluation) -> EvaluationFacts:
         "seed": evaluation.seed,
         "starts": evaluation.starts,
         "videos": [str(path) for path in evaluation.videos],
+        "sampled": evaluation.sampled,
     }
 
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
+from dicore.data import State
 from dicore.errors import UsageError
 from dicore.interfaces.env import EnvSpec
+from dicore.interfaces.policy import EvalMode, IPolicy
 from dicore_tools.evaluation.env_states import go_on
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy, load_policy
 
 __all__ = ["Evaluation", "eval", "evaluate", "run_episodes"]
+
+_LAST: Final = {"envstep": 10**9, "learner_step": 10**9}
+"""Counts at which exploration is the least, as at the end of all schedules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,7 @@ class Evaluation:
         starts: `training`: the same episodes as in the training's evaluation of this checkpoint;
             `fresh`: new episodes.
         videos: Recorded files.
+        sampled: Whether actions were drawn as in training.
     """
 
     returns: list[float]
@@ -36,6 +43,7 @@ class Evaluation:
     seed: int
     starts: Literal["training", "fresh"] = "fresh"
     videos: list[Path] = field(default_factory=list)
+    sampled: bool = False
 
     def __str__(self) -> str:
         """`mean return 487.20 (std 19.40, …) over 10 episodes, seed 1, checkpoint best`."""
@@ -46,6 +54,7 @@ class Evaluation:
             f" min {min(self.returns):.2f}, max {max(self.returns):.2f})"
             f" over {count} episode{'' if count == 1 else 's'},"
             f" {episodes[self.starts]}, checkpoint {self.checkpoint}"
+            f"{', actions drawn as in training' if self.sampled else ''}"
         )
 
     @property
@@ -69,6 +78,7 @@ def evaluate(
     replay_path: str | Path | None = None,
     overrides: Sequence[str] = (),
     trust: bool = False,
+    sample: bool = False,
 ) -> Evaluation:
     """Evaluates the policy of a run.
 
@@ -84,6 +94,7 @@ def evaluate(
         replay_path: Folder for a video of each episode; None: no videos.
         overrides: `a.b=c`, on top of the run's config.
         trust: Run code that `config.json` names by path instead of a registered name.
+        sample: Draw actions as in training, with the least exploration; False: greedy actions.
 
     Raises:
         UsageError: the folder is not a run folder, or videos cannot be recorded.
@@ -91,8 +102,10 @@ def evaluate(
         CheckpointError: there is no valid checkpoint.
     """
     trained = find_policy(run, load_path, seed=seed, overrides=overrides, trust=trust)
-    same = n_episode is None and seed is None and not overrides
-    return run_episodes(trained, n_episode=n_episode, replay_path=replay_path, same_starts=same)
+    same = n_episode is None and seed is None and not overrides and not sample
+    return run_episodes(
+        trained, n_episode=n_episode, replay_path=replay_path, same_starts=same, sample=sample
+    )
 
 
 def eval(  # noqa: A001 - the documents' name
@@ -101,6 +114,7 @@ def eval(  # noqa: A001 - the documents' name
     load_path: str | Path | None = None,
     replay_path: str | Path | None = None,
     n_episode: int | None = None,
+    sample: bool = False,
 ) -> Evaluation:
     """Evaluates a checkpoint with a given config (DI-engine's form of `evaluate`).
 
@@ -111,6 +125,7 @@ def eval(  # noqa: A001 - the documents' name
         load_path: Folder of the checkpoint; may be None only for a run folder.
         replay_path: Folder for a video of each episode; None: no videos.
         n_episode: Number of episodes; None takes the config's.
+        sample: Draw actions as in training; see `evaluate`.
 
     Raises:
         UsageError: no checkpoint is given, or videos cannot be recorded.
@@ -119,14 +134,15 @@ def eval(  # noqa: A001 - the documents' name
     """
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
         return evaluate(
-            input_cfg, n_episode=n_episode, seed=seed, load_path=load_path, replay_path=replay_path
-        )
+            input_cfg, n_episode=n_episode, seed=seed, load_path=load_path,
+            replay_path=replay_path, sample=sample,
+        )  # fmt: skip
     if load_path is None:
         raise UsageError(
             "no checkpoint given", hint="pass --load-path CKPT (in Python: load_path=CKPT)"
         )
     trained = load_policy(input_cfg, load_path, seed=seed)
-    return run_episodes(trained, n_episode=n_episode, replay_path=replay_path)
+    return run_episodes(trained, n_episode=n_episode, replay_path=replay_path, sample=sample)
 
 
 def run_episodes(
@@ -135,6 +151,7 @@ def run_episodes(
     n_episode: int | None = None,
     replay_path: str | Path | None = None,
     same_starts: bool = False,
+    sample: bool = False,
 ) -> Evaluation:
     """Runs evaluation episodes; the process's random generators are restored afterwards.
 
@@ -145,6 +162,7 @@ def run_episodes(
         n_episode: Number of episodes; None takes the config's.
         replay_path: Folder for a video of each episode; None: no videos.
         same_starts: Reuse the episodes of the training's evaluation of these parameters, if any.
+        sample: Draw actions as in training; see `evaluate`.
 
     Raises:
         UsageError: videos cannot be recorded.
@@ -168,7 +186,8 @@ def run_episodes(
             elif state.policy is not None:
                 go_on(manager, compiled.env, state.env_states)
             section = compiled.policy.eval.evaluator
-            parts = {"env_manager": manager, "policy": policy.eval_mode}
+            mode = _drawing(policy, state.policy) if sample else policy.eval_mode
+            parts = {"env_manager": manager, "policy": mode}
             if getattr(type(section), "needs_dataset", False):
                 parts["dataset"] = compiled.pipeline["dataset"].build(context)
             evaluator = section.build(context, **parts)
@@ -185,7 +204,19 @@ def run_episodes(
         compiled.seed,
         "fresh" if starts is None else "training",
         sorted(_videos(folder) - before),
+        sample,
     )
+
+
+def _drawing(policy: IPolicy, state: State | None) -> EvalMode:
+    """Returns the eval mode, but with actions as they are drawn in training."""
+    collect = policy.collect_mode
+    if state is not None:
+        collect.load_state_dict(state)
+    settings = policy.command_mode.get_setting_collect(_LAST)
+    forward = partial(collect.forward, **settings)
+    found: EvalMode = policy.eval_mode._replace(forward=forward, reset=collect.reset)
+    return found
 
 
 def _recorder(folder: Path | None) -> Any:

@@ -130,6 +130,7 @@ class Evaluation(TypedDict):
         Literal["training", "fresh"], "whether episodes of the training were repeated"
     ]
     videos: Annotated[list[str], "files that were recorded"]
+    sampled: Annotated[bool, "whether actions were drawn as in training"]
 
 
 class Battle(TypedDict):
