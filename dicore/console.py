@@ -5,6 +5,7 @@ Standard output may be a terminal, a file, or a pipe whose reader has gone.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Level", "chatter", "discard_stdout", "is_quiet", "is_shared", "is_terminal", "labelled",
-    "number", "own_process", "plain_table", "plural", "printable", "say", "verbosity",
+    "lost", "number", "own_process", "plain_table", "plural", "printable", "say", "verbosity",
     "write_table",
 ]  # fmt: skip
 
@@ -47,12 +48,14 @@ _CONTROLS = {
     **{code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
 }
 
+lost: list[OSError] = []
+"""Why what was said was not printed: a full disk, not a reader or a terminal that is gone."""
 _level: Level = "normal"
 _label = ""
 
 
 def say(text: str, *, result: bool = False) -> None:
-    """Prints and flushes a line, unless quiet and not the result, which raises if it is lost."""
+    """Prints and flushes a line, unless quiet and not the result, which raises what `lost` has."""
     if is_quiet() and not result:
         return
     try:
@@ -60,10 +63,11 @@ def say(text: str, *, result: bool = False) -> None:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         say(text.encode(encoding, "backslashreplace").decode(encoding), result=result)
-    except OSError as error:  # no reader, no terminal or a full disk does not end a training
-        if result and not isinstance(error, BrokenPipeError):
-            raise
+    except OSError as error:  # none of them should end a training
         discard_stdout()
+        lost.extend([error] if error.errno not in (errno.EPIPE, errno.EIO) else [])
+    if result and lost:
+        raise lost[0]
 
 
 def printable(text: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-from dicore.console import discard_stdout, printable, without_secrets
+from dicore.console import discard_stdout, lost, printable, without_secrets
 
 if TYPE_CHECKING:
     import click
@@ -78,9 +78,10 @@ def _main(arguments: list[str]) -> int:
         discard_stdout()
         return _BROKEN_PIPE
     except OSError as error:
-        if not _stdout_fails():
+        if error not in lost and not _stdout_fails():
             raise
         discard_stdout()
+        lost.clear()
         sys.stderr.write(f"error: cannot write to standard output: {error.strerror}\n")
         return _FAILED
     return code

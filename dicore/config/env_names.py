@@ -64,11 +64,23 @@ class EnvNames:
             return EnvChoice(text, name="" if "/" in text else text)
         choice = self._known_id(text)
         if choice is None and text.endswith(".py"):
-            name = code_paths.only_class(text)
-            if imports and name != "CLASS":
-                return EnvChoice(f"{text}:{name}")
-            self._tried.append(f"a class of a file (write {text}:{name})")
+            return self._of_file(text, imports)
         return choice
+
+    def _of_file(self, text: str, imports: bool) -> EnvChoice | None:
+        """Returns the only class of a file, or notes why there is not one."""
+        try:
+            names = code_paths.classes_of(text)
+        except (OSError, SyntaxError) as error:
+            at = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
+            why = error.msg if isinstance(error, SyntaxError) else error.strerror
+            self._tried.append(f"a class of a file ({text}: {at}{why})")
+            return None
+        if imports and len(names) == 1:
+            return EnvChoice(f"{text}:{names[0]}")
+        words = " or ".join(f"{text}:{name}" for name in names)
+        self._tried.append(f"a class of a file ({f'write {words}' if names else 'it has none'})")
+        return None
 
     def _with_colon(self, text: str, imports: bool) -> EnvChoice | None:
         place = text.rpartition(":")[0]

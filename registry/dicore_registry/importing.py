@@ -60,19 +60,24 @@ class CodePaths:
         self._closed = True
 
     @staticmethod
-    def only_class(file: str) -> str:
-        """Returns the name of the class of a file, which is not run; `CLASS` if it has several."""
+    def classes_of(file: str) -> list[str]:
+        """Returns the public classes of a file, which is not run; of several, environments alone.
+
+        Raises:
+            OSError: there is no such file.
+            SyntaxError: it is no Python.
+        """
         import ast
 
-        if not os.path.isfile(file):  # noqa: PTH113 - as the rest of this module
-            return "CLASS"
+        with open(file, "rb") as opened:  # noqa: PTH123 - as the rest of this module
+            text = opened.read()
         try:
-            with open(file, "rb") as opened:  # noqa: PTH123
-                body = ast.parse(opened.read()).body
-        except (OSError, ValueError, RecursionError, SyntaxError):
-            return "CLASS"
-        found = [each.name for each in body if isinstance(each, ast.ClassDef)]
-        return found[0] if len(found) == 1 else "CLASS"
+            body = ast.parse(text).body
+        except (ValueError, RecursionError) as error:
+            raise SyntaxError(str(error)) from error
+        found = [each for each in body if isinstance(each, ast.ClassDef) and each.name[0] != "_"]
+        envs = [each for each in found if any(ast.unparse(b).endswith("Env") for b in each.bases)]
+        return [each.name for each in (envs if len(found) > 1 and envs else found)]
 
     def is_given(self, text: str) -> bool:
         """Returns whether a text was allowed, whatever else may be imported."""

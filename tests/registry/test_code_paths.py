@@ -18,18 +18,23 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_only_class_of_a_file_is_found_without_running_it(file: Path) -> None:
+def test_the_classes_of_a_file_are_found_without_running_it(file: Path) -> None:
     for text, wanted in (
-        ("raise SystemExit\nclass A:\n    class B: pass\n", "A"),
-        ("class A: pass\nclass B: pass\n", "CLASS"),
-        ("", "CLASS"),
-        ("class", "CLASS"),
-        ("class A: pass\0", "CLASS"),
+        ("raise SystemExit\nclass A:\n    class B: pass\n", ["A"]),
+        ("class A: pass\nclass B: pass\n", ["A", "B"]),
+        ("class _A: pass\nclass B: pass\n", ["B"]),
+        ("class A: pass\nclass B(gym.Env): pass\n", ["B"]),
+        ("", []),
     ):
         (file / "envs.py").write_text(text)
-        assert code_paths.only_class("envs.py") == wanted
-    assert code_paths.only_class("none.py") == "CLASS"
-    assert code_paths.only_class(".") == "CLASS"
+        assert code_paths.classes_of("envs.py") == wanted
+    for text in ("class", "class A: pass\0"):
+        (file / "envs.py").write_text(text)
+        with pytest.raises(SyntaxError):
+            code_paths.classes_of("envs.py")
+    for none in ("none.py", "."):
+        with pytest.raises(OSError):  # noqa: PT011 - of either kind
+            code_paths.classes_of(none)
 
 
 def test_whoever_asks_is_refused_in_any_thread(file: Path) -> None:

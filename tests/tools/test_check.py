@@ -175,7 +175,7 @@ def test_what_is_no_name_of_a_package_is_not_looked_up_as_one(
     said = capsys.readouterr().err
     assert said.startswith("error: env.type: no env ")
     assert "package '" not in said
-    assert ("write walk.py:CLASS" in said) == (what == "walk.py")
+    assert ("write walk.py:Walk or walk.py:Run" in said) == (what == "walk.py")
 
 
 @pytest.mark.filterwarnings("default")

@@ -43,6 +43,14 @@ gymnasium.register("Hill-v0", lambda **_: Hill(), max_episode_steps=9)
 gymnasium.register("Slope", lambda **_: Hill(), max_episode_steps=9)
 """
 
+
+def _tried(file: str, why: str) -> str:
+    return (
+        f"env.type: no env '{file}'; tried in order: a registered name (dicore list env), an id of"
+        f" gymnasium (another package's: PACKAGE:{file}), a class of a file ({why})"
+    )
+
+
 SPELLINGS: dict[str, Any] = {
     **{name: (name, None) for name in (
         "cartpole", "pendulum", "mountain_car_continuous", "lunarlander_continuous",
@@ -84,7 +92,9 @@ SPELLINGS: dict[str, Any] = {
     "nowhere:Hill-v0": "env.type: no env 'nowhere:Hill-v0'; tried in order: ENV:ID ('nowhere' is ",
     "./flat_module.py:Hil": "env.type: './flat_module.py' has no attribute 'Hil'; did you mean",
     "./flat_module.py": ("./flat_module.py:Hill", None),
-    "two.py": "env.type: no env 'two.py'; tried in order: a registered name (d",
+    "two.py": _tried("two.py", "write two.py:Hill or two.py:Other"),
+    "none.py": _tried("none.py", "none.py: No such file or directory"),
+    "odd.py": _tried("odd.py", "odd.py: line 1: invalid syntax"),
     "./nowhere.py:Hill": "env.type: no file './nowhere.py' in ",
     "nn_config:Hill": "env.type: env 'nn_config:Hill' failed to import nn_config: RuntimeError: b",
 }  # fmt: skip
@@ -104,7 +114,8 @@ def modules(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in (".", "folder"):
         Path(place, "side_by_side.py").write_text("SCALE = 2\n")
     Path("nn_config.py").write_text("raise RuntimeError('broken')\n")
-    Path("two.py").write_text(f"{ENV}\nclass Other(Hill):\n    pass\n")
+    Path("two.py").write_text(f"{ENV}\nclass Other(gymnasium.Env):\n    pass\n")
+    Path("odd.py").write_text("def : x\n")
 
 
 def by_command_line(text: str, capsys: pytest.CaptureFixture[str]) -> Any:

@@ -40,7 +40,7 @@ def _replayed(policy: str, wrappers: Sequence[Any], decay: int, **learn: float) 
     Of 100 episodes of random actions, one pays: priorities and 5-step targets make the most of it.
     """
     return {
-        "env": {**_FIELD, "env_wrapper": wrappers},
+        "env": {**_FIELD, "env_wrapper": [*wrappers]},
         "policy": {
             "type": policy,
             "priority": True,

@@ -77,11 +77,11 @@ PENDULUM_BRO: dict[str, Any] = {
     "policy": {
         "type": "bro",
         "model": {
-            "actor_hidden_size_list": (64,),
-            "critic_hidden_size_list": (64, 64),
+            "actor_hidden_size_list": [64],
+            "critic_hidden_size_list": [64, 64],
             "num_quantiles": 32,
         },
-        "learn": {"update_per_step": 2.0, "learning_rate": 1e-3, "resets": ()},
+        "learn": {"update_per_step": 2.0, "learning_rate": 1e-3, "resets": []},
         "collect": {"random_collect_size": 300},
         "eval": {"evaluator": {"eval_freq": 1000}},
         "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
@@ -98,8 +98,8 @@ PENDULUM_FAST_TD3: dict[str, Any] = {
         "type": "fast_td3",
         "discount_factor": 0.97,
         "model": {
-            "actor_hidden_size_list": (64, 64),
-            "critic_hidden_size_list": (128, 128),
+            "actor_hidden_size_list": [64, 64],
+            "critic_hidden_size_list": [128, 128],
             "n_atom": 51,
             "v_min": -400.0,
             "v_max": 0.0,

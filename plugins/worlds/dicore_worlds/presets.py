@@ -53,7 +53,7 @@ PENDULUM_TDMPC2: dict[str, Any] = {
         "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
     },
 }
-"""TD-MPC2 on Pendulum with a small network; solved after 1.4k, 3.4k and 2.9k env steps (3 seeds)."""
+"""TD-MPC2 on Pendulum, small; solved after 1.4k, 3.4k and 2.9k env steps (3 seeds)."""
 
 TICTACTOE_ALPHAZERO: dict[str, Any] = {
     "env": {

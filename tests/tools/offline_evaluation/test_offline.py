@@ -189,6 +189,7 @@ def never_ends(columns: dict[str, Any]) -> None:
         (SchemaError, "no column log_prob", lambda c: c.pop("log_prob")),
         (UsageError, "one episode without a terminal flag: either no end is marked", never_ends),
         (SchemaError, "gives 1?[0-9]+% of the actions more than 100 times", times(np.exp(-20))),
+        (SchemaError, "gives actions on average [23].* times the recorded", times(1 / 3)),
         (NonFiniteError, "episode 0, log_prob: -inf in step 5", place("log_prob", 5, -np.inf)),
         (NonFiniteError, r"reward: nan", place("reward", 3, np.nan)),
         (NonFiniteError, r"importance weights overflow in episode 0: exp\(8",
@@ -286,7 +287,6 @@ def test_the_command_prints_estimates_and_reasons(
     ("words", "text"),
     [
         (["--offline", "x.npz", "--against", "b"], "--against plays games"),
-        (["--sample"], "without --against or --offline"),
         (["--estimator", "wis"], "--estimator has no effect without --offline"),
         (["--updates", "5"], "--updates has no effect without --offline"),
         (["--offline", "x.npz", "-n", "5"], "drop --n-episode"),

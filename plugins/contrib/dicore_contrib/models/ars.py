@@ -51,6 +51,7 @@ class ARSNet(nn.Module):
 
     def forward(self, obs: Tensor) -> dict[str, Tensor]:
         """Computes `logit` float32 [K, A] of observations [K, I]."""
+        obs = obs.float().flatten(1)
         if self.norm is not None:
             obs = self.norm(obs)
         for layer in self.layers[:-1]:

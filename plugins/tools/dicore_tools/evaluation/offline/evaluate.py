@@ -60,6 +60,10 @@ _ROUNDS: Final = 5
 _IMPROBABLE: Final = 0.1
 _ENOUGH: Final = 100
 """Steps from which on a share of them tells something."""
+_ERRORS: Final = 6.0
+"""Standard errors by which a mean may be above the largest possible one."""
+_FEW: Final = 0.1
+"""Share of the episodes that weights have to leave, else what they give is told to be doubtful."""
 _CHANGES: Final = 0.05
 """Share by which the fitted estimate may change in the last round before that is told."""
 
@@ -155,6 +159,11 @@ class OfflineEvaluation:
                 " raise --updates"
             )
         effective = self.effective_episodes
+        if effective is not None and effective < max(2.0, _FEW * self.episodes):
+            lines.append(
+                f"{'':<10}wis and dr are doubtful: by their weights, {effective:.3g} of"
+                f" {self.episodes} episodes count; the policy acts otherwise, or log_prob is wrong"
+            )
         weights = "" if effective is None else f", {effective:.3g} of them by weight"
         return "\n".join(
             [
@@ -315,13 +324,20 @@ def plausible(path: str, log_ratio: Floats) -> Floats:
         log_ratio: float64 [N].
 
     Raises:
-        SchemaError: more than one of ten are above 100.
+        SchemaError: the mean is far above 1, or more than one of ten are above 100.
     """
     share = float((log_ratio > np.log(100)).mean())
-    if share > _IMPROBABLE and len(log_ratio) >= _ENOUGH:
+    ratio = np.exp(np.minimum(log_ratio, np.log(100)))
+    error = ratio.std() / np.sqrt(len(ratio))
+    problem = ""
+    if share > _IMPROBABLE:
+        problem = f"the policy gives {share:.0%} of the actions more than 100 times the recorded"
+    elif ratio.mean() - _ERRORS * error > 1.01:
+        problem = f"the policy gives actions on average {ratio.mean():.3g} times the recorded"
+    if problem and len(log_ratio) >= _ENOUGH:
         raise SchemaError(
-            f"{path}: log_prob: the policy gives {share:.0%} of the actions more than 100 times the"
-            " recorded probability; of actions that were drawn so, these are at most 1 %",
+            f"{path}: log_prob: {problem} probability; if they were drawn with that, the mean is 1"
+            " at most",
             hint="write the natural logarithm of the probability with which each action was drawn",
         )
     return log_ratio
