@@ -79,7 +79,7 @@ def from_gym(env: Any, **make_kwargs: object) -> Any:
     env = make_gym(env, **make_kwargs) if isinstance(env, str) else env
     if not callable(getattr(env, "step", None)) or not callable(getattr(env, "reset", None)):
         raise EnvError(
-            f"{env!r} is not an environment: it needs reset(seed=…) and step(action)",
+            f"{type(env).__qualname__} is no environment: it needs reset(seed=…) and step(action)",
             hint="derive from gymnasium.Env",
         )
     if _derives(env, "AECEnv", "pettingzoo"):

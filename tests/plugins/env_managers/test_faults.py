@@ -427,7 +427,7 @@ def test_failed_constructions_say_what_to_do(error: Exception, hint: str) -> Non
 
 
 def test_what_is_no_environment_is_refused() -> None:
-    with pytest.raises(EnvError, match="is not an environment") as caught:
+    with pytest.raises(EnvError, match="is no environment") as caught:
         BaseEnvManager([lambda: CountEnv(0), object]).launch()
     assert caught.value.context["env_id"] == 1
 

@@ -105,8 +105,10 @@ def read_status(folder: Path) -> dict[str, object]:
         if (folder.parent / "run.json").is_file():
             return _serial(folder.parent)
         what = "has no status" if folder.parent.is_dir() else "is not a folder"
-        hint = "runs of -m parallel and -m dist have one, from their first step on"
+        hint = "name the folder of a run; those of -m dist have a status from their first step on"
         raise UsageError(f"{folder.parent} {what}", hint=hint) from None
+    except NotADirectoryError:
+        raise UsageError(f"{folder.parent} is a file", hint="name the folder of a run") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from None
     if not isinstance(found, dict) or found.get("format") != 1:

@@ -108,7 +108,8 @@ def command(
 ) -> None:  # fmt: skip
     """Searches for option values with which a training reaches the highest return.
 
-    Each trial is a training in a run folder of its own. Exit code 130 if a signal stopped it.
+    Each trial is a training in a run folder of its own. Exit code 130 if a signal stopped it, 1 if
+    no trial came to its end.
     """
     from dicore_tools.tuning.study import load, tune
 
@@ -134,6 +135,8 @@ def command(
         if not as_json:
             say("stopped; the same command goes on", result=True)
         ctx.exit(130)
+    if not any(trial.state.name == "COMPLETE" for trial in study.get_trials(deepcopy=False)):
+        ctx.exit(1)
 
 
 def _plan(words: tuple[str, ...], spaces: tuple[str, ...], out: str | None, given: Any) -> Any:
