@@ -170,12 +170,16 @@ def command(
 class Announcer:
     """Prints start and end of a training."""
 
+    _measure = "return"
+
     def started(
         self, run: Run, request: TrainRequest, compiled: Compiled, header: Sequence[str]
     ) -> None:
         """Prints what is trained, where, and the lines of plugins."""
         from dicore.run.request import env_label
 
+        measure = str(compiled.policy.eval.evaluator.get("measure", "return"))
+        self._measure = measure.replace("_", " ")
         label = env_label(compiled, request.env)
         say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
         if request.exist == "resume" and run.resumed_from is None:
@@ -202,7 +206,7 @@ class Announcer:
         end = "stopped" if run.stop else "stop value reached" if result.stop else "budget spent"
         place = f", in {run.folder}" if is_quiet() else ""
         say(
-            f"{end}: best mean return {best} after {result.env_step} env steps,"
+            f"{end}: best mean {self._measure} {best} after {result.env_step} env steps,"
             f" {result.train_iter} updates, {result.wall_s:.1f} s{place}",
             result=True,
         )
