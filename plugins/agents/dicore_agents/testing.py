@@ -108,4 +108,5 @@ def _allowed(space: Any, mask: Any, rng: Any) -> Any:
         space.seed(int(rng.integers(2**31)))
         return space.sample()
     noise = np.where(np.asarray(mask) != 0, rng.random(np.shape(mask)), -1.0)
-    return noise.argmax(1)
+    start = np.asarray(getattr(space, "start", 0))
+    return noise.argmax(1) + start

@@ -132,7 +132,7 @@ PENDULUM_DIFFUSION_POLICY: dict[str, Any] = {
     },
     "pipeline": {
         "max_train_iter": 10_000,
-        "dataset": {"unroll_len": 9, "derived": ["timestep"]},
+        "dataset": {"unroll_len": 9, "derived": ["timestep", "steps_to_go"]},
     },
 }
 """Diffusion policy on Pendulum from demonstrations; give them by `pipeline.dataset.path`.

@@ -20,7 +20,7 @@ __all__ = [
     "TableConfig", "reader_of",
 ]  # fmt: skip
 
-_DERIVED = ("return_to_go", "timestep", "discounted_return", "next_action")
+_DERIVED = ("return_to_go", "timestep", "steps_to_go", "discounted_return", "next_action")
 _NAMES = ("obs", "action", "reward", "terminated", "truncated", "next_obs", "end", "env_id")
 
 
@@ -63,8 +63,9 @@ class DatasetConfig(ComponentConfig):
     derived: tuple[str, ...] = option(
         (),
         "columns to compute: `return_to_go` (undiscounted rewards from a step to the end of its"
-        " episode), `timestep` (steps since its start), `discounted_return` (as samples have them,"
-        " with discount_factor), `next_action` (NaN after the last step of an episode)",
+        " episode), `timestep` (steps since its start), `steps_to_go` (steps until its last one),"
+        " `discounted_return` (as samples have them, with discount_factor), `next_action` (NaN"
+        " after the last step of an episode)",
     )
 
     def absent(self) -> str | None:

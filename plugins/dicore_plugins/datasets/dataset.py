@@ -161,6 +161,9 @@ class TransitionDataset:
     def _timestep(self) -> Tree:
         return places(self._recording.episode)[0]
 
+    def _steps_to_go(self) -> Tree:
+        return places(self._recording.episode[::-1])[0][::-1]
+
     def _return_to_go(self) -> Tree:
         self._need_single_steps("return_to_go")
         reward, ends = self._recording.reward.astype(np.float64), np.flatnonzero(self.end)

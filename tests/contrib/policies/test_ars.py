@@ -21,8 +21,8 @@ from dicore_contrib.policies.ars import direction_of
 
 
 def policy(**options: Any) -> ARSPolicy:
-    model = {"obs_shape": 3, "action_shape": 2, **options.pop("model", {})}
-    spaces = {"continuous": True, "action_low": (-2.0, -2.0), "action_high": (2.0, 2.0)}
+    model = {"obs_shape": 3, "action_shape": 2, "continuous": True, **options.pop("model", {})}
+    spaces = {"action_low": (-2.0, -2.0), "action_high": (2.0, 2.0)}
     with seeded(0):
         return ARSPolicy({"model": model, **spaces, **options})
 
@@ -89,23 +89,44 @@ def steps(rows: list[tuple[int, int, float]]) -> Batch:
 def test_the_learner_draws_the_directions_again() -> None:
     ars = policy(learn={"learning_rate": 0.1, "alive_bonus": 1.0})
     before = theta(ars).copy()
-    data = steps([(7, 1, 3.0), (7, -1, 2.0), (9, -1, 1.5), (9, 1, 1.0), (11, 1, 99.0)])
-    found: Any = ars.learn_mode.forward(data)  # returns: 4, 2, 1, 0; the partner of 11 was lost
-    std = np.std([4.0, 2.0, 1.0, 0.0])
+    data = steps([(7, 1, 3.0), (7, -1, 2.0), (9, -1, 1.5), (9, 1, 1.0), (11, 1, 6.0)])
+    found: Any = ars.learn_mode.forward(data)  # returns: 4, 2, 1, 0, 10; one of 11 is not there
+    mean, std = np.mean([4, 2, 1, 0, 10]), np.std([4, 2, 1, 0, 10])
     size = len(before)
-    wanted = 0.1 / (2 * std) * (2 * direction_of(7, size) - 1 * direction_of(9, size))
+    gained = {7: 4 - 2, 9: 0 - 1, 11: 10 - mean}
+    wanted = (
+        0.1 / (3 * std) * sum(value * direction_of(seed, size) for seed, value in gained.items())
+    )
     assert theta(ars) - before == pytest.approx(wanted, abs=1e-6)
-    assert found["total_loss"] == -7 / 4
+    assert found["total_loss"] == pytest.approx(-mean)
     assert found["step_norm"] == pytest.approx(np.linalg.norm(wanted))
+    assert found["pairs"] == pytest.approx(2 / 3)
 
 
-def test_directions_without_a_partner_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    ars = policy()
-    before = theta(ars).copy()
-    found: Any = ars.learn_mode.forward(steps([(5, 1, 1.0), (6, -1, 2.0)]))
-    assert found["step_norm"] == 0
-    assert "no direction has both of its episodes" in caplog.text
-    assert np.array_equal(theta(ars), before)
+def test_halves_of_pairs_do_not_wait_for_other_parameters() -> None:
+    """Else one episode that was broken off would tear all pairs after it apart."""
+    ars = policy(collect={"n_episode": 4})
+    mode, obs = ars.collect_mode, np.zeros((1, 3), np.float32)
+    states = [None, {"model": ars.learn_mode.state_dict()["model"]}]
+    for state in states:
+        mode.forward(EnvBatch(np.arange(1), obs))  # the first half of a pair
+        if state is None:
+            ars.learn_mode.forward(steps([(7, 1, 3.0), (7, -1, 2.0)]))
+        else:
+            mode.load_state_dict(state)
+        mode.reset([0])
+        assert mode.forward(EnvBatch(np.arange(1), obs)).value["sign"].tolist() == [1]
+        mode.reset([0])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float64])
+def test_observations_are_numbers_of_any_kind(kind: Any) -> None:
+    ars = policy(model={"obs_norm": True})
+    seen = EnvBatch(np.arange(2), np.ones((2, 3), kind))
+    for mode in (ars.collect_mode, ars.eval_mode):
+        assert np.isfinite(mode.forward(seen).value["action"]).all()
+    data = steps([(7, 1, 3.0), (7, -1, 2.0)])
+    ars.learn_mode.forward(Batch({**data.columns, "obs": np.ones((4, 3), kind)}, 4))
 
 
 def test_observations_are_normalised_by_those_of_former_collects() -> None:
@@ -117,9 +138,9 @@ def test_observations_are_normalised_by_those_of_former_collects() -> None:
     assert norm.var.tolist() == pytest.approx(data["obs"].var(0).tolist(), abs=1e-6)
     row = np.ones((1, 3), np.float32)
     vector = theta(ars)[None]
-    plain = ARSNet(3, 2)
+    plain = ARSNet(3, 2, continuous=True)
     nn.utils.vector_to_parameters(torch.from_numpy(vector[0]), plain.parameters())
-    wanted = plain(torch.from_numpy((row - norm.mean.numpy()) / norm.std.numpy()))["logit"]
+    wanted = plain(torch.from_numpy((row - norm.mean.numpy()) / norm.std.numpy()))["mean"]
     found = ars.get_attribute("model").each(vector, row)
     assert found[0] == pytest.approx(wanted[0].detach().numpy(), abs=1e-6)
 

@@ -48,13 +48,16 @@ def made(
 def sequences(count: int = 5, length: int = 6) -> Batch:
     """Returns sequences: the first begins an episode, the second ends one after four steps."""
     rng = np.random.default_rng(0)
-    valid, done = np.ones((count, length), np.bool_), np.zeros((count, length), np.float32)
-    valid[1, 4:], done[1, 3:] = False, 1
+    valid, left = (
+        np.ones((count, length), np.bool_),
+        np.arange(length)[::-1] + np.full((count, 1), 9),
+    )
+    valid[1, 4:], left[1] = False, np.maximum(3 - np.arange(length), 0)
     timestep = np.arange(length) + np.array([0, *[7] * (count - 1)])[:, None]
     columns: dict[str, Any] = {
         "obs": rng.uniform(-1, 1, (count, length, 4)).astype(np.float32),
         "action": rng.uniform(-2, 3, (count, length, 2)).astype(np.float32),
-        "timestep": timestep, "done": done, "valid": valid,
+        "timestep": timestep, "steps_to_go": left, "valid": valid,
     }  # fmt: skip
     return Batch(columns, count)
 
@@ -222,8 +225,8 @@ def test_it_imitates_two_ways_and_not_their_mean() -> None:
         side = np.where(rng.random((128, 1, 1)) < 0.5, -0.6, 0.6)
         action = np.broadcast_to(side, (128, 2, 1)).astype(np.float32)
         columns: dict[str, Any] = {
-            "obs": obs, "action": action, "done": np.zeros((128, 2), np.float32),
-            "timestep": np.ones((128, 2), np.int64), "valid": np.ones((128, 2), np.bool_),
+            "obs": obs, "action": action, "valid": np.ones((128, 2), np.bool_),
+            "timestep": np.ones((128, 2), np.int64), "steps_to_go": np.ones((128, 2), np.int64),
         }  # fmt: skip
         policy.learn_mode.forward(Batch(columns, 128))
     seen = EnvBatch(np.arange(200), rng.uniform(-1, 1, (200, 1)).astype(np.float32))
@@ -247,6 +250,8 @@ def test_own_episodes_become_sequences_that_begin_at_each_step() -> None:
         [0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6], [7, 8, 8, 8, 8, 8],
     ]  # fmt: skip
     assert samples["timestep"][:, 0].tolist() == [0, 1, 0]
+    assert samples["steps_to_go"][:, 0].tolist() == [6, 5, 1]
+    assert samples["steps_to_go"][:, -1].tolist() == [1, 0, 0]
     assert samples["valid"].sum(1).tolist() == [6, 6, 2]
 
 

@@ -79,10 +79,12 @@ def test_columns_that_are_computed(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.returns, [each.reward.sum() for each in EPISODES], rtol=1e-6)
 
 
-def test_discounted_returns_and_next_actions(tmp_path: Path) -> None:
-    derived = ("discounted_return", "next_action")
+def test_discounted_returns_next_actions_and_steps_to_go(tmp_path: Path) -> None:
+    derived = ("discounted_return", "next_action", "steps_to_go")
     data = opened(tmp_path, derived=derived, discount_factor=0.9, reward_scale=0.5)
     batch = data.take(np.arange(len(data)))
+    left = [np.arange(len(each.action))[::-1] for each in EPISODES]
+    np.testing.assert_array_equal(batch["steps_to_go"], np.concatenate(left))
     wanted = [
         sum(0.5 * 0.9**n * reward for n, reward in enumerate(each.reward[step:]))
         for each in EPISODES
@@ -108,7 +110,7 @@ def test_statistics_of_a_column(tmp_path: Path) -> None:
         ({"unroll_len": 2, "stride": 3}, "stride: must be <= unroll_len"),
         (
             {"derived": ("return",)},
-            "'return': expected return_to_go or timestep or discounted_return",
+            "'return': expected return_to_go or timestep or steps_to_go",
         ),
     ],
 )

@@ -28,6 +28,7 @@ class ARSNet(nn.Module):
         obs_shape: I.
         action_shape: A.
         hidden_size_list: Units of the hidden layers.
+        continuous: Whether actions are real numbers.
         bias: Whether layers add a constant.
         obs_norm: Normalise observations by running statistics.
 
@@ -39,9 +40,10 @@ class ARSNet(nn.Module):
 
     def __init__(
         self, obs_shape: int, action_shape: int, hidden_size_list: Sequence[int] = (), *,
-        bias: bool = True, obs_norm: bool = False,
+        continuous: bool = False, bias: bool = True, obs_norm: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
+        self.continuous = continuous
         sizes = [obs_shape, *hidden_size_list, action_shape]
         self._pairs, self._bias = list(itertools.pairwise(sizes)), bias
         self.layers = nn.ModuleList(nn.Linear(*pair, bias=bias) for pair in self._pairs)
@@ -50,13 +52,13 @@ class ARSNet(nn.Module):
         self.norm = RunningNorm(obs_shape) if obs_norm else None
 
     def forward(self, obs: Tensor) -> dict[str, Tensor]:
-        """Computes `logit` float32 [K, A] of observations [K, I]."""
-        obs = obs.float().flatten(1)
+        """Computes `logit` of observations [K, I], or `mean` if continuous: float32 [K, A]."""
+        obs = (obs if obs.dim() > 1 else obs[:, None]).float().flatten(1)
         if self.norm is not None:
             obs = self.norm(obs)
         for layer in self.layers[:-1]:
             obs = layer(obs).tanh()
-        return {"logit": self.layers[-1](obs)}
+        return {"mean" if self.continuous else "logit": self.layers[-1](obs)}
 
     def each(self, parameters: Floats, obs: Floats) -> Floats:
         """Computes the outputs of K networks of this form, each for one observation.

@@ -29,6 +29,7 @@ class ARSModelConfig(ComponentConfig):
     hidden_size_list: tuple[int, ...] = option(
         (), "units of the hidden layers, with tanh; none: a linear policy", ge=1
     )
+    continuous: bool = option(False, "actions are real numbers; read from the env")
     bias: bool = option(True, "add a constant to each unit")
     obs_norm: bool = option(
         False, "normalise observations by the mean and deviation of those seen (V2 of the paper)"
@@ -58,5 +59,6 @@ class ARSModelConfig(ComponentConfig):
             raise ConfigError(f"model.action_shape: {action_shape_problem(None)}")
         size = self.obs_shape if isinstance(self.obs_shape, int) else self.obs_shape[0]
         return ARSNet(
-            size, self.action_shape, self.hidden_size_list, bias=self.bias, obs_norm=self.obs_norm
-        )
+            size, self.action_shape, self.hidden_size_list,
+            continuous=self.continuous, bias=self.bias, obs_norm=self.obs_norm,
+        )  # fmt: skip

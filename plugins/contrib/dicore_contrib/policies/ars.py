@@ -6,8 +6,9 @@ R_k+ and R_k-. Then, with the b directions that have the highest max(R_k+, R_k-)
 
     theta <- theta + alpha / (b sigma_R) sum_k (R_k+ - R_k-) delta_k
 
-where sigma_R is the standard deviation of their 2 b returns. V2 has `model.obs_norm`, V1-t and V2-t
-`learn.top_directions`.
+where sigma_R is the standard deviation of their 2 b returns. Where one of the two episodes is not
+there, since it was broken off or another collector has it, the mean of all returns stands for it.
+V2 has `model.obs_norm`, V1-t and V2-t `learn.top_directions`.
 
 Samples are steps with the seed and the sign of what their episode tried, from which the learner
 draws the direction again, so that collectors may be in other processes.
@@ -17,7 +18,6 @@ Shapes: K ready environments, B steps of a collect, N directions, P parameters.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -29,7 +29,7 @@ from torch import nn
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, TimestepBatch, Tree
 from dicore.errors import NonFiniteError, UsageError
-from dicore.interfaces.policy import Tail
+from dicore.interfaces.policy import CollectMode, Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
 from dicore_contrib.models.ars import ARSNet
@@ -41,7 +41,6 @@ __all__ = ["ARSPolicy", "ars_step"]
 
 Floats = npt.NDArray[np.float32]
 Returns = npt.NDArray[np.float64]
-_log = logging.getLogger(__name__)
 
 
 class _Try(NamedTuple):
@@ -60,18 +59,21 @@ def ars_step(plus: Returns, minus: Returns, top: int | None = None) -> Returns:
     """Computes the weights of directions in a step: (R+ - R-) / (b sigma_R), 0 if it is not used.
 
     Args:
-        plus: float64 [N]; returns with the direction added.
-        minus: float64 [N]; returns with it subtracted.
+        plus: float64 [N]; returns with the direction added; NaN: there is none, and the mean of all
+            returns stands for it.
+        minus: float64 [N]; returns with it subtracted; NaN as in `plus`.
         top: b; None: N.
 
     Returns:
         float64 [N]; all are 0 if all returns are equal.
     """
-    best = np.argsort(-np.maximum(plus, minus), kind="stable")[: top or len(plus)]
-    std = np.concatenate([plus[best], minus[best]]).std()
+    best = np.argsort(-np.fmax(plus, minus), kind="stable")[: top or len(plus)]
+    used = np.stack([plus[best], minus[best]])
+    std, mean = np.nanstd(used), np.nanmean(np.stack([plus, minus]))
     weight = np.zeros(len(plus))
     if std > 0:
-        weight[best] = (plus[best] - minus[best]) / (len(best) * std)
+        gained = np.where(np.isnan(used), mean, used)
+        weight[best] = (gained[0] - gained[1]) / (len(best) * std)
     return weight
 
 
@@ -94,8 +96,16 @@ class ARSPolicy(Policy):
                 f"model: expected an ARSNet, got {type(model).__name__}",
                 hint="derive it from dicore_contrib.ARSNet",
             )
-        self._unit = UnitActions(self._cfg, "cpu") if self._cfg.continuous else None
+        self._unit = UnitActions(self._cfg, "cpu") if model.continuous else None
         return model
+
+    def _make_collect_mode(self) -> CollectMode:
+        return super()._make_collect_mode()._replace(load_state_dict=self._load_state_dict_collect)
+
+    def _load_state_dict_collect(self, state: State) -> None:
+        """Loads parameters; the other halves of what the former ones tried are not tried."""
+        self._load_state_dict_model(state)
+        self._waiting.clear()
 
     # ---- acting
 
@@ -134,7 +144,8 @@ class ARSPolicy(Policy):
     def _forward_eval(self, obs: Mapping[int, Tree]) -> EnvBatch[Columns]:
         """Acts with the parameters as they are."""
         batch = EnvBatch.of(obs)
-        return self._acted(batch, self._actor.forward(batch.value)["logit"])
+        (output,) = self._actor.forward(batch.value).values()
+        return self._acted(batch, output)
 
     def _acted(self, batch: EnvBatch[Tree], output: Floats) -> EnvBatch[Columns]:
         if not np.isfinite(output).all():
@@ -209,20 +220,17 @@ class ARSPolicy(Policy):
 
         Args:
             data: The B steps of whole episodes: obs, reward, `direction` int64 [B], the seeds, and
-                `sign` int64 [B]; directions of which an episode is missing are left out.
+                `sign` int64 [B].
 
         Returns:
             `total_loss`, minus the mean return; `step_norm`, the length of the step; `return_std`;
-            0 for all if no direction has both of its episodes, which a warning says.
+            `pairs`, the share of the directions that have both of their episodes.
         """
         batch = to_batch(data, "cpu")
         norm = getattr(self._model, "norm", None)
         if norm is not None:
-            norm.update(batch["obs"].to(self._device))
+            norm.update(batch["obs"].to(self._device).float().reshape(len(batch), -1))
         seeds, plus, minus = self._returns(batch)
-        if not len(seeds):
-            _log.warning("nothing was learned: no direction has both of its episodes")
-            return {**dict.fromkeys(self._monitor_vars_learn(), 0.0), "cur_lr": 0.0}
         weight = ars_step(plus, minus, self._cfg.learn.top_directions)
         theta = self._theta()
         step = np.zeros_like(theta)
@@ -232,16 +240,23 @@ class ARSPolicy(Policy):
         moved = torch.from_numpy(theta + step).to(self._device)
         with torch.no_grad():
             nn.utils.vector_to_parameters(moved, self._model.parameters())
-        returns = np.concatenate([plus, minus])
+        if "collect" in self._enabled:  # the other halves of what the former parameters tried
+            self._waiting.clear()
+        both = np.isfinite([plus, minus])
+        returns = np.array([plus, minus])[both]
         return {
             "total_loss": -float(returns.mean()),
             "step_norm": float(np.linalg.norm(step)),
             "return_std": float(returns.std()),
+            "pairs": float(both.all(0).mean()),
             "cur_lr": self._cfg.learn.learning_rate,
         }
 
     def _returns(self, batch: Batch) -> tuple[npt.NDArray[np.int64], Returns, Returns]:
-        """Returns the seeds [N] of pairs of episodes, and the returns of both, float64 [N]."""
+        """Returns the seeds [N] of directions, and the returns of both episodes, float64 [N].
+
+        The return of an episode that is not there is NaN.
+        """
         direction, sign = batch["direction"].numpy(), batch["sign"].numpy()
         reward = batch["reward"].numpy().astype(np.float64) - self._cfg.learn.alive_bonus
         seeds, index = np.unique(direction, return_inverse=True)
@@ -251,9 +266,10 @@ class ARSPolicy(Policy):
             gained = np.bincount(index[of_side], weights=reward[of_side], minlength=len(seeds))
             returns.append(gained.astype(np.float64))
             steps.append(np.bincount(index[of_side], minlength=len(seeds)))
-        whole = np.logical_and(*(each > 0 for each in steps))
-        plus, minus = (each[whole] for each in returns)
-        return seeds[whole], plus, minus
+        plus, minus = (
+            np.where(count > 0, each, np.nan) for count, each in zip(steps, returns, strict=True)
+        )
+        return seeds, plus, minus
 
     def _monitor_vars_learn(self) -> list[str]:
-        return ["total_loss", "step_norm", "return_std", "cur_lr"]
+        return ["total_loss", "step_norm", "return_std", "pairs", "cur_lr"]

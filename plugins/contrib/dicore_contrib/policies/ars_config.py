@@ -59,7 +59,7 @@ class ARSConfig(PolicyConfig):
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (
         *PolicyConfig.fixed_by_spaces,
-        *("continuous", "action_low", "action_high", "action_dims", "action_start"),
+        *("model.continuous", "action_low", "action_high", "action_dims", "action_start"),
     )
     one_learner: ClassVar[str] = "has no gradients to average"
     requires: ClassVar[Mapping[str, tuple[object, str]]] = {
@@ -71,6 +71,7 @@ class ARSConfig(PolicyConfig):
         "discount_factor": (1.0, "learns from undiscounted returns; leave it out"),
         "learn.batch_size": (None, "learns from all episodes of a collect; leave it out"),
         "learn.update_per_collect": (1, "takes one step per collect; leave it out"),
+        "learn.update_per_step": (None, "takes one step per collect; leave it out"),
         "learn.ignore_done": (False, "has no values that it would change; set it to False"),
         "collect.n_sample": (None, "collects whole episodes; use collect.n_episode"),
         "collect.unroll_len": (1, "learns from whole episodes; set it to 1"),
@@ -79,7 +80,6 @@ class ARSConfig(PolicyConfig):
     on_policy: bool = option(True, "train only on episodes of the current policy")
     discount_factor: float = option(1.0, "returns are not discounted", ge=0, le=1)
     model: ComponentConfig = component("model", default="ars", help="the policy")
-    continuous: bool = option(False, "actions are real numbers; read from the env")
     action_low: tuple[float, ...] | None = option(
         None, "continuous actions that -1 of the policy means; read from the env"
     )
@@ -109,7 +109,7 @@ class ARSConfig(PolicyConfig):
             return {
                 **found,
                 "model.action_shape": discrete_shape(spec.action, algorithm=name),
-                "continuous": False,
+                "model.continuous": False,
                 "action_start": action_start(spec.action),
             }
         if kind != "Box":
@@ -118,7 +118,7 @@ class ARSConfig(PolicyConfig):
                 f" has {' '.join(str(spec.action).split())}",
                 hint="convert the actions in an env wrapper, or choose another policy",
             )
-        return {**found, "continuous": True, **box_options(spec.action, algorithm=name)}
+        return {**found, "model.continuous": True, **box_options(spec.action, algorithm=name)}
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

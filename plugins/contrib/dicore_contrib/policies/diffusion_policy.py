@@ -51,7 +51,7 @@ from dicore_plugins.policies import Policy, Results, UnitActions
 
 __all__ = ["DiffusionPolicy"]
 
-_NEEDED = ("obs", "action", "timestep", "valid", "done")
+_NEEDED = ("obs", "action", "timestep", "steps_to_go", "valid")
 
 
 class DiffusionPolicy(Policy):
@@ -105,7 +105,7 @@ class DiffusionPolicy(Policy):
 
         Args:
             data: B sequences [B, L, ...]: obs, action, timestep (0 at the start of an episode),
-                done, and valid, which is False after the end of the episode.
+                steps_to_go (0 at its end), and valid, which is False after the end.
 
         Returns:
             `total_loss`, the mean squared error of the noise.
@@ -119,8 +119,8 @@ class DiffusionPolicy(Policy):
             raise SchemaError(
                 f"diffusion_policy learns from sequences of {', '.join(_NEEDED)}: no"
                 f" {', '.join(missing) or 'sequences'}",
-                hint='set pipeline.dataset.derived=["timestep"] and pipeline.dataset.unroll_len to'
-                " policy.collect.unroll_len",
+                hint='set pipeline.dataset.derived=["timestep","steps_to_go"] and'
+                " pipeline.dataset.unroll_len to policy.collect.unroll_len",
             )
         for flat in (self._flat, self._averaged):
             if not flat.intact():
@@ -146,7 +146,7 @@ class DiffusionPolicy(Policy):
         last = valid.sum(1) - 1
         usual = last.clamp(max=count - 1)
         low = torch.where(batch["timestep"][:, 0] == 0, 0, usual)
-        ends = batch["done"][rows, last] > 0
+        ends = batch["steps_to_go"][rows, last] == 0
         high = torch.where(ends, last, usual)
         now = low + (torch.rand(len(rows)).to(valid.device) * (high - low + 1)).long()
         device = valid.device
@@ -283,8 +283,8 @@ def _windows(block: Batch, env: int, start: int, stop: int, length: int) -> list
         key: tree_map(lambda leaf: np.asarray(leaf)[at, env], block[key])
         for key in ("obs", "action")
     }
-    columns["done"] = np.asarray(block["done"])[at, env].astype(np.float32)
-    return [Batch({**columns, "timestep": at - start, "valid": valid}, len(first))]
+    columns |= {"timestep": at - start, "steps_to_go": stop - 1 - at, "valid": valid}
+    return [Batch(columns, len(first))]
 
 
 class _Memory:

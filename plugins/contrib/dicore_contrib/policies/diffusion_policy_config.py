@@ -52,7 +52,7 @@ class DiffusionPolicyConfig(PolicyConfig):
     """Diffusion policy: draws plans like those of demonstrations (Chi et al. 2023)."""
 
     offline: ClassVar[bool] = True
-    derived: ClassVar[tuple[str, ...]] = ("timestep",)
+    derived: ClassVar[tuple[str, ...]] = ("timestep", "steps_to_go")
     """Columns that a dataset must derive."""
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (
         *PolicyConfig.fixed_by_spaces,
@@ -126,7 +126,9 @@ class DiffusionPolicyConfig(PolicyConfig):
         length, seen = self.collect.unroll_len, self.model.get("obs_steps") or 1
         if self.sample_steps > self.diffusion_steps:
             yield "sample_steps", f"must be <= diffusion_steps = {self.diffusion_steps}"
-        if self.action_steps > length - seen + 1:
+        if seen > length:
+            yield "model.obs_steps", f"must be <= {length}, collect.unroll_len"
+        elif self.action_steps > length - seen + 1:
             yield (
                 "action_steps",
                 f"must be <= {length - seen + 1}, the steps of a plan"

@@ -189,6 +189,8 @@ class MRQConfig(PolicyConfig):
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
         learn, buffer = self.learn, self.other.replay_buffer
+        if not learn.target_noise and learn.target_noise_clip != 0.3:
+            yield "learn.target_noise_clip", "has no effect without target_noise; leave it out"
         if not self.priority and learn.min_priority != 1.0:
             yield "learn.min_priority", "has no effect without priority; leave it out"
         size = buffer.get("replay_buffer_size")

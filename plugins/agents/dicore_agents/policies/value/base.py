@@ -140,8 +140,7 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
     def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the loss, the priority [B] and the target [B] of steps, or of sequences."""
         if not self._recurrent:
-            loss, error, target = self._team_loss(batch, self._step_weight(batch, weight))
-            return loss, _of_acting(error, batch), target
+            return self._team_loss(batch, weight)
         rows = len(batch)
         steps = as_steps(batch, self._model, self._target_model, self._cfg)
         factor = self._step_weight(
@@ -195,7 +194,8 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
     def _step_weight(self, steps: Batch, weight: Tensor | None) -> Tensor | None:
         """Returns factors [B] of losses whose mean is over steps in which an agent acts; None: 1.
 
-        Losses of single agents have means of their own, see `_agent_weight`.
+        They are for sequences, which are filled up. Losses of single agents have means of their
+        own, see `_agent_weight`.
         """
         alive = steps["obs"].get("alive") if self.of_team else None
         some = None if alive is None else (alive != 0).any(1)
