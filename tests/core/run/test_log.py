@@ -222,8 +222,11 @@ def test_histograms_and_progress_reach_those_who_can(tmp_path: Path) -> None:
     plain, able = Recorder(), Able()
     hub = LogHub(LogTarget(tmp_path), [plain, able])
     hub.log_histogram("p", np.array([[1, 2]]), env_step=0, train_iter=0)
+    weight = pytest.importorskip("torch").ones(2, requires_grad=True)
+    hub.log_histogram("w", weight, env_step=0, train_iter=0)
     hub.log_progress(env_step=5, train_iter=2)
-    assert able.calls[1:] == [("p", [1.0, 2.0]), {"env_step": 5, "train_iter": 2}]
+    told = [("p", [1.0, 2.0]), ("w", [1.0, 1.0]), {"env_step": 5, "train_iter": 2}]
+    assert able.calls[1:] == told
     assert len(plain.calls) == 1
 
 

@@ -282,15 +282,19 @@ def test_a_counted_step_is_not_taken_back_by_a_later_call() -> None:
     assert seen == sorted(seen)
 
 
-def test_a_state_is_not_written_to() -> None:
+@pytest.mark.parametrize("unit", ["n_sample", "n_episode"])
+def test_a_state_is_not_written_to(unit: str) -> None:
     manager = DelayedEnvManager(FakeManager(3))
     collector = SampleCollector({}, manager, bridging(3))
-    collector.collect_batch(n_sample=7)
+    collector.collect_batch(**{unit: 7})
+    collector._episodes[:] = 1  # as in a call that was interrupted
     state = collector.state_dict()
     before = copied(state)
+    collector.collect_batch(**{unit: 7})
+    assert not difference(state, before)
     manager.load_state_dict(manager.state_dict())
     collector.load_state_dict(state)
-    collector.collect_batch(n_sample=7)
+    collector.collect_batch(**{unit: 7})
     assert not difference(state, before)
 
 
