@@ -212,16 +212,16 @@ def _meant(error: Any, option: str) -> str:
     from dicore_registry.errors import RegistryError
     from dicore_registry.public_names import public_name
 
-    path = ""
+    path = unit = ""
     with suppress(AttributeError, RegistryError):  # the table comes with another package
-        path = public_name("meant_option")(option)
+        path, unit = public_name("meant_option")(option), public_name("unit_of_word")(option)
     close = next(iter(error.possibilities or ()), "")
     flags = {each.name: each.opts for each in error.ctx.command.params} if error.ctx else {}
     if [option.lstrip("-")] in flags.values():  # an argument
         return f"; write {error.ctx.command_path} {option.lstrip('-').upper()}"
     own = flags.get(path.rpartition(".")[2])
     if path and own is None and not path.startswith("pipeline.max_"):  # of trainings
-        return f"; write {path}=VALUE"
+        return f"; write {path}=VALUE{unit}"
     own = own or next((each for each in flags.values() if close in each), [close])
     close = next((flag for flag in own if flag.startswith("--")), close)
     return f"; did you mean '{close}'?" if close else ""

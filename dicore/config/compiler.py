@@ -411,7 +411,7 @@ def _hint(key: str, siblings: Sequence[str], paths: Sequence[str], every: Set[st
     with suppress(AttributeError, RegistryError):  # the table comes with another package
         path = public_name("meant_option")(key, every)
         if "." in path or path in siblings:  # a whole component only where it stands
-            return f"; '{key}' is {path} here"
+            return f"; '{key}' is {path} here{public_name('unit_of_word')(key)}"
     close = nearest(key, siblings, paths)
     said = f"did you mean '{close}'?" if close != key else f"'{key}' stands at the top of a config"
     return f"; {said}" if close else ""

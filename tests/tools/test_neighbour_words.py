@@ -13,7 +13,7 @@ from dicore.cli import main
 from dicore.config import compile_config
 from dicore.errors import ConfigError
 from dicore_registry import default
-from dicore_tools.neighbour_words import _WORDS, meant_option
+from dicore_tools.neighbour_words import _UNITS, _WORDS, meant_option, unit_of_word
 
 MEANT = {
     "ppo": {
@@ -45,7 +45,8 @@ def test_a_word_of_another_library_is_answered_with_the_option(policy: str) -> N
         compile_config({**words, "env": "pendulum", "policy": policy})
     said = {line.partition(":")[0]: line for line in caught.value.problems}
     for word, path in MEANT[policy].items():
-        assert said[word] == f"{word}: the config has no option '{word}'; '{word}' is {path} here"
+        end = f"; '{word}' is {path} here{unit_of_word(word)}"
+        assert said[word] == f"{word}: the config has no option '{word}'{end}"
 
 
 def test_every_option_of_the_table_is_one_of_some_policy() -> None:
@@ -56,7 +57,8 @@ def test_every_option_of_the_table_is_one_of_some_policy() -> None:
             there |= {path, *(path[:at] for at, sign in enumerate(path) if sign in ".[")}
     assert not {path for paths in _WORDS.values() for path in paths} - there
     assert meant_option("--ent-coef") == "policy.learn.entropy_weight"
-    assert meant_option("nothing") == ""
+    assert meant_option("nothing") == unit_of_word("nothing") == unit_of_word("lr") == ""
+    assert not {*_UNITS} - {*_WORDS}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,8 @@ def test_every_option_of_the_table_is_one_of_some_policy() -> None:
         (["--env-stepp=3"], "no such option '--env-stepp'; did you mean '--steps'?"),
         (["--num-iterations=3"], "'--num-iterations'; did you mean '--max-train-iter'?"),
         (["--tensorboard-log=x"], "'--tensorboard-log'; write pipeline.logger=VALUE"),
+        (["--n-steps=9"], "policy.collect.n_sample=VALUE, which counts the steps of all environments"),
+        (["target_update_interval=9"], "target_update_freq here, which counts updates, not env"),
         (["--algo=dqn"], "no such option '--algo'; did you mean '--policy'?"),
         (["-p", "dnq"], "policy.type: no policy named 'dnq'; did you mean 'dqn'?"),
         (["--max-env-step", "1.5e0"], "'1.5e0' is not a valid integer"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
-__all__ = ["meant_option"]
+__all__ = ["meant_option", "unit_of_word"]
 
 _LEARN, _COLLECT = "policy.learn.", "policy.collect."
 _BUFFER = "policy.other.replay_buffer."
@@ -129,6 +129,41 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+_OF_ALL: Final = "counts the steps of all environments together"
+_UPDATES: Final = "counts updates, not env steps"
+_UNITS: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("n_steps", "num_steps", "train_freq", "train_frequency", "rollout_fragment_length"),
+        _OF_ALL,
+    ),
+    **dict.fromkeys(
+        ("target_update_interval", "target_network_frequency", "target_network_update_freq"),
+        _UPDATES,
+    ),
+    "eval_freq": f"{_UPDATES}; policy.eval.evaluator.eval_env_step: env steps",
+    "evaluation_interval": _UPDATES,
+    "exploration_fraction": "is a length in env steps, not a share of the budget",
+    "num_minibatches": "is the size of a minibatch, not the number of them",
+    "anneal_lr": "is the share of the rate that is left at the end",
+    "no_cuda": "is true for a GPU",
+    "num_gpus": "is true for a GPU",
+    **dict.fromkeys(("episodes", "num_episodes", "max_episodes"), "counts env steps"),
+}
+
+
+def unit_of_word(word: str) -> str:
+    """Returns what the option of `meant_option` counts where the other library counts another.
+
+    Args:
+        word: As for `meant_option`.
+
+    Returns:
+        The end of a sentence that names the option; "" if both take the same values.
+    """
+    unit = _UNITS.get(_plain(word))
+    return f", which {unit}" if unit else ""
+
+
 def meant_option(word: str, paths: Container[str] | None = None) -> str:
     """Returns the path of the option that another library calls by this word; "" if none does.
 
@@ -136,5 +171,9 @@ def meant_option(word: str, paths: Container[str] | None = None) -> str:
         word: The last key of what was written, with `-` or `_`.
         paths: The options that there are; None: all that policies have.
     """
-    found = _WORDS.get(word.lower().lstrip("-").replace("-", "_"), ())
+    found = _WORDS.get(_plain(word), ())
     return next((path for path in found if paths is None or path in paths), "")
+
+
+def _plain(word: str) -> str:
+    return word.lower().lstrip("-").replace("-", "_")
