@@ -1,4 +1,4 @@
-"""The policies of this package that can act in an action space, for error messages."""
+"""The installed policies that can act in an action space, for error messages."""
 
 from __future__ import annotations
 
@@ -38,14 +38,12 @@ def fitting(space: Space) -> list[str]:
     seen, token, found = Box(-1.0, 1.0, (1,)), _asking.set(True), []
     try:
         for entry in default().entries("policy"):
-            if entry.dist != "dicore-plugins":
-                continue  # another package may take long to import, or fail
-            target = default().resolve("policy", f"{entry.dist}/{entry.name}").target
-            config: Any = config_class(target, "policy")
             try:
+                target = default().resolve("policy", f"{entry.dist}/{entry.name}").target
+                config: Any = config_class(target, "policy")
                 if config.learns and config().bind(EnvSpec(seen, space)):
                     found.append(entry.name)
-            except ConfigError:
+            except Exception:  # noqa: BLE001, S112 - a stranger's package, which this is not about
                 continue
     finally:
         _asking.reset(token)
