@@ -268,7 +268,7 @@ def default_name(env: str, policy: str, seed: int) -> str:
 
 
 def _file_name(name: str) -> str:
-    last = name.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    last = name.rsplit("/", 1)[-1].rsplit(":", 1)[-1].removesuffix(".py")
     return re.sub(r"[^\w.-]+", "_", last).strip("._")[:60] or "unnamed"
 
 

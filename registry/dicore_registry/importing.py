@@ -284,11 +284,18 @@ def resolve_path(kind: str, text: str, where: str) -> Resolved:
         for part in attr.split("."):
             found = getattr(found, part)
     except AttributeError as error:
-        close = nearest(attr, [name for name in vars(module) if not name.startswith("_")])
-        hint = f"; did you mean '{close}'?" if close else ""
+        names = [name for name in vars(module) if not name.startswith("_")]
+        close = nearest(attr, names)
+        made = [name for name in names if _home(getattr(module, name)) == module.__name__]
+        hint = f"; it has {', '.join(made[:9])}" if made else ""
+        hint = f"; did you mean '{close}'?" if close else hint
         message = f"'{left}' has no attribute '{attr}'{hint}"
         raise UnknownComponentError(explain.at(where, message)) from error
     return Resolved(text, found, None, partial(_facts, text, module))
+
+
+def _home(found: object) -> object:
+    return getattr(found, "__module__", "")
 
 
 def _module(kind: str, text: str, left: str, where: str) -> ModuleType:

@@ -210,7 +210,10 @@ class TestImportPath:
                 "acme_rl.tedq:TEDQConfg",
                 "'acme_rl.tedq' has no attribute 'TEDQConfg'; did you mean 'TEDQConfig'?",
             ),
-            ("acme_rl.tedq:zzz", "'acme_rl.tedq' has no attribute 'zzz'"),
+            (
+                "acme_rl.tedq:zzz",
+                "'acme_rl.tedq' has no attribute 'zzz'; it has TEDQConfig, make",
+            ),
         ],
     )
     def test_what_does_not_exist(self, registry: Registry, type_: str, said: str) -> None:

@@ -180,6 +180,7 @@ def test_opening_something_else_says_so(tmp_path: Path) -> None:
         ("cartpole", "dqn", "runs/cartpole_dqn_s0"),
         ("CartPole-v1", "acme-rl/dqn", "runs/CartPole-v1_dqn_s0"),
         ("./my envs.py:Env", "pkg.mod:Policy", "runs/Env_Policy_s0"),
+        ("envs/my_env.py", "ppo", "runs/my_env_ppo_s0"),
         ("../..", "", "runs/unnamed_unnamed_s0"),
     ],
 )
