@@ -61,6 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.update(variables)
     try:
         return _main(_with_command(arguments))
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return _INTERRUPTED
     finally:
         for name in variables:
             os.environ.pop(name)
@@ -169,7 +172,7 @@ def _run(arguments: list[str], *, debug: bool) -> int:
         return report(error, debug=debug, words=arguments)
     except click.ClickException as error:
         return _report_usage(error, debug=debug)
-    except (KeyboardInterrupt, click.Abort):
+    except click.Abort:
         return _INTERRUPTED
     return 0
 

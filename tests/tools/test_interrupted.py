@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from dicore.cli import main
 from dicore.run.signals import StopNow
 from dicore_tools.commands.interrupted import says_what_was_saved
 
@@ -41,6 +42,17 @@ def test_what_was_saved_is_named() -> None:
     assert ended(0, stop)[1].startswith("interrupted: nothing was saved\n")
     assert "interrupted: saved until then: out/0.mp4, out/1.mp4\n" in ended(2, stop)[1]
     assert "out/0.mp4, out/1.mp4, out/2.mp4 and 2 more\n" in ended(5, stop)[1]
+
+
+def test_a_command_without_anything_to_save_says_that_it_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pressed(*_: object, **given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dicore.run.launch.launch", pressed)
+    assert main(["train", "-e", "cartpole", "-p", "dqn"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 @pytest.mark.usefixtures("out")

@@ -80,6 +80,8 @@ def test_from_the_command_line_to_the_best_config(capfd: pytest.CaptureFixture[s
 
 def test_a_study_goes_on_and_keeps_its_space() -> None:
     tune(plan(trials=1))
+    log = Path("study/study.log")
+    log.write_text(f'{log.read_text()}{{"op_code":5,"trial')  # a killed process began a line
     study = tune(plan(trials=2))
     assert len({row.values["policy.learn.learning_rate"] for row in found(study)}) == 2
     with pytest.raises(Exception, match="another seed: 0, not 4"):
@@ -92,6 +94,9 @@ def test_a_study_goes_on_and_keeps_its_space() -> None:
     with pytest.raises(Exception, match="another process runs this study"):
         tune(plan(trials=3))
     lock.release()
+    log.write_text(f"{log.read_text()}damaged{{\n")
+    with pytest.raises(UsageError, match=r"study/study\.log: not the log of a study of dicore"):
+        tune(plan(trials=3))
 
 
 def test_a_trial_that_others_made_superfluous_is_given_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -38,8 +39,9 @@ def says_what_was_saved(*options: str) -> Callable[[Callable[P, R]], Callable[P,
                 if isinstance(stop, KeyboardInterrupt) or stop.code in _BY_SIGNAL:
                     told = _told(sorted(path for path, _ in _files(places) - before))
                     sys.stderr.write(printable(f"interrupted: {told}") + "\n")
-                if isinstance(stop, StopNow):
-                    raise SystemExit(128 + stop.number) from None
+                if isinstance(stop, KeyboardInterrupt):  # told: nothing else is to be said
+                    number = stop.number if isinstance(stop, StopNow) else signal.SIGINT
+                    raise SystemExit(128 + number) from None
                 raise
 
         return saying

@@ -143,11 +143,13 @@ def tune(plan: Plan) -> Any:
     package = optuna()
     _check(plan)
     with _only_start(plan.folder):
-        study = package.create_study(
-            study_name="dicore", storage=_storage(plan.folder / "study.log"), direction="maximize",
-            load_if_exists=True,
-        )  # fmt: skip
-        with reading(plan.folder / "study.log"):
+        file = plan.folder / "study.log"
+        with reading(file):
+            _end_at_a_line(file)
+            study = package.create_study(
+                study_name="dicore", storage=_storage(file), direction="maximize",
+                load_if_exists=True,
+            )  # fmt: skip
             _agree(study, plan)
             _again(study)
             begun = sum(each.state.name != "WAITING" for each in study.get_trials(deepcopy=False))
@@ -156,6 +158,17 @@ def tune(plan: Plan) -> Any:
         else:
             _in_processes(plan, begun)
     return load(plan.folder)
+
+
+def _end_at_a_line(file: Path) -> None:
+    """Removes what a killed process had written of its last line."""
+    if not os.path.lexists(file):
+        return
+    text = read_regular(file)
+    whole = text.rfind(b"\n") + 1
+    if whole and whole < len(text):
+        with file.open("r+b") as opened:
+            opened.truncate(whole)
 
 
 @contextmanager
