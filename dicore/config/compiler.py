@@ -38,6 +38,7 @@ from dicore.config.resolver import (
 )
 from dicore.config.schema import ComponentConfig, Field, Section, fields_of, range_problem
 from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
+from dicore.config.signature import untyped_parameters
 from dicore.config.sources import Sources
 from dicore.config.writer import compare_record, recorded_components, saved_tree
 from dicore.errors import ConfigError, ConfigWarning, RegistryError
@@ -177,7 +178,7 @@ class Compiler:
     given_by: dict[str, Layer] = field(default_factory=dict)
     components: dict[str, dict[str, object]] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
-    unknown: list[tuple[str, str, tuple[str, ...], tuple[str, str], Layer]] = field(
+    unknown: list[tuple[str, str, type[Section], tuple[str, str], Layer]] = field(
         default_factory=list
     )
     references: dict[str, str] = field(default_factory=dict)
@@ -221,9 +222,9 @@ class Compiler:
         for path in self.paths:
             first.setdefault(path.rpartition(".")[2], path)
         paths = tuple(first.values())
-        for index, (path, key, siblings, (above, label), layer) in enumerate(self.unknown):
+        for index, (path, key, cls, (above, label), layer) in enumerate(self.unknown):
             message = f"{label} has no option '{path.removeprefix(above).removeprefix('.')}'"
-            message += _hint(key, siblings, paths, {*self.paths}) if index < _MOST_HINTS else ""
+            message += _hint(key, cls, paths, {*self.paths}) if index < _MOST_HINTS else ""
             if strict:
                 self.problems.add(path, message, layer)
             else:
@@ -241,7 +242,7 @@ class Compiler:
         fields = fields_of(cls)
         allowed = _OF_EVERY_COMPONENT if chosen is not None else {_STAMP}
         self.unknown += [
-            (join(path, key), str(key), tuple(fields), owner, node.layer)
+            (join(path, key), str(key), cls, owner, node.layer)
             for node in nodes
             for key in node.value
             if key not in fields and key not in allowed
@@ -406,8 +407,11 @@ class Compiler:
         return displaced
 
 
-def _hint(key: str, siblings: Sequence[str], paths: Sequence[str], every: Set[str]) -> str:
+def _hint(key: str, cls: type[Section], paths: Sequence[str], every: Set[str]) -> str:
     """Returns the end of a message about an unknown option: what it may be called here."""
+    if key in untyped_parameters(cls):
+        return f"; '{key}' needs a type that a config can hold, or a default value of one"
+    siblings = tuple(fields_of(cls))
     with suppress(AttributeError, RegistryError):  # the table comes with another package
         path = public_name("meant_option")(key, every)
         if "." in path or path in siblings:  # a whole component only where it stands

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any, ClassVar, Optional
 
@@ -161,6 +161,12 @@ def _options_of(target: Callable[..., object]) -> dict[str, tuple[object, object
         hint = Optional[hint] if default is None else hint  # noqa: UP045 - `hint` is a value
         options[parameter.name] = (hint, option(default, helps.get(parameter.name, "")))
     return options
+
+
+def untyped_parameters(cls: type[Section]) -> Collection[str]:
+    """Returns the parameters of the target of a made config class that are no options."""
+    target = vars(cls).get("_target") if issubclass(cls, SignatureConfig) else None
+    return inspect.signature(target).parameters.keys() - fields_of(cls) if target else ()
 
 
 def _hint(target: object, parameter: inspect.Parameter) -> object:
