@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -42,6 +43,8 @@ class GymnasiumConfig(EnvConfig):
             return space.component
         import gymnasium
 
+        if _OLD_ATARI.fullmatch(env_id):
+            return True  # its error names the present id
         return _spec(env_id) is not None or _base(env_id) in map(_base, gymnasium.registry)
 
     def from_spec(self) -> dict[str, Any]:
@@ -115,9 +118,10 @@ class GymnasiumConfig(EnvConfig):
                 warnings.filterwarnings("ignore", "builtin type [Ss]wig", DeprecationWarning)
                 made = gymnasium.make(self.env_id, **{**self.arguments(), **self.make_kwargs})
         except (DependencyNotInstalled, ImportError) as error:
+            later = _later(self.env_id)
             raise MissingDependencyError(
                 f"env.env_id: '{self.env_id}' needs a package that is not installed: {error}",
-                hint=_how_to_install(self.env_id),
+                hint=f"a later version: {later}" if later else _how_to_install(self.env_id),
             ) from error
         except (Error, TypeError) as error:
             why = without_secrets(str(error))  # gymnasium shows all arguments
@@ -142,6 +146,8 @@ def _spec(env_id: str, *, need: bool = False) -> Any:
     import gymnasium
 
     module, colon, name = env_id.rpartition(":")
+    if _OLD_ATARI.fullmatch(name):
+        return None
     space = _namespace(name)
     try:
         if colon:
@@ -181,6 +187,10 @@ def _nearest(env_id: str) -> str:
 
     import gymnasium
 
+    old = _OLD_ATARI.fullmatch(env_id)
+    if old:
+        sticky = " env.repeat_action_probability=0" if old[2] == "4" else ""
+        return f"write ALE/{old[1]}-v5{sticky}"
     versions = [each for each in gymnasium.registry if _base(each) == _base(env_id)]
     if versions:
         return f"did you mean '{max(versions, key=_version)}'?"
@@ -192,6 +202,17 @@ def _nearest(env_id: str) -> str:
     if colon:
         return f"check that '{module}' is installed and registers the id"
     return "install the package that registers it"
+
+
+def _later(env_id: str) -> str:
+    """Returns the last version of an environment that a simulator of today has; "" if none has."""
+    import gymnasium
+
+    versions = [each for each in gymnasium.registry if _base(each) == _base(env_id)]
+    last = max(versions, key=_version, default="")
+    space = _namespace(env_id)
+    there = space is not None and importlib.util.find_spec(space.extra) is not None
+    return last if there and _version(last) > _version(env_id) else ""
 
 
 def _version(env_id: str) -> int:
@@ -265,6 +286,10 @@ _NAMESPACES: Final = (
         "mujoco",
     ),
 )  # fmt: skip
+
+
+_OLD_ATARI: Final = re.compile(r"(\w+?)(?:-ram)?(?:NoFrameskip|Deterministic)-v(\d)")
+"""Ids of before ALE/…, whose repeats of frames and actions are arguments now."""
 
 
 def _namespace(env_id: str) -> _Namespace | None:
