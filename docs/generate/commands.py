@@ -139,6 +139,7 @@ _ARGUMENTS = {
     "RUN|CKPT|ENV": "Runs, checkpoints or environments.",
     "RUN|CKPT": "A run folder or a checkpoint folder.",
     "TENSORS": "A file of safetensors or torch, or an archive of Stable-Baselines3.",
+    "env.a=b": "Options of the environment, for example `env.env_wrapper=flat_obs`.",
     "a.b=c": "Config options, for example `policy.learn.batch_size=128`.",
     "{bash|zsh|fish}": "The shell.",
 }

@@ -239,6 +239,34 @@ def test_a_policy_of_a_file_is_checked_by_name(
     assert "dicore --plugin FILE check KIND/NAME" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["size=3"], "size: a check takes options of the environment alone, as env.a=b"),
+        (["env.sze=3"], "has no option 'sze'; did you mean 'size'?"),
+        (["size"], "size: expected PATH=VALUE"),
+        ([], "env.size: must be given"),
+    ],
+)
+def test_options_of_an_environment(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sized.py").write_text(
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Sized(CartPoleEnv):\n"
+        "    def __init__(self, size: int) -> None:\n"
+        "        super().__init__()\n"
+        "        self.length = size\n"
+    )
+    file = f"{tmp_path}/sized.py"
+    assert main(["check", file, *words]) == 2
+    assert said in capsys.readouterr().err
+    if not words:
+        assert main(["check", file, "env.size=2"]) == 0
+    assert main(["check", "env/cartpole", "env.a=1"]) == 2
+    assert "only environments by id or file" in capsys.readouterr().err
+
+
 def test_json(world: World) -> None:
     found = json.loads(world.dicore("check", "Acme_RL", "--json").stdout)
     assert found["failed"] == 0

@@ -40,6 +40,7 @@ Examples:
   dicore check env/acme-rl/countdown   the component of this package
   dicore check CartPole-v1             an environment by id, also module:Id
   dicore check ./file.py:Class         an environment of a file, or module:Class
+  dicore check ./file.py env.size=5    with options of the environment
   dicore check acme-rl -v              also print passed and skipped tests
   dicore check acme-rl --json
   dicore check acme-rl --badge         and write dicore-badge.json and .svg into the package
@@ -68,6 +69,7 @@ class _Result:
 
 @click.command(name="check", cls=CommandWithExamples, epilog=_EPILOG)
 @click.argument("what", metavar="PACKAGE|KIND/NAME|ENV_ID")
+@click.argument("options", metavar="[env.a=b]...", nargs=-1)
 @click.option("-v", "--verbose", is_flag=True, help="Print every test, and tracebacks.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.option("--badge", is_flag=True, help="Write the outcome into the package.")
@@ -82,6 +84,7 @@ class _Result:
 def command(
     ctx: click.Context,
     what: str,
+    options: tuple[str, ...],
     *,
     verbose: bool,
     as_json: bool,
@@ -96,10 +99,10 @@ def command(
     out = sys.stdout
     ctx.with_resource(_each_warning_once())
     with contextlib.redirect_stdout(sys.stderr):  # components may print
-        checks = _find_checks(what)
+        checks = _find_checks(what, options)
     single = isinstance(checks[0], EnvCheck) or what.startswith("env/")
     if single and not as_json:
-        _print_env(what, out)
+        _print_env(what, options, out)
     results: list[_Result] = []
     unloadable: set[str] = set()
     with _temporary_folder():
@@ -117,7 +120,7 @@ def command(
             if not as_json and (verbose or shown):
                 _print(result, out, summary=single)
     failed = sum(result.outcome == "failed" for result in results)
-    advice = _advice(what) if single and not failed else []
+    advice = _advice(what, options) if single and not failed else []
     if as_json:
         tests = [asdict(result) for result in results]
         item = {"failed": failed, "checks": tests, "advice": advice}
@@ -152,7 +155,7 @@ def _badge_writer(
     return lambda counts: say(f"badge: {write_badge(name, counts, verified=run, key=signing)}")
 
 
-def _find_checks(what: str) -> Sequence[Check | EnvCheck]:
+def _find_checks(what: str, options: Sequence[str]) -> Sequence[Check | EnvCheck]:
     from dicore.testing import checks_of
     from dicore_tools.commands.check_env import Envs, checks_of_id
 
@@ -160,14 +163,19 @@ def _find_checks(what: str) -> Sequence[Check | EnvCheck]:
     kind, slash, name = what.partition("/")
     is_package = dist_name(what) in registry.distributions or what == LOCAL
     if ":" in what or (slash and kind not in registry.kinds() and not known(kind)):
-        return checks_of_id(what)
+        return checks_of_id(what, options)
     if not slash and not is_package:
         try:
-            return checks_of_id(what)
+            return checks_of_id(what, options)
         except ConfigError as error:
             if not any(problem.startswith("env.type: ") for problem in error.problems):
                 raise
             raise _no_such(what, error) from error
+    if options:
+        raise UsageError(
+            f"{options[0]}: only environments by id or file are checked with options",
+            hint="dicore check ENV_ID env.a=b",
+        )
     if slash:
         entry = registry.find(kind, name)
         component = f"{entry.kind}/{entry.name}"
@@ -282,21 +290,21 @@ def _print(result: _Result, out: TextIO, *, summary: bool) -> None:
         click.echo(f"  hint: {result.hint}", file=out)
 
 
-def _print_env(what: str, out: TextIO) -> None:
+def _print_env(what: str, options: Sequence[str], out: TextIO) -> None:
     """Prints which environment is checked, if it can be made."""
     from dicore_tools.commands.check_env import described
 
     with contextlib.suppress(Exception), contextlib.redirect_stdout(sys.stderr):
-        click.echo(described(what), file=out)
+        click.echo(described(what, options), file=out)
 
 
-def _advice(what: str) -> list[str]:
+def _advice(what: str, options: Sequence[str]) -> list[str]:
     """Returns advice about an environment that passed its checks; nothing if it fails by then."""
     from dicore_tools.commands.check_advice import advice
     from dicore_tools.commands.check_env import factory_of
 
     with contextlib.suppress(Exception), contextlib.redirect_stdout(sys.stderr):
-        return advice(factory_of(what))
+        return advice(factory_of(what, options))
     return []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -68,14 +68,18 @@ class EnvCheck:
         self.check(self.make)
 
 
-def checks_of_id(env: str) -> list[EnvCheck]:
+def checks_of_id(env: str, options: Sequence[str] = ()) -> list[EnvCheck]:
     """Returns the checks of `PROVIDER:ID` or `FILE.py:Class`.
+
+    Args:
+        env: The environment.
+        options: Its options, as `env.a=b`.
 
     Raises:
         ConfigError: there is no such environment.
         EnvCreateError: it cannot be made.
     """
-    make = factory_of(env)
+    make = factory_of(env, options)
     try:
         made = make()  # so that a misspelt id is one error, not one of each check
     except DicoreError:
@@ -106,9 +110,9 @@ def steps_within(env: Any, seconds: float = 1.0) -> int:
     return max(count, _FEWEST_STEPS)
 
 
-def described(env: str) -> str:
+def described(env: str, options: Sequence[str] = ()) -> str:
     """Returns a line about an environment: the package of its API, and its spaces."""
-    made = factory_of(env)()
+    made = factory_of(env, options)()
     rewards = getattr(made.unwrapped, "reward_space", None)
     shape = [*rewards.shape] if rewards is not None else []
     text = f"{env}: {package_of(made)}; observations {made.observation_space},"
@@ -134,29 +138,40 @@ def package_of(env: Any) -> str:
     return f"{found}, adapted to gymnasium's API" if adapted else found
 
 
-def section_of(env: str) -> Any:
+def section_of(env: str, options: Sequence[str] = ()) -> Any:
     """Returns the compiled section of an environment by `env/NAME`, name or `PROVIDER:ID`.
 
+    Args:
+        env: The environment.
+        options: Its options, as `env.a=b`.
+
     Raises:
-        ConfigError: there is no such environment.
+        ConfigError: there is no such environment, or an option is none of it.
     """
     from dicore.config import compile_section
+    from dicore.config.layers import Problems, override_tree
+    from dicore.config.paths import merge
 
     name = env.removeprefix("env/") if ":" not in env else env
     given = {"type": name, "n_evaluator_episode": 1, "stop_value": 1.0}
+    problems = Problems()
+    tree = override_tree([*options], problems)
+    for other in tree.keys() - {"env"}:
+        problems.add(other, "a check takes options of the environment alone, as env.a=b")
+    problems.raise_if_any()
     try:
-        return compile_section(_Slot, {"env": given}).env
+        return compile_section(_Slot, merge({"env": given}, tree)).env
     except ConfigError as error:
         if ".py:" not in name or error.hint:
             raise
         raise ConfigError(error.message, hint=_NO_ENV) from error
 
 
-def factory_of(env: str) -> Callable[[], Any]:
+def factory_of(env: str, options: Sequence[str] = ()) -> Callable[[], Any]:
     """Returns a function that makes an environment by `env/NAME`, name or `PROVIDER:ID`."""
     from dicore.run.env_factory import BuildContext, EnvFactory
 
-    make = EnvFactory(section_of(env), BuildContext())
+    make = EnvFactory(section_of(env, options), BuildContext())
     return lambda: converted(make())
 
 
