@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from dicore.console import is_quiet, is_shared
+
 __all__ = ["StopFlag", "StopNow", "stop_on_signals"]
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -17,6 +19,7 @@ _PREEMPTION: Final = tuple(
     getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name)
 )
 """Preemption signals of clusters; existing handlers stay in place."""
+_STOPPING: Final = b"stopping when this iteration ends; once more: at once, without saving\n"
 _HANGUP: Final = tuple(getattr(signal, name) for name in ("SIGHUP",) if hasattr(signal, name))
 """The terminal was closed; under `nohup` the signal stays ignored."""
 _EX_TEMPFAIL: Final = 75
@@ -82,6 +85,8 @@ def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
             os.kill(os.getpid(), number)
         elif received == 1:
             flag.request(number)
+            if not is_quiet() and not is_shared():
+                os.write(2, _STOPPING)  # a stream may be in the middle of a write
         else:
             raise StopNow(number)
 

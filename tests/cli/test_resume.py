@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -175,6 +176,8 @@ def test_kills_at_any_moment_spoil_nothing(whole: Path, tmp_path: Path) -> None:
             process.kill()
             process.wait()
         store = CheckpointStore(run / "ckpt")
+        if run.is_dir() and not (run / "config.json").is_file():
+            shutil.rmtree(run)  # else the next one takes the folder beside it
         name = store.resumable()
         found = 0 if name is None else int(store.metadata(name)["train_iter"])
         assert found >= reached

@@ -71,7 +71,7 @@ def test_every_option_of_the_table_is_one_of_some_policy() -> None:
         (["--env-stepp=3"], "no such option '--env-stepp'; did you mean '--steps'?"),
         (["--num-iterations=3"], "'--num-iterations'; did you mean '--max-train-iter'?"),
         (["--tensorboard-log=x"], "'--tensorboard-log'; write pipeline.logger=VALUE"),
-        (["--n-steps=9"], "policy.collect.n_sample=VALUE, which counts the steps of all environments"),
+        (["--n-steps=9"], "collect.n_sample=VALUE, which counts the steps of all environments"),
         (["target_update_interval=9"], "target_update_freq here, which counts updates, not env"),
         (["--algo=dqn"], "no such option '--algo'; did you mean '--policy'?"),
         (["-p", "dnq"], "policy.type: no policy named 'dnq'; did you mean 'dqn'?"),

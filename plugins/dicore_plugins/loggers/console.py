@@ -13,6 +13,7 @@ from typing import Any
 from dicore.console import is_quiet, is_shared, is_terminal, number, printable, say
 from dicore.errors import UsageError
 from dicore.interfaces.logger import LogTarget
+from dicore_plugins.loggers.heartbeat import listeners
 
 _BAR_WIDTH = 12
 """Characters of a line that are reserved for the bar and its gaps."""
@@ -55,6 +56,7 @@ class ConsoleLogger:
         self._recent = RecentRate()
         self._done = 0
         self._updates = 0
+        self._beats, self._counted = 0, 0.0
         self._last = self._best = math.nan
         self._bar: Any = None
         self._cell: Any = None
@@ -68,6 +70,7 @@ class ConsoleLogger:
         self._cell = _notebook_line()
         if is_shared():
             self._interval *= _SHARED_FACTOR
+        listeners.append(self._beat)
         if target.resumed_at is not None:
             self._best = _best_before(target, self._return_tag)
 
@@ -96,9 +99,18 @@ class ConsoleLogger:
             self._recent.forget()
         now = time.monotonic()
         self._recent.mark(now, self._progress[0])
+        self._beats, self._counted = 0, now
         self._stale = True
         self._shown = self._shown or now  # intervals begin with the first metric or report
         if now - self._shown >= pause:
+            self._show()
+
+    def _beat(self) -> None:
+        """Shows that an update goes on, as often as counters alone."""
+        self._beats += 1
+        since = max(self._shown, self._counted)
+        if self._shown and time.monotonic() - since >= self._pause * _BARE_FACTOR:
+            self._stale = True
             self._show()
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
@@ -124,6 +136,8 @@ class ConsoleLogger:
 
     def close(self) -> None:
         """Prints the last state and removes the bar."""
+        if self._beat in listeners:
+            listeners.remove(self._beat)
         self._show()
         if self._bar is not None:
             self._bar.stop()
@@ -168,8 +182,9 @@ class ConsoleLogger:
     def _training_parts(self) -> list[str]:
         """Returns return and loss of the training, which change between evaluations."""
         shown = self._shown_training
-        train = [f"train {number(shown['train'])}"] if "train" in shown else []
-        return [*train, f"loss {shown['loss']:.3g}"] if "loss" in shown else train
+        parts = [f"train {number(shown['train'])}"] if "train" in shown else []
+        parts += [f"loss {shown['loss']:.3g}"] if "loss" in shown else []
+        return [*parts, f"learning: step {self._beats}"] if self._beats else parts
 
     def _draw(self) -> None:
         done, total, unit = self._progress

@@ -43,7 +43,7 @@ def fitting(space: Space) -> list[str]:
                 config: Any = config_class(target, "policy")
                 if config.learns and config().bind(EnvSpec(seen, space)):
                     found.append(entry.name)
-            except Exception:  # noqa: BLE001, S112 - a stranger's package, which this is not about
+            except Exception:  # noqa: S112 - a stranger's package, which this is not about
                 continue
     finally:
         _asking.reset(token)

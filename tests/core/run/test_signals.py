@@ -64,7 +64,9 @@ sys.exit(flag.exit_code)
 def loop(folder: Path, mode: str) -> Iterator[subprocess.Popen[str]]:
     """Starts the loop, waits for its first line, and leaves no process behind."""
     command = [sys.executable, "-c", LOOP, str(folder), mode]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline()
@@ -106,6 +108,8 @@ def test_the_second_signal_stops_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.stdout is not None
         assert process.stdout.readline() == "asked\n", "the first signal only asks"
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("stopping when this iteration ends; once more")
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130, "its iteration takes 60 s"
     assert CheckpointStore(tmp_path).names() == []

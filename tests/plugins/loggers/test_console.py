@@ -16,6 +16,7 @@ import pytest
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsProgress
 from dicore.run.log import MetricsFile
 from dicore_plugins.loggers.console import ConsoleLogger
+from dicore_plugins.loggers.heartbeat import beat
 
 PROGRAM = """
 import sys, time
@@ -180,6 +181,29 @@ def test_a_training_without_metrics_is_not_silent(
     ]  # fmt: skip
     assert lines[0].endswith("  2 env steps/s")
     logger.close()
+
+
+def test_an_update_that_takes_long_is_not_silent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an on-policy algorithm on images."""
+    now = [100.0]
+    monkeypatch.setattr("dicore_plugins.loggers.console.time.monotonic", lambda: now[0])
+    logger = ConsoleLogger(interval=2)
+    logger.open(LogTarget(Path()))
+    logger.log_progress(env_step=128, train_iter=0)
+    for _ in range(20):
+        now[0] += 1.0
+        beat()
+    now[0] += 1.0
+    logger.log_scalars({RETURN: 3.0}, env_step=128, train_iter=20)
+    beat()
+    logger.close()
+    beat()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("  learning: ")[2].partition("  ")[0] for line in lines] == [
+        "step 8", "step 16", ""
+    ]  # fmt: skip
 
 
 def test_a_resumed_run_knows_its_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

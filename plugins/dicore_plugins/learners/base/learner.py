@@ -21,6 +21,7 @@ from dicore.run.checkpoint_store import CheckpointStore
 from dicore_plugins.hooks.hook_config import build_hooks
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.learners.base.log_buffer import FiniteCheck, LogBuffer
+from dicore_plugins.loggers.heartbeat import beat
 
 if TYPE_CHECKING:
     from dicore.run import Run
@@ -197,6 +198,7 @@ class BaseLearner:
             self._finite_check.add(result)
             self._latest = data, result
         self.last_iter += len(outputs)
+        beat()
         if self.last_iter >= self._finite_check.due:
             self._finite_check(self)
         self._run_hooks("after_iter")

@@ -29,6 +29,7 @@ from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss
 from dicore_plugins.functional.samples import as_rows, flatten_time, rows_after, to_batch
+from dicore_plugins.loggers.heartbeat import beat
 from dicore_plugins.model_wrappers.base import model_wrap
 from dicore_plugins.models.actor_critic.vac import VAC
 from dicore_plugins.models.encoders.mlp import applies
@@ -155,7 +156,10 @@ class ActorCriticPolicy(RecurrentPolicy):
             return
         order = torch.from_numpy(self._order.permutation(count)).to(self._device)
         wanted = (*_USED, "prev_state", "end") if self._recurrent else _USED
-        yield from minibatches({key: batch[key] for key in wanted if key in batch}, order, size)
+        columns = {key: batch[key] for key in wanted if key in batch}
+        for minibatch in minibatches(columns, order, size):
+            yield minibatch
+            beat()
 
     def _update(self, batch: Batch, **settings: float) -> Results | None:
         """Runs one gradient update; returns None instead if the policy has moved too far."""

@@ -32,6 +32,7 @@ from dicore_plugins.functional.distributions import kl_divergence, log_prob_entr
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.natural_gradient import conjugate_gradient
 from dicore_plugins.functional.policy_gradient import value_error
+from dicore_plugins.loggers.heartbeat import beat
 from dicore_plugins.policies.actor_critic.base import ActorCriticPolicy
 from dicore_plugins.policies.actor_critic.trpo_config import TRPOConfig, TRPOLearnConfig
 from dicore_plugins.policies.base import Results
@@ -167,6 +168,7 @@ class _Step:
             rows = torch.autograd.grad(
                 slope.dot(vector), moved, retain_graph=True, materialize_grads=True
             )
+            beat()
             return _joined(rows) + damping * vector
 
         return product
