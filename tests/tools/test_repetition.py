@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +75,18 @@ def test_a_forged_result_is_found_and_other_times_are_not() -> None:
     assert changed_result(forged, two) == "run.json: best_return was 500.0, is 9.5"
     assert changed_result({**one, "seed": 1}, two) == "run.json: seed was 1, is 0"
     assert changed_result({"seed": 0}, two) == "run.json: best_return was None, is 9.5"
+
+
+def test_a_run_that_was_resumed_with_another_budget_keeps_its_first_one(folders: Path) -> None:
+    for file in folders.glob("run/*total_config.py"):
+        text = file.read_text()
+        file.write_text(re.sub(r"(max_env_step\W+)\w+", r"\g<1>12345", text))
+        assert file.read_text() != text
+    assert changed_config_file(*pair(folders))[0].startswith("total_config.py: not what")
+    assert changed_config_file(*pair(folders), resumed=True)[0] == ""
+    file = folders / "run" / "formatted_total_config.py"
+    file.write_text(file.read_text().replace("batch_size=8", "batch_size=9"))
+    assert changed_config_file(*pair(folders), resumed=True)[0].startswith(file.name)
 
 
 CHANGES: dict[str, Callable[[str], str]] = {

@@ -26,6 +26,8 @@ imported, which is before the second training of a process.
 _INEXACT: Final = ("streams.", "run.", "learner.log.")
 """Parts whose arrays may differ: those streams, and clocks. All other arrays must be equal."""
 _COUNTS: Final = ("train_iter", "env_step")
+_BUDGET: Final = re.compile(r"\b(max_env_step|max_train_iter)('?\s*[:=]\s*)(?:\d+|None)\b")
+"""Budgets in the Python forms of a config."""
 _CONFIG_FILES: Final = ("total_config.py", "formatted_total_config.py")
 
 
@@ -101,10 +103,17 @@ def changed_result(one: Mapping[str, Any], two: Mapping[str, Any]) -> str:
     return ""
 
 
-def changed_config_file(one: RunFolder, two: RunFolder) -> tuple[str, list[str]]:
+def changed_config_file(
+    one: RunFolder, two: RunFolder, *, resumed: bool = False
+) -> tuple[str, list[str]]:
     """Compares the Python forms of the config, except the name of the folder.
 
     Of a run of another version of dicore they are not compared: that may have other options.
+
+    Args:
+        one: The run.
+        two: Its repetition.
+        resumed: The run was resumed: its files keep the budgets that it began with.
 
     Returns:
         The first difference ("": none), and the files that were compared.
@@ -119,7 +128,8 @@ def changed_config_file(one: RunFolder, two: RunFolder) -> tuple[str, list[str]]
         for folder, exp_name in zip((one, two), names, strict=True):
             path = folder.path / name
             text = read_regular(path).decode("utf-8", "replace") if path.is_file() else None
-            texts.append(text and text.replace(exp_name, "EXP_NAME", 1))
+            text = text and text.replace(exp_name, "EXP_NAME", 1)
+            texts.append(_BUDGET.sub(r"\1\2BUDGET", text) if text and resumed else text)
         if texts[0] is None:
             continue
         if texts[0] != texts[1]:

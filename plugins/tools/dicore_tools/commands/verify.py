@@ -270,11 +270,12 @@ def verify(
 
 def _compare_end(verdict: Verdict, folder: RunFolder, again: RunFolder) -> None:
     """Compares what both trainings left at their end."""
-    changed, files = changed_checkpoint(folder, again, resumed=bool(verdict.resumed))
+    resumed = bool(verdict.resumed)
+    changed, files = changed_checkpoint(folder, again, resumed=resumed)
     verdict.parameters = not changed
     result = changed_result(read_json(folder.metadata), read_json(again.metadata))
     taken = chosen_of(read_json(folder.metadata))  # their configs say what was taken, and `auto`
-    config, more = ("", []) if taken else changed_config_file(folder, again)
+    config, more = ("", []) if taken else changed_config_file(folder, again, resumed=resumed)
     verdict.problem = verdict.problem or changed or result or config
     verdict.compared += [*files, "run.json", *more]
 
