@@ -201,7 +201,7 @@ def _keys(
         raise SchemaError(
             f"{file}: no column {', '.join(missing)}; it has {has}",
             hint=f"give the names: pipeline.dataset.columns='{{{given}}}'{more}",
-            context={"file": file, "key": lacking[0], "episode": None},
+            context={"file": file, "key": lacking[0], "episode": None, "missing": lacking},
         )
     return keys
 

@@ -128,7 +128,7 @@ def _opened(options: dict[str, object], context: BuildContext) -> IDataset:
     try:
         return _built(with_column, context)
     except SchemaError as error:
-        if error.context.get("key") != LOG_PROB:
+        if error.context.get("missing") != [LOG_PROB]:
             raise
         return _built(options, context)
 
