@@ -492,6 +492,8 @@ class TrainingPipeline:
             )
             stopped = result.stop
         run.stop_clock()
+        if env_step and not train_iter and not run.stop_requested:
+            run.log.log_text(_why_no_update(parts))
         best = None if evaluator is None else evaluator.best_return
         best = None if best == float("-inf") else best  # it never evaluated
         run.set_result(stop=stopped, train_iter=train_iter, env_step=env_step, best_return=best)
@@ -564,6 +566,20 @@ def _about_last_evaluation(parts: Parts, run: Run, env_step: int) -> str:
         f"last evaluation: {episodes} episodes, {about} {steps:.0f} env steps; Ctrl-C ends it and"
         " saves, pipeline.final_eval=false leaves it out"
     )
+
+
+def _why_no_update(parts: Parts) -> str:
+    """Returns what the first update waits for, of which the budget had too little."""
+    learn, collect = parts.cfg.policy.learn, parts.cfg.policy.collect
+    options = {
+        "policy.learn.batch_size": learn.batch_size,
+        "policy.collect.random_collect_size": collect.get("random_collect_size"),
+        "policy.collect.n_sample": collect.n_sample,
+        "policy.collect.n_episode": collect.n_episode,
+    }
+    said = ", ".join(f"{path}={value}" for path, value in options.items() if value)
+    had = f"; the buffer has {parts.buffer.count()} items" if "buffer" in parts else ""
+    return f"nothing was learned: raise the budget, which ended before an update ({said}{had})"
 
 
 def _env_step(parts: Parts) -> int:

@@ -102,7 +102,12 @@ def test_a_last_evaluation_longer_than_the_training_is_announced(
     assert "last evaluation: 2 episodes, more than 160 env steps; Ctrl-C ends it and saves" in said
     (skip,) = re.findall(r"pipeline\.\w+=false", said)
     launch(**given, exp_name=str(tmp_path / "short"), overrides=[*options, skip])
-    assert not (tmp_path / "short/log/run/run.txt").exists()
+    waits = "policy.learn.batch_size=256, policy.collect.random_collect_size=1000,"
+    text = f"an update ({waits} policy.collect.n_sample=1; the buffer has 80 items)"
+    for run in ("long", "short"):
+        assert text in (tmp_path / run / "log/run/run.txt").read_text(), (
+            "and why nothing is learned"
+        )
     assert not (tmp_path / "short/log/metrics.jsonl").exists(), "nothing is evaluated"
 
 
