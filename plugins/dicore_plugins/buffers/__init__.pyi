@@ -33,6 +33,7 @@ from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer as NaiveReplay
 from dicore_plugins.buffers.naive.config import NaiveConfig as NaiveConfig
 from dicore_plugins.buffers.priorities import Priorities as Priorities
 from dicore_plugins.buffers.priority_tree import PriorityTree as PriorityTree
+from dicore_plugins.buffers.rewrite import SupportsRewrite as SupportsRewrite
 from dicore_plugins.buffers.ring import Ring as Ring
 from dicore_plugins.buffers.sequence.buffer import SequenceBuffer as SequenceBuffer
 from dicore_plugins.buffers.sequence.buffer import SequenceReplayBuffer as SequenceReplayBuffer

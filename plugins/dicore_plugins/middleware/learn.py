@@ -431,6 +431,9 @@ class OffPolicyLearner:
     The number is `update_per_collect`, or `update_per_step` for each collected env step. Training
     begins when the buffer has a batch, or the samples of a shorter random warm-up.
 
+    Columns `refreshed` of the results, of the first samples of the batch, are written to a buffer
+    that supports it (`SupportsRewrite`).
+
     Args:
         cfg: The whole compiled config; `policy.learn` is used.
         policy: Learn mode of the policy, or a learner.
@@ -489,6 +492,9 @@ class OffPolicyLearner:
             yield data if self._reward_model is None else self._reward_model.estimate(data)
             if self._priority:
                 self._buffer.update(self.learner.priority_info)
+            fresh = getattr(self.learner, "latest_result", {}).get("refreshed")
+            if fresh and "replay_unique_id" in data and hasattr(self._buffer, "write"):
+                self._buffer.write(data["replay_unique_id"][: len(Batch(fresh))], fresh)
 
     def join_task(self, task: Task) -> None:
         """Reads the env steps collected so far, from which `update_per_step` counts."""

@@ -10,10 +10,14 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from dicore.config import compile_config
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ConfigError, NonFiniteError, UsageError
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
+from dicore.task import OnlineRLContext
+from dicore_plugins.buffers import SequenceReplayBuffer
+from dicore_plugins.middleware import OffPolicyLearner
 from dicore_plugins.policies import create_policy
 from dicore_worlds import MuZeroNet, MuZeroPolicy
 
@@ -132,6 +136,36 @@ def test_a_share_of_policies_is_searched_again() -> None:
     assert torch.equal(found[2:], first["search_policy"][2:])
     assert not torch.allclose(found[:2], first["search_policy"][:2])
     assert torch.allclose(found.sum(-1), torch.ones(found.shape[:2]))
+
+
+def test_a_buffer_keeps_the_policies_that_were_searched_again() -> None:
+    """One update searches the first half of a batch again; nothing else is changed."""
+    given = {"type": "muzero", "nstep": NSTEP, "learn": {
+        "reanalyze_ratio": 0.5, "batch_size": 4, "update_per_collect": 1,
+    }}  # fmt: skip
+    cfg = compile_config({"env": "cartpole", "policy": given})
+    policy = made(reanalyze_ratio=0.5)
+    buffer: Any = SequenceReplayBuffer({"unroll_len": STEPS})
+    columns = sequences(((6, False),) * 8).columns
+    columns.pop("valid")
+    columns["end"] = np.tile(np.arange(STEPS) == STEPS - 1, (8, 1))
+    columns["env_id"] = np.tile(np.arange(8)[:, None], STEPS)
+    ids = buffer.push(
+        Batch({key: each.reshape(48, *each.shape[2:]) for key, each in columns.items()})
+    )
+    before = buffer.samples()
+    learner: Any = OffPolicyLearner(cfg.cfg, policy.learn_mode, buffer)
+    learner(OnlineRLContext(env_step=64))
+    drawn, after = learner.learner.latest_data, buffer.samples()
+    at = (before["search_policy"] != after["search_policy"]).any(1).reshape(8, STEPS)
+    searched = [ids.index(int(each)) // STEPS for each in drawn["replay_unique_id"][:2]]
+    kept = STEPS - NSTEP + 1
+    assert at[searched, :kept].all()
+    at[searched, :kept] = False
+    assert not at.any()
+    assert all(
+        np.array_equal(before[key], after[key]) for key in before.columns if key != "search_policy"
+    )
 
 
 def test_the_consistency_loss_brings_states_nearer() -> None:

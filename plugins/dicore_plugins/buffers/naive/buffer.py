@@ -15,7 +15,7 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, State, StateDict
+from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import ConfigError, UsageError
 from dicore_plugins.buffers.base import ReplayBuffer, Samples, check_draw, read_saved
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
@@ -136,6 +136,27 @@ class NaiveReplayBuffer(ReplayBuffer):
 
     def _forget(self) -> None:
         self.clear()
+
+    def write(self, ids: Tree, columns: Mapping[str, Tree]) -> int:
+        """Replaces columns of stored samples; see `SupportsRewrite`."""
+        from dicore_plugins.buffers.rewrite import last_of_each, values_of
+
+        with self._lock:
+            slots = self._slots_of(ids)
+            values = values_of(self._schema, columns, (len(slots),))
+            rows = last_of_each(slots)
+            for path, each in values.items():
+                self._ring.column(path)[slots[rows]] = each[rows]
+            return len(rows)
+
+    def _slots_of(self, ids: Tree) -> IntArray:
+        """Returns the slots of samples by id, int64 [B]; -1 for those that are not stored."""
+        from dicore_plugins.buffers.priorities import slots_of
+        from dicore_plugins.buffers.priority_tree import ids_of
+
+        ring, number = self._ring, ids_of(ids)
+        place = ring.push_count, ring.cursor, ring.count, ring.capacity
+        return slots_of(number, *place) if len(number) else number
 
     def samples(self) -> Batch:
         """Returns a copy of all stored samples, oldest first."""

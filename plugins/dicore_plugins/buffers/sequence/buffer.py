@@ -12,7 +12,7 @@ import numpy as np
 import optree
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, Columns, State, StateDict, tree_map
+from dicore.data import Batch, Columns, State, StateDict, Tree, tree_map
 from dicore.errors import SchemaError, UsageError
 from dicore_plugins.buffers.base import ReplayBuffer, check_draw
 from dicore_plugins.buffers.continuity import Continuity, origin
@@ -221,6 +221,45 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             else:
                 every.set(slots, priority[stored])
 
+    def write(self, ids: Tree, columns: Mapping[str, Tree]) -> int:
+        """Replaces columns of the first k steps of sequences; see `SupportsRewrite`.
+
+        Of `state_keys`, the states that are stored are replaced.
+        """
+        from dicore_plugins.buffers.rewrite import last_of_each, values_of
+
+        shape = np.shape(next(iter(optree.tree_leaves(dict(columns))), ()))
+        width = min(shape[1], self._length) if self._length > 1 < len(shape) else 1
+        own = {key: each for key, each in columns.items() if key in self._cfg.state_keys}
+        rest = {key: each for key, each in columns.items() if key not in own}
+        with self._lock:
+            starts = self._slots_of(ids)
+            starts = starts[:, None] if self._length == 1 else self._steps_of(starts, width)
+            lead = starts.shape if self._length > 1 else starts.shape[:1]
+            slots, values = starts.reshape(-1), values_of(self._schema, rest, lead)
+            states = self._states
+            stored = values_of(states.schema, own, lead) if states is not None else {}
+            rows = last_of_each(slots)
+            flat = {
+                path: each.reshape(-1, *each.shape[len(lead) :])[rows]
+                for path, each in (values | stored).items()
+            }
+            for path in values:
+                self._ring.column(path)[slots[rows]] = flat[path]
+            if states is not None:
+                states.write(slots[rows], {path: flat[path] for path in stored})
+            return len(np.unique(starts[starts[:, 0] >= 0, 0]))
+
+    def _steps_of(self, starts: IntArray, width: int) -> IntArray:
+        """Returns the slots of the first steps of sequences, [B, width]; -1 where there is none."""
+        lengths = np.where(starts < 0, 0, self._index.lengths[starts])
+        slots = np.full((len(starts), width), -1, np.int64)
+        held = lengths > 0
+        if held.any():
+            slots[held] = self._index.slots_of(starts[held])[:, :width]
+        slots[np.arange(width) >= lengths[:, None]] = -1
+        return slots
+
     # ---- reading
 
     def _drawn(
@@ -233,10 +272,23 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         every = self._priorities
         scale = None if every.tree is None else every.scale
         starts = every.draw(self._rng, size, chosen)
+        if chosen is None and self._cfg.newest:
+            newest = self._newest(min(size, self._cfg.newest))
+            starts[size - len(newest) :] = newest
         self._usage.drawn(starts, self._ring.push_count)
         return self._gathered(starts, scale, reuse=reuse)
 
     sample_batches = ReplayBuffer.sample_batches
+
+    def _newest(self, number: int) -> IntArray:
+        """Returns the slots of the first steps of the newest sequences, the newest last."""
+        span = number + self._length
+        while True:
+            slots = self._ring.newest(slice(-span, None))
+            found = slots[self._index.lengths[slots] > 0][-number:]
+            if len(found) == number or span >= self._ring.count:
+                return found
+            span *= 2
 
     def _by_age(self) -> IntArray:
         """Returns the slots of the first steps of all sequences, oldest first."""

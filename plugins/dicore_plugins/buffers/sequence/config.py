@@ -59,6 +59,9 @@ class SequenceConfig(ComponentConfig):
     state_every: int = option(
         0, "also return the recurrent state of every k-th step; 0: only of the first", ge=0
     )
+    newest: int = option(
+        0, "sequences of each batch that are the newest ones, its last; 0: all are drawn", ge=0
+    )
     time_major: bool = option(
         False,
         "lay out memory as [T, B], so that `column.transpose(0, 1)` is contiguous; the columns are"

@@ -7,11 +7,12 @@ states, `...` one state.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import optree
 
 from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore_plugins.buffers.base import stored
@@ -364,7 +365,7 @@ class StoredStates:
 
     def clear(self) -> None:
         """Forgets all states and their form."""
-        self._schema = Schema()
+        self.schema = Schema()
         self._row: npt.NDArray[np.int32] = np.full(self._capacity, -1, np.int32)
         self._free: list[int] = []
         self._columns: Tree = None
@@ -377,9 +378,9 @@ class StoredStates:
             SchemaError: keys, dtypes or shapes differ from those of the first ones.
             ReplayCapacityError: the states of long episodes alone exceed the available memory.
         """
-        self._schema.check(states)
+        self.schema.check(states)
         if self._columns is None:
-            size = self._schema.sample_bytes
+            size = self.schema.sample_bytes
             check_memory(size * math.ceil(self._capacity / self.every), self._capacity)
 
     def push(self, slots: IntArray, states: Batch, since: IntArray) -> None:
@@ -406,6 +407,13 @@ class StoredStates:
 
         tree_map(write, self._columns, dict(states.columns))
 
+    def write(self, slots: IntArray, values: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Replaces the states of steps, those that are kept; values [n, ...] by dotted paths."""
+        rows = self._row[slots]
+        for path, leaf in zip(self.schema.paths, optree.tree_leaves(self._columns), strict=False):
+            if path in values:
+                leaf[rows[rows >= 0]] = values[path][rows >= 0]
+
     def _grow(self, count: int) -> None:
         """Makes room for `count` more states."""
         missing = count - len(self._free)
@@ -415,9 +423,9 @@ class StoredStates:
         self._room = max(min(max(2 * held, _FIRST), self._capacity), held + missing)
         self._free += range(self._room - 1, held - 1, -1)
         if self._columns is None:
-            forms = self._schema.forms
+            forms = self.schema.forms
             leaves = [np.empty((self._room, *shape), dtype) for shape, dtype in forms]
-            self._columns = self._schema.tree(leaves)
+            self._columns = self.schema.tree(leaves)
         else:
             self._columns = tree_map(lambda leaf: _longer(leaf, self._room), self._columns)
 

@@ -8,8 +8,9 @@ rewards, values and what a search prefers (equation 1, with bins for numbers):
 
 v' is the value of a network that is copied every `target_update_freq` updates: values are fresh
 without searching again (Schrittwieser et al. 2021, MuZero Reanalyse); a share of the policies pi is
-searched again with it. After a terminal state rewards and values are 0; after a truncation nothing
-is known. The consistency loss is that of EfficientZero (Ye et al. 2021):
+searched again with it, and the buffer keeps what was found. After a terminal state rewards and
+values are 0; after a truncation nothing is known. The consistency loss is that of EfficientZero
+(Ye et al. 2021):
 
     L_consistency = -1/K sum_k cos(predictor(projection(s_k)), sg(projection(h(o_{t+k}))))
 
@@ -163,7 +164,8 @@ class MuZeroPolicy(SearchingPolicy):
                 [B, L] if some have less than L steps; or single steps.
 
         Returns:
-            The losses and the mean of the values that were learned, as tensors.
+            The losses and the mean of the values that were learned, as tensors; `refreshed`: the
+            policies of the sequences that were searched again, the first ones.
         """
         batch = _sequences(to_batch(data, self._device))
         if not self._flat.intact():
@@ -182,7 +184,9 @@ class MuZeroPolicy(SearchingPolicy):
         self._update_count += 1
         if self._update_count % learn.target_update_freq == 0:
             self._target_model.load_state_dict(self._model.state_dict())
-        found = {key: value.detach() for key, value in parts.items()}
+        found: dict[str, Any] = {key: value.detach() for key, value in parts.items()}
+        if fresh := self._fresh(len(batch)):
+            found["refreshed"] = {_PLANNED: found.pop(_PLANNED)[:fresh]}
         return {"total_loss": loss.detach(), **found, "cur_lr": self._optimizer.learning_rate}
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -221,6 +225,8 @@ class MuZeroPolicy(SearchingPolicy):
         if steps:
             error = two_hot_nll(torch.stack(rewards, 1), reward[:, :-1], bins)
             parts["reward_loss"] = (weight[1:] * error * known[:, :-1]).sum(1).mean()
+        if self._fresh(len(batch)):
+            parts[_PLANNED] = policy
         if self._cfg.learn.consistency_weight:
             parts["consistency_loss"] = self._consistency(batch, states[1:], weight[1:])
         return parts
@@ -252,11 +258,15 @@ class MuZeroPolicy(SearchingPolicy):
         value: Tensor = first["reward"] + going * after
         return value, Batch(first, len(batch))
 
+    def _fresh(self, count: int) -> int:
+        """Returns how many of the sequences are searched again, the first ones."""
+        return ceil(self._cfg.learn.reanalyze_ratio * count)
+
     @torch.no_grad()
     def _policies(self, batch: Batch) -> Tensor:
         """Returns the policies to learn, [B, K + 1, A], some of them searched again."""
         policy: Tensor = batch[_PLANNED]
-        fresh = ceil(self._cfg.learn.reanalyze_ratio * len(policy))
+        fresh = self._fresh(len(policy))
         if not fresh:
             return policy
         model = self._target_model

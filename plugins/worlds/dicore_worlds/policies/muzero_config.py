@@ -54,9 +54,12 @@ class MuZeroLearnConfig(LearnConfig):
         100, "updates between copies to the network that values bootstrap from", ge=1
     )
     reanalyze_ratio: float = option(
-        0.0, "share of a batch that is searched again with that network, for fresh policies", ge=0,
+        0.0,
+        "share of a batch whose policies are searched again with that network, and replaced in the"
+        " buffer",
+        ge=0,
         le=1,
-    )  # fmt: skip
+    )
 
 
 @frozen(kw_only=True)
