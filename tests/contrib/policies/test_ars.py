@@ -154,6 +154,9 @@ def test_observations_are_normalised_by_those_of_former_collects() -> None:
         ("discount_factor=0.9", "undiscounted"),
         ("collect.n_sample=8", "whole episodes"),
         ("learn.ignore_done=True", "no values"),
+        ("learn.optimizer=adam", "without gradients"),
+        ("other.replay_buffer=advanced", "used once"),
+        ("other.replay_buffer.replay_buffer_size=5", "used once"),
     ],
 )
 def test_options_that_cannot_be_are_one_error(options: str, text: str) -> None:

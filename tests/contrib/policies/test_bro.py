@@ -186,6 +186,17 @@ def test_a_reset_begins_anew_and_another_one_differently() -> None:
     assert any(not states[0][key].equal(states[1][key]) for key in states[0])
 
 
+def test_skipped_updates_are_counted_beyond_resets_and_checkpoints() -> None:
+    policy, batch = made(resets=[3]), samples()
+    worse = Batch({**batch.columns, "reward": np.full(6, np.inf, np.float32)})
+    for each in (worse, batch, batch, worse, batch):
+        policy.learn_mode.forward(each)
+    assert policy._get_optimizer_counts()["critic"] == (5, 2)
+    other = made(resets=[3])
+    other.learn_mode.load_state_dict(policy.learn_mode.state_dict())
+    assert other._get_optimizer_counts() == policy._get_optimizer_counts()
+
+
 def test_entropy_is_kept_near_minus_half_of_the_action_values() -> None:
     assert made().get_attribute("target_entropy") == -1.0
     assert made(target_entropy=-3.0).get_attribute("target_entropy") == -3.0

@@ -117,8 +117,9 @@ def test_plans_begin_after_what_was_seen_and_repeat_the_ends_of_episodes() -> No
     unit = (columns["action"] - 0.5) / 2.5
     begins: list[set[int]] = [set() for _ in range(5)]
     for _ in range(60):
-        obs, plan = policy._plans_of(Batch(columns.columns, 5))
+        obs, plan, weight = policy._plans_of(Batch(columns.columns, 5))
         assert plan.shape == (5, 5, 2)
+        assert weight.tolist() == pytest.approx([each / 1.6 for each in (2, 3, 1, 1, 1)])
         for row in range(5):
             last = 3 if row == 1 else 5
             (now,) = [t for t in range(6) if torch.equal(obs[row, 1], columns["obs"][row, t])]
@@ -144,7 +145,7 @@ def test_the_loss_is_the_error_of_the_noise() -> None:
     net, columns = policy.get_attribute("online"), batch.to_torch()
     torch.manual_seed(3)
     with torch.no_grad():
-        obs, plan = policy._plans_of(Batch(columns.columns, 5))
+        obs, plan, weight = policy._plans_of(Batch(columns.columns, 5))
         step, noise = torch.randint(10, (5,)), torch.randn(5, 5, 2)
         wanted = 0.0
         for row in range(5):
@@ -152,7 +153,7 @@ def test_the_loss_is_the_error_of_the_noise() -> None:
             noisy = math.sqrt(left) * plan[row] + math.sqrt(1 - left) * noise[row]
             seen = net.condition(obs[row : row + 1])
             error = net.noise(noisy[None], step[row : row + 1], seen)[0] - noise[row]
-            wanted += float(error.square().mean()) / 5
+            wanted += float(weight[row] * error.square().mean()) / 5
     torch.manual_seed(3)
     result = policy.learn_mode.forward(batch)
     assert float(result["total_loss"]) == pytest.approx(wanted, rel=1e-4)

@@ -72,6 +72,7 @@ class ARSConfig(PolicyConfig):
         "learn.batch_size": (None, "learns from all episodes of a collect; leave it out"),
         "learn.update_per_collect": (1, "takes one step per collect; leave it out"),
         "learn.update_per_step": (None, "takes one step per collect; leave it out"),
+        "learn.optimizer": (None, "moves parameters without gradients; leave it out"),
         "learn.ignore_done": (False, "has no values that it would change; set it to False"),
         "collect.n_sample": (None, "collects whole episodes; use collect.n_episode"),
         "collect.unroll_len": (1, "learns from whole episodes; set it to 1"),
@@ -122,6 +123,9 @@ class ARSConfig(PolicyConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
+        buffer: ComponentConfig | None = self.other.replay_buffer  # None: it is no run
+        if buffer is not None and buffer != type(buffer)(type="naive"):
+            yield "other.replay_buffer", "has no effect, steps are used once; leave it out"
         episodes = self.collect.n_episode
         if episodes is None or episodes % 2:
             yield "collect.n_episode", f"must be even, two for each direction, got {episodes}"

@@ -76,6 +76,7 @@ class BROPolicy(SACPolicy):
     def _init_learn(self) -> None:
         super()._init_learn()
         self._flats["explorer"] = Flat(self._model.explorer)
+        self._before_reset: dict[str, tuple[int, int]] = {}
         self._adjusted = nn.Parameter(self._first_adjusted())
         self._flats["adjusted"] = Flat([self._adjusted])
         self._make_optimizers()
@@ -154,6 +155,7 @@ class BROPolicy(SACPolicy):
     @torch.no_grad()
     def _begin_anew(self) -> None:
         """Draws the networks anew, and forgets what optimizers and temperatures learned."""
+        self._before_reset = self._get_optimizer_counts()
         with torch_stream(f"model/reset/{self._update_count}"):
             self._model.draw()
         for name, flat in self._target_flats.items():
@@ -165,15 +167,26 @@ class BROPolicy(SACPolicy):
             self._optimizers["alpha"] = self._optimizer_of(self._flats["alpha"], **decay)
         self._make_optimizers()
 
+    def _get_optimizer_counts(self) -> dict[str, tuple[int, int]]:
+        """Returns the updates of each part, and how many were skipped, also before resets."""
+        found = super()._get_optimizer_counts()
+        for name, (calls, skipped) in self._before_reset.items():
+            found[name] = found[name][0] + calls, found[name][1] + skipped
+        return found
+
     def _monitor_vars_learn(self) -> list[str]:
         own = ("explorer_loss", "divergence", "optimism", "regularizer")
         return [*super()._monitor_vars_learn(), *own]
 
     def _state_dict_learn(self) -> StateDict:
-        return {**super()._state_dict_learn(), "adjusted": self._adjusted.detach()}
+        before = {name: list(each) for name, each in self._before_reset.items()}
+        own = {"adjusted": self._adjusted.detach(), "before_reset": before}
+        return {**super()._state_dict_learn(), **own}
 
     def _load_state_dict_learn(self, state: State) -> None:
         super()._load_state_dict_learn(state)
+        before = state.get("before_reset", {})
+        self._before_reset = {name: (int(a), int(b)) for name, (a, b) in before.items()}
         with torch.no_grad():
             self._adjusted.copy_(torch.as_tensor(state["adjusted"]))
 

@@ -8,7 +8,8 @@ noise in plans after a step k of a diffusion, given the last observations O:
 where a_k falls by a squared cosine. Acting, a plan is drawn by removing noise step by step (DDIM,
 or DDPM with eta = 1), and `action_steps` of it are done before the next one. The network that acts
 has averaged parameters. Before the first step and after the last one of an episode, the first
-observation and the last action are repeated.
+observation and the last action are repeated. A plan may begin at each step of an episode, and all
+count alike: a sequence at which c plans may begin has the weight c in the loss.
 
 Shapes: K environments, B sequences, L steps of one, H of a plan, O observations, A action values.
 """
@@ -135,8 +136,8 @@ class DiffusionPolicy(Policy):
         self._update_count += 1
         return {"cur_lr": self._optimizer.learning_rate, "total_loss": loss.detach()}
 
-    def _plans_of(self, batch: Batch) -> tuple[Tree, Tensor]:
-        """Returns observations [B, O, ...] and the plans that followed, [B, H, A].
+    def _plans_of(self, batch: Batch) -> tuple[Tree, Tensor, Tensor]:
+        """Returns observations [B, O, ...], the plans that followed, [B, H, A], and weights [B].
 
         A plan begins O - 1 steps after its sequence does. In sequences that begin or end an
         episode, it may begin earlier or later.
@@ -160,16 +161,18 @@ class DiffusionPolicy(Policy):
             norm.update(self._model.encode.vector(now_seen))
         flat = batch["action"].reshape(*valid.shape, -1)
         unit = self._unit.unit(flat).clamp(-1, 1)
-        return obs, unit[rows.unsqueeze(1), after.minimum(last.unsqueeze(1))]
+        plan = unit[rows.unsqueeze(1), after.minimum(last.unsqueeze(1))]
+        count = (high - low + 1).float()
+        return obs, plan, count / count.mean()
 
-    def _loss(self, obs: Tree, plan: Tensor) -> Tensor:
-        """Computes the mean squared error of the noise, a scalar."""
+    def _loss(self, obs: Tree, plan: Tensor, weight: Tensor) -> Tensor:
+        """Computes the weighted mean squared error of the noise, a scalar."""
         step = torch.randint(self._cfg.diffusion_steps, (len(plan),)).to(plan.device)
         noise = torch.randn(plan.shape).to(plan.device)
         left = self._left[step][:, None, None]
         noisy = left.sqrt() * plan + (1 - left).sqrt() * noise
         found = self._online.noise(noisy, step, self._online.condition(obs))
-        return (found - noise).square().mean()
+        return ((found - noise).square().mean((1, 2)) * weight).mean()
 
     def _get_skipped_updates(self) -> int:
         return int(self._optimizer.skipped)
