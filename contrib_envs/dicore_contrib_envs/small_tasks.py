@@ -169,6 +169,26 @@ class CartPolePOMDPConfig(GymnasiumConfig):
         )
 
 
+@frozen(kw_only=True)
+class PendulumPOMDPConfig(GymnasiumConfig):
+    """Pendulum-v1 without the velocity, which must be derived from positions; solved at -250."""
+
+    changes_data: ClassVar[bool] = True
+
+    env_id: str = option("Pendulum-v1", "Gymnasium environment id")
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+    stop_value: float = option(-250.0, "mean episode return at which training stops")
+
+    def adapt(self, env: Any) -> Any:
+        """Removes the velocity from the observations: float32 [2], cosine and sine."""
+        import numpy as np
+        from gymnasium.spaces import Box
+        from gymnasium.wrappers import TransformObservation
+
+        space = Box(-1.0, 1.0, (2,), np.float32)
+        return TransformObservation(env, lambda obs: obs[:2].copy(), space)
+
+
 def _dqn(*, env: dict[str, Any], hidden: list[int], decay: int, **learn: Any) -> dict[str, Any]:
     """Returns a preset of double DQN; the options that all small tasks share are here."""
     return {

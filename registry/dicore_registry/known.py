@@ -154,20 +154,21 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": "cartpole_dreamer pendulum_dreamer pendulum_tdmpc2 tictactoe_alphazero",
     },
     "dicore-contrib": {
-        "model": "ars bro denoiser gtrxl_dqn gtrxl_vac mrq",
-        "policy": "ars bro diffusion_policy fast_td3 mrq",
+        "model": "ars bro denoiser gtrxl_dqn gtrxl_vac mrq recurrent_qac",
+        "policy": "ars bro diffusion_policy fast_td3 mrq recurrent_sac recurrent_td3",
         "preset": (
             "cartpole_ars cartpole_mrq pendulum_bro pendulum_diffusion_policy pendulum_fast_td3 "
-            "pendulum_mrq swimmer_ars"
+            "pendulum_mrq pendulum_pomdp_recurrent_sac pendulum_pomdp_recurrent_td3 swimmer_ars"
         ),
+        "reward_model": "pdeil",
     },
     "dicore-contrib-envs": {
         "env": (
             "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "
             "cartpole_pomdp chain cliffwalking dm_control frozenlake gymnasium halfcheetah hopper "
             "humanoid lunarlander lunarlander_continuous mini_breakout minigrid mountain_car "
-            "mountain_car_continuous moving nim pendulum pong swimmer t_maze taxi two_step "
-            "walker2d"
+            "mountain_car_continuous moving nim pendulum pendulum_pomdp pong swimmer t_maze taxi "
+            "two_step walker2d"
         ),
         "env_manager": "ale_vector",
         "preset": (

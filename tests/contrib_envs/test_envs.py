@@ -73,6 +73,7 @@ ENVS = {
     "moving": Env(TASKS + "Moving-v0", 1.8, (8,), None, 50),
     "nim": Env(TASKS + "Nim-v0", 1.0, (2, 22), (2,), 50),
     "pendulum": Env("Pendulum-v1", -250.0, (3,), (1,)),
+    "pendulum_pomdp": Env("Pendulum-v1", -250.0, (2,), (1,)),
     "pong": Env("ALE/Pong-v5", 20.0, (4, 84, 84), 6, needs="ale_py"),
     "swimmer": Env("Swimmer-v5", 360.0, (8,), (2,), needs="mujoco"),
     "t_maze": Env(TASKS + "TMaze-v0", 3.9, (3,), 4, 20),

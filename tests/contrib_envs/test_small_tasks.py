@@ -258,15 +258,23 @@ def test_actions_of_mini_breakout_stick() -> None:
     assert moved == [6, 5]
 
 
-# ---- cartpole_pomdp
+# ---- cartpole_pomdp, pendulum_pomdp
 
 
-def test_cartpole_pomdp_hides_velocities() -> None:
-    config = {"env": {"type": "cartpole_pomdp"}, "policy": {"type": "random"}}
+@pytest.mark.parametrize(
+    ("name", "whole", "kept", "action"),
+    [
+        ("cartpole_pomdp", "CartPole-v1", [0, 2], 1),
+        ("pendulum_pomdp", "Pendulum-v1", [0, 1], np.ones(1, np.float32)),
+    ],
+)
+def test_velocities_are_hidden(name: str, whole: str, kept: list[int], action: Any) -> None:
+    config = {"env": {"type": name}, "policy": {"type": "random"}}
     env = compile_config(config).env.build(None)
-    full = gymnasium.make("CartPole-v1")
-    assert env.reset(seed=3)[0].tolist() == full.reset(seed=3)[0][[0, 2]].tolist()
-    assert env.step(1)[0].tolist() == full.step(1)[0][[0, 2]].tolist()
+    full = gymnasium.make(whole)
+    assert env.reset(seed=3)[0].tolist() == full.reset(seed=3)[0][kept].tolist()
+    assert env.step(action)[0].tolist() == full.step(action)[0][kept].tolist()
+    assert env.observation_space.shape == (2,)
 
 
 @pytest.mark.parametrize(

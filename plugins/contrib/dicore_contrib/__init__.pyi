@@ -15,6 +15,9 @@ from dicore_contrib.models.gtrxl_config import GTrXLDQNModelConfig as GTrXLDQNMo
 from dicore_contrib.models.gtrxl_config import GTrXLVACConfig as GTrXLVACConfig
 from dicore_contrib.models.mrq import MRQNet as MRQNet
 from dicore_contrib.models.mrq_config import MRQModelConfig as MRQModelConfig
+from dicore_contrib.models.recurrent_qac import History as History
+from dicore_contrib.models.recurrent_qac import RecurrentQAC as RecurrentQAC
+from dicore_contrib.models.recurrent_qac_config import RecurrentQACConfig as RecurrentQACConfig
 from dicore_contrib.policies.ars import ARSPolicy as ARSPolicy
 from dicore_contrib.policies.ars import ars_step as ars_step
 from dicore_contrib.policies.ars_config import ARSCollectConfig as ARSCollectConfig
@@ -39,3 +42,17 @@ from dicore_contrib.policies.mrq import MRQPolicy as MRQPolicy
 from dicore_contrib.policies.mrq_config import MRQCollectConfig as MRQCollectConfig
 from dicore_contrib.policies.mrq_config import MRQConfig as MRQConfig
 from dicore_contrib.policies.mrq_config import MRQLearnConfig as MRQLearnConfig
+from dicore_contrib.policies.recurrent_q import RecurrentSACPolicy as RecurrentSACPolicy
+from dicore_contrib.policies.recurrent_q import RecurrentTD3Policy as RecurrentTD3Policy
+from dicore_contrib.policies.recurrent_q import SequenceQPolicy as SequenceQPolicy
+from dicore_contrib.policies.recurrent_q_config import RecurrentSACConfig as RecurrentSACConfig
+from dicore_contrib.policies.recurrent_q_config import (
+    RecurrentSACLearnConfig as RecurrentSACLearnConfig,
+)
+from dicore_contrib.policies.recurrent_q_config import RecurrentTD3Config as RecurrentTD3Config
+from dicore_contrib.policies.recurrent_q_config import (
+    RecurrentTD3LearnConfig as RecurrentTD3LearnConfig,
+)
+from dicore_contrib.reward_models.pdeil import PDEIL as PDEIL
+from dicore_contrib.reward_models.pdeil import Gaussian as Gaussian
+from dicore_contrib.reward_models.pdeil_config import PDEILConfig as PDEILConfig

@@ -1,4 +1,5 @@
 from dicore_plugins.reward_models.base import NetworkRewardModel as NetworkRewardModel
+from dicore_plugins.reward_models.base import encoder_of as encoder_of
 from dicore_plugins.reward_models.config import DREXConfig as DREXConfig
 from dicore_plugins.reward_models.config import FittedConfig as FittedConfig
 from dicore_plugins.reward_models.config import GAILConfig as GAILConfig
@@ -13,12 +14,17 @@ from dicore_plugins.reward_models.config import RewardModelConfig as RewardModel
 from dicore_plugins.reward_models.config import RewardNormConfig as RewardNormConfig
 from dicore_plugins.reward_models.config import RNDConfig as RNDConfig
 from dicore_plugins.reward_models.config import TREXConfig as TREXConfig
+from dicore_plugins.reward_models.config import opened as opened
+from dicore_plugins.reward_models.config import spaces_of as spaces_of
+from dicore_plugins.reward_models.expert import checked_samples as checked_samples
+from dicore_plugins.reward_models.expert import steps_of as steps_of
 from dicore_plugins.reward_models.her import HER as HER
 from dicore_plugins.reward_models.her import SupportsGoals as SupportsGoals
 from dicore_plugins.reward_models.imitation import GAIL as GAIL
 from dicore_plugins.reward_models.imitation import RED as RED
 from dicore_plugins.reward_models.imitation import ExpertRewardModel as ExpertRewardModel
 from dicore_plugins.reward_models.imitation import GuidedCost as GuidedCost
+from dicore_plugins.reward_models.imitation import pair_space as pair_space
 from dicore_plugins.reward_models.intrinsic import ICM as ICM
 from dicore_plugins.reward_models.intrinsic import RND as RND
 from dicore_plugins.reward_models.intrinsic import IntrinsicRewardModel as IntrinsicRewardModel
