@@ -68,6 +68,14 @@ class _Memory(nn.Module):
         return torch.cat([torch.cat(outputs), x], -1)[history.chosen]
 
 
+class _Part(nn.Module):
+    """Layers behind a memory: of the actor, or of the Q networks."""
+
+    def __init__(self, memory: _Memory, head: Any) -> None:
+        super().__init__()
+        self.memory, self.head = memory, head
+
+
 class RecurrentQAC(nn.Module):
     """Actor and E Q networks behind a recurrent layer each; actions are in [-1, 1].
 
@@ -120,15 +128,14 @@ class RecurrentQAC(nn.Module):
             raise ConfigError(f"model.obs_shape must be that of a vector, got {obs_shape!r}")
         self.stochastic = stochastic
         form = self.encode.features, embedding_size, rnn_hidden_size, rnn
-        self.actor, self.critic = nn.Module(), nn.Module()
-        self.actor.memory, self.critic.memory = _Memory(*form), _Memory(*form)
-        width = self.actor.memory.features
+        acting, judging = _Memory(*form), _Memory(*form)
         outputs = action_shape * (2 if stochastic else 1)
         given: dict[str, Any] = {"initial_weights": "uniform"}
-        self.actor.head = MLP((width, *actor_hidden_size_list, outputs), activation, **given)
-        sizes = (width + action_shape, *critic_hidden_size_list, 1)
-        self.critic.head = EnsembleMLP(num_critics, sizes, activation, **given)
-        self._split = self.actor.memory.rnn.state_size
+        sizes = (acting.features, *actor_hidden_size_list, outputs)
+        self.actor = _Part(acting, MLP(sizes, activation, **given))
+        sizes = (judging.features + action_shape, *critic_hidden_size_list, 1)
+        self.critic = _Part(judging, EnsembleMLP(num_critics, sizes, activation, **given))
+        self._split = acting.rnn.state_size
         self.rnn = rnn
         self.state_size = 2 * self._split
 

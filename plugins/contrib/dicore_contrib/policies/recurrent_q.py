@@ -128,7 +128,7 @@ class SequenceQPolicy(RecurrentPolicy, ContinuousQPolicy):
             columns = {key: batch[key] for key in ("obs", "next_obs", "action", "reward", "done")}
             batch = Batch(tree_map(lambda leaf: leaf.unsqueeze(1), columns), len(batch))
         mask = batch.get("loss_mask")
-        burn_in = 0 if mask is None else self._cfg.other.replay_buffer.burn_in
+        burn_in = 0 if mask is None else int(self._cfg.other.replay_buffer["burn_in"])
         chosen = (torch.ones_like(batch["reward"]) if mask is None else mask).T > 0
         fresh = chosen[:burn_in].any(0)
 
