@@ -19,7 +19,7 @@ from dicore.task import OnlineRLContext
 from dicore_plugins.buffers import SequenceReplayBuffer
 from dicore_plugins.middleware import OffPolicyLearner
 from dicore_plugins.policies import create_policy
-from dicore_worlds import MuZeroNet, MuZeroPolicy
+from dicore_worlds import MuZeroNet, MuZeroPolicy, two_hot_nll
 
 VECTOR = spaces.Box(-1, 1, (4,), np.float32)
 ACTION = spaces.Discrete(3, start=2)
@@ -27,15 +27,21 @@ STEPS, NSTEP, GAMMA = 6, 2, 0.9
 
 
 def made(
-    observation: Any = VECTOR, action: Any = ACTION, kind: str = "muzero", **learn: Any
+    observation: Any = VECTOR,
+    action: Any = ACTION,
+    kind: str = "muzero",
+    *,
+    value_prefix: int | None = None,
+    **learn: Any,
 ) -> Any:
     seed_everything(0)
+    prefix = {} if value_prefix is None else {"value_prefix": value_prefix}
     return create_policy(
         {
             "type": kind,
             "nstep": NSTEP,
             "discount_factor": GAMMA,
-            "model": {"latent": 8, "units": 16, "cnn_depth": 2},
+            "model": {"latent": 8, "units": 16, "cnn_depth": 2} | prefix,
             "planner": {"simulations": 4},
             "learn": learn,
             "other": {"replay_buffer": {"unroll_len": STEPS}},
@@ -127,6 +133,32 @@ def test_only_a_terminal_state_is_worth_nothing() -> None:
             model.reward.bias += torch.linspace(-1, 1, len(model.bins))  # it expects large ones
         losses[terminated] = policy.learn_mode.forward(batch)["reward_loss"]
     assert losses[True] > losses[False] + 1
+
+
+def test_value_prefixes_are_sums_since_the_last_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss of rewards by a loop over the steps of each sequence, with restarts after two."""
+    seed_everything(0)
+    policy, batch = made(value_prefix=2), sequences(((6, False), (3, True)))
+    net: Any = policy.get_attribute("model")
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+        wanted = 0.0
+        for row, steps in ((0, STEPS - NSTEP), (1, STEPS - NSTEP)):
+            state = net.represent(torch.from_numpy(batch["obs"][row, :1]))
+            total, memory = 0.0, None
+            for k in range(steps):
+                if k % 2 == 0:
+                    total, memory = 0.0, None
+                action = torch.from_numpy(batch["action"][row, k : k + 1] - 2)
+                if not batch["valid"][row, k]:
+                    action = torch.zeros(1, dtype=torch.int64)
+                state, logit, memory = net.follow_on(state, action, memory)
+                total += float(batch["step_reward"][row, k]) * bool(batch["valid"][row, k])
+                wanted += float(two_hot_nll(logit, torch.tensor([total]), net.bins)) / steps / 2
+    monkeypatch.setattr(torch, "randint_like", lambda like, _: torch.zeros_like(like))
+    found = policy._losses(batch.to_torch())["reward_loss"]
+    assert float(found.detach()) == pytest.approx(wanted, rel=1e-4)
 
 
 def test_a_share_of_policies_is_searched_again() -> None:

@@ -5,7 +5,13 @@
 Latent states are scaled to [0, 1] (appendix G). Rewards and values are distributions over bins of
 symlog, as those of DreamerV3, in place of the paper's scaled supports.
 
-Shapes: B rows, A actions, Z numbers of a latent state, N bins.
+With a value prefix (Ye et al. 2021, EfficientZero) an LSTM over the states predicts the sum of the
+rewards so far, in place of each: which step of a few gives a reward need not be known. It begins
+anew after every `value_prefix` steps:
+
+    p_k, m_{k+1} = LSTM(s_{k+1}, m_k),    r_k = p_k - p_{k-1};    at first m_k = 0, p_{k-1} = 0
+
+Shapes: B rows, A actions, Z numbers of a latent state, N bins, S numbers of a state of the LSTM.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
 from dicore.data import Columns
-from dicore_plugins.models import channels_first
+from dicore_plugins.models import Recurrent, channels_first
 from dicore_worlds.functional import exponential_bins, two_hot_mean
 from dicore_worlds.models.layers import ImageEncoder, VectorEncoder, mlp, output_layer
 from dicore_worlds.models.muzero_config import MuZeroModelConfig
@@ -40,6 +46,7 @@ class MuZeroNet(nn.Module):
         bins: N.
         largest: Symlog of the last bin.
         projects: Have the layers of the consistency loss.
+        value_prefix: Steps over which rewards are summed up; 0: each reward is predicted.
     """
 
     config_class: Any = MuZeroModelConfig
@@ -47,7 +54,7 @@ class MuZeroNet(nn.Module):
     def __init__(  # noqa: PLR0913 - each is an option of the config
         self, obs_shape: int | Sequence[int], action_shape: int, *, latent: int = 64,
         units: int = 128, layers: int = 1, cnn_depth: int = 24, bins: int = 101,
-        largest: float = 8.0, projects: bool = True,
+        largest: float = 8.0, projects: bool = True, value_prefix: int = 0,
     ) -> None:  # fmt: skip
         super().__init__()
         sizes = (obs_shape,) if isinstance(obs_shape, int) else tuple(obs_shape)
@@ -55,6 +62,7 @@ class MuZeroNet(nn.Module):
         self._transposed = image is not None and image != sizes
         self._is_image = image is not None
         self.action_size, self.latent = action_shape, latent
+        self.value_prefix = value_prefix
         encoder = (
             VectorEncoder(prod(sizes), units, layers)
             if image is None
@@ -65,6 +73,7 @@ class MuZeroNet(nn.Module):
         self.transition = mlp(latent + action_shape, units, layers)
         self.change = output_layer(units, latent)
         self.reward = output_layer(units, bins, 0.0)
+        self.sums = Recurrent(latent, units, "lstm") if value_prefix else None
         self.prediction = mlp(latent, units, layers)
         self.policy = output_layer(units, action_shape, 0.01)
         self.value = output_layer(units, bins, 0.0)
@@ -90,9 +99,27 @@ class MuZeroNet(nn.Module):
             state: [B, Z].
             action: int64 [B]; indices from 0.
         """
+        return self.follow_on(state, action, None)[:2]
+
+    def follow_on(
+        self, state: Tensor, action: Tensor, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Returns the next latent states, logits of rewards, and states of the LSTM [B, S].
+
+        With a value prefix the logits are those of sums of rewards since the LSTM began.
+
+        Args:
+            state: [B, Z].
+            action: int64 [B]; indices from 0.
+            memory: float32 [B, S]; states of the LSTM; None: it begins.
+        """
         chosen = F.one_hot(action, self.action_size).to(state.dtype)
         features = self.transition(torch.cat([state, chosen], -1))
-        return _scaled(state + self.change(features)), self.reward(features)
+        after = _scaled(state + self.change(features))
+        if self.sums is None:
+            return after, self.reward(features), None
+        output, memory = self.sums(after, memory)
+        return after, self.reward(output), memory
 
     def predict(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the logits of policies [B, A] and of values [B, N]."""

@@ -35,6 +35,13 @@ class MuZeroModelConfig(ComponentConfig):
         True, "have the layers that learn.consistency_weight needs; False: it must be 0"
     )
 
+    value_prefix: int = option(
+        0,
+        "steps over which an LSTM predicts sums of rewards, where it begins anew (EfficientZero);"
+        " 0: each reward is predicted, and searches are faster",
+        ge=0,
+    )
+
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support; missing shapes are bound later."""
         if self.obs_shape is not None and (
@@ -69,4 +76,5 @@ class MuZeroModelConfig(ComponentConfig):
             bins=self.bins,
             largest=self.largest,
             projects=self.projects,
+            value_prefix=self.value_prefix,
         )

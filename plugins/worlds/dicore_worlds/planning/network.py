@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dicore.data import Tree
 from dicore_worlds.models.muzero import MuZeroNet
 from dicore_worlds.planning.tree import Floats, Ints, Leaf
 
@@ -21,7 +22,8 @@ class NetworkModel:
     """Steps latent states [B, Z] by a network, without gradients; a `PlanningModel`.
 
     Few states on the CPU are stepped by NumPy, with the parameters of this moment: make one for
-    each search.
+    each search. With a value prefix, a state is a dict of `latent` [B, Z], `memory` [B, S] of the
+    LSTM, `total` [B], the sum of rewards that it predicts, and `depth` [B], steps from the root.
 
     Args:
         model: The network.
@@ -31,12 +33,23 @@ class NetworkModel:
 
     def __init__(self, model: MuZeroNet, discount_factor: float, device: str = "cpu") -> None:
         self._model, self._gamma, self._device = model, discount_factor, device
-        self._fast = _ByNumpy(model) if device == "cpu" and type(model) is MuZeroNet else None
+        plain = type(model) is MuZeroNet and not model.value_prefix
+        self._fast = _ByNumpy(model) if device == "cpu" and plain else None
+
+    def root(self, latent: Tensor) -> Tree:
+        """Returns the states of roots with latent states [B, Z]."""
+        if self._model.sums is None:
+            return latent
+        zeros = latent.new_zeros(len(latent))
+        memory = latent.new_zeros(len(latent), self._model.sums.state_size)
+        return {"latent": latent, "memory": memory, "total": zeros, "depth": zeros}
 
     @torch.no_grad()
-    def step(self, state: Tensor, action: Ints) -> Leaf:
+    def step(self, state: Tree, action: Ints) -> Leaf:
         """Returns what comes of actions."""
         discount = np.full(len(action), self._gamma, np.float32)
+        if self._model.sums is not None:
+            return self._summed(state, action, discount)
         if self._fast is not None and len(action) <= _ROWS:
             reached, preferred, known = self._fast.step(state.numpy(), action)
             return Leaf(torch.from_numpy(reached), preferred, known[1], known[0], discount)
@@ -45,6 +58,20 @@ class NetworkModel:
         logit, value = model.predict(after)
         numbers = model.mean(torch.stack([reward, value])).cpu().numpy()
         return Leaf(after, logit.cpu().numpy(), numbers[1], numbers[0], discount)
+
+    def _summed(self, state: Tree, action: Ints, discount: Floats) -> Leaf:
+        """Returns what comes of actions, with rewards as differences of predicted sums."""
+        model = self._model
+        going = state["depth"] % model.value_prefix > 0
+        memory = state["memory"] * going.unsqueeze(1)
+        chosen = torch.from_numpy(action).to(self._device)
+        after, gained, memory = model.follow_on(state["latent"], chosen, memory)
+        logit, value = model.predict(after)
+        total, worth = model.mean(torch.stack([gained, value]))
+        reward = total - state["total"] * going
+        reached = {"latent": after, "memory": memory, "total": total, "depth": state["depth"] + 1}
+        found = [each.cpu().numpy() for each in (logit, worth, reward)]
+        return Leaf(reached, found[0], found[1], found[2], discount)
 
 
 class _ByNumpy:

@@ -6,11 +6,12 @@ rewards, values and what a search prefers (equation 1, with bins for numbers):
     L = 1/K sum_k [CE(r_k, r_{t+k}) + c_v CE(v_k, z_{t+k}) + CE(p_k, pi_{t+k})] + c L_consistency
     z_t = R_t + gamma^n (1 - done) v'(o_{t+n})
 
-v' is the value of a network that is copied every `target_update_freq` updates: values are fresh
-without searching again (Schrittwieser et al. 2021, MuZero Reanalyse); a share of the policies pi is
-searched again with it, and the buffer keeps what was found. After a terminal state rewards and
-values are 0; after a truncation nothing is known. The consistency loss is that of EfficientZero
-(Ye et al. 2021):
+With `model.value_prefix` r_k is a sum of rewards, see `MuZeroNet`; as in the paper's code, none is
+discounted. v' is the value of a network that is copied every `target_update_freq` updates: values
+are fresh without searching again (Schrittwieser et al. 2021, MuZero Reanalyse); a share of the
+policies pi is searched again with it, and the buffer keeps what was found. After a terminal state
+rewards and values are 0; after a truncation nothing is known. The consistency loss is that of
+EfficientZero (Ye et al. 2021):
 
     L_consistency = -1/K sum_k cos(predictor(projection(s_k)), sg(projection(h(o_{t+k}))))
 
@@ -106,8 +107,9 @@ class MuZeroPolicy(SearchingPolicy):
                 "the network returns NaN or inf",
                 hint="lower policy.learn.learning_rate; the last checkpoints may be finite",
             )
+        searched = self._searched(self._model)
         found = self._planner.plan(
-            self._searched(self._model), _leaf(root), rng, explore=explore, temperature=temperature
+            searched, _leaf(searched, root), rng, explore=explore, temperature=temperature
         )
         output = {
             "action": found.action + self._cfg.action_start,
@@ -202,13 +204,15 @@ class MuZeroPolicy(SearchingPolicy):
         action = torch.where(valid, action, torch.randint_like(action, model.action_size))
         state = model.represent(batch["obs"][:, 0])
         logits, values, rewards, states = [], [], [], []
+        memory, horizon = None, model.value_prefix
         for k in range(steps + 1):
             logit, guess = model.predict(state)
             logits.append(logit)
             values.append(guess)
             states.append(state)
             if k < steps:
-                state, gained = model.follow(state, action[:, k])
+                memory = None if horizon and k % horizon == 0 else memory
+                state, gained, memory = model.follow_on(state, action[:, k], memory)
                 state = _halved(state)
                 rewards.append(gained)
         weight = _weights(steps, state)
@@ -223,7 +227,8 @@ class MuZeroPolicy(SearchingPolicy):
             "target_value": value[:, 0].mean(),
         }
         if steps:
-            error = two_hot_nll(torch.stack(rewards, 1), reward[:, :-1], bins)
+            wanted = _summed(reward[:, :-1], horizon) if horizon else reward[:, :-1]
+            error = two_hot_nll(torch.stack(rewards, 1), wanted, bins)
             parts["reward_loss"] = (weight[1:] * error * known[:, :-1]).sum(1).mean()
         if self._fresh(len(batch)):
             parts[_PLANNED] = policy
@@ -271,9 +276,9 @@ class MuZeroPolicy(SearchingPolicy):
             return policy
         model = self._target_model
         obs = tree_map(lambda leaf: leaf[:fresh].flatten(0, 1), batch["obs"])
-        root = _Root(model)(obs)
+        root, searched = _Root(model)(obs), self._searched(model)
         found = self._planner.plan(
-            self._searched(model), _leaf(root), self._learn_rng, explore=False, temperature=0.0
+            searched, _leaf(searched, root), self._learn_rng, explore=False, temperature=0.0
         )
         again = torch.from_numpy(found.policy).to(policy).unflatten(0, (fresh, -1))
         return torch.cat([again, policy[fresh:]])
@@ -317,16 +322,22 @@ class _Root:
         return getattr(self._model, name)
 
 
-def _leaf(root: Columns) -> Leaf:
+def _leaf(searched: NetworkModel, root: Columns) -> Leaf:
     """Returns roots of a search from the outputs of the network."""
     latent, logit, value = (torch.as_tensor(root[key]) for key in ("latent", "logit", "value"))
     none: npt.NDArray[np.float32] = np.zeros(len(logit), np.float32)
-    return Leaf(latent, logit.cpu().numpy(), value.cpu().numpy(), none, none)
+    return Leaf(searched.root(latent), logit.cpu().numpy(), value.cpu().numpy(), none, none)
 
 
 def _halved(state: Tensor) -> Tensor:
     """Halves the gradient of a state (appendix G): later losses reach back through many steps."""
     return state / 2 + state.detach() / 2
+
+
+def _summed(reward: Tensor, horizon: int) -> Tensor:
+    """Computes value prefixes [B, K]: sums of rewards since the last multiple of `horizon`."""
+    pieces = [each.cumsum(1) for each in reward.split(horizon, 1)]
+    return torch.cat(pieces, 1)
 
 
 def _weights(steps: int, like: Tensor) -> Tensor:

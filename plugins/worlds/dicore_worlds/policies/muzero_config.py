@@ -172,11 +172,14 @@ class GumbelMuZeroConfig(MuZeroConfig):
 
 @frozen(kw_only=True)
 class EfficientZeroConfig(GumbelMuZeroConfig):
-    """MuZero with a consistency loss and fresh targets, for few env steps (Ye et al. 2021).
+    """MuZero with a consistency loss, value prefixes and fresh targets (Ye et al. 2021).
 
-    The value prefix of the paper is left out; the planner is that of Gumbel MuZero.
+    The planner is that of Gumbel MuZero.
     """
 
+    model: ComponentConfig = component(
+        "model", default={"type": "muzero", "value_prefix": 5}, help="latent model for planning"
+    )
     learn: MuZeroLearnConfig = section(
         MuZeroLearnConfig, consistency_weight=2.0, reanalyze_ratio=0.5
     )
