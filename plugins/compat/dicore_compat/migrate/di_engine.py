@@ -21,6 +21,7 @@ from dicore_compat.migrate.di_engine_names import (
     POLICIES,
     RENAMED,
 )
+from dicore_compat.migrate.di_engine_worlds import worlds
 from dicore_compat.migrate.read_config import ABSENT
 
 __all__ = ["convert"]
@@ -63,6 +64,7 @@ def convert(
         else:
             tree.note(name, "lost", "dicore has no such part of a create config")
     check_forms(tree)
+    worlds(tree)
     for name in ("reward_model", "world_model"):
         if name in tree:
             for path, value in leaves(tree.pop(name)):
