@@ -78,6 +78,9 @@ def saved(policy: str, layout: Any, *, normalised: bool = False) -> tuple[nn.Mod
         state |= {name: each.state_dict(), f"target_{name}": Net(4).state_dict()}
     if policy != "sac":
         state["target_policy"] = layout(3).state_dict()
+    adam = {"step": torch.tensor(3.0), "exp_avg": torch.zeros(3)}
+    for name in ("policy", "critic"):
+        state[f"{name}_optimizer"] = {"state": {0: adam}, "param_groups": [{"lr": 1e-3}]}
     if normalised:
         state["observation_preprocessor"] = {
             "running_mean": torch.tensor([0.3, -0.2, 1.0], dtype=torch.float64),

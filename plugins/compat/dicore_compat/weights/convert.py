@@ -33,7 +33,7 @@ _ACTIVATIONS: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
 }  # fmt: skip
 """Those that policies have here."""
 _ASIDE: Final = re.compile(
-    r"optimizer|target_|model_old\.|.*(obs_normalizer|_preprocessor)\."
+    r"(\w+_)?optimizer|target_|model_old\.|.*(obs_normalizer|_preprocessor)\."
     r"|.*fc_logstd\.|actor\.log_std\.|(pi|vf)_features_extractor\."
     r"|(.*\.)?action_(scale|bias)$|(qf\d|.*)_target\.|critic2?_old\.|policy\.actor\.sigma\."
     r"|(.*[._])?(log_?std|std_param|log_std_param|log_std_parameter|sigma_param)$"
