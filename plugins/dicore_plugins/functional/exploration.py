@@ -148,7 +148,11 @@ def allowed(mask: Array, logit: Array) -> Array:
     some = mask.any(-1)
     if not some.all():
         row = some.tolist().index(False)
-        raise ActionError(f"row {row} of action_mask allows no action")
+        raise ActionError(
+            f"row {row} of action_mask allows no action",
+            hint="as long as an episode goes on, its environment has to allow one",
+            context={"row": row},
+        )
     return mask
 
 
