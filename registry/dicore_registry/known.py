@@ -154,11 +154,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": "cartpole_dreamer pendulum_dreamer pendulum_tdmpc2 tictactoe_alphazero",
     },
     "dicore-contrib": {
-        "model": "ars bro denoiser gtrxl_dqn gtrxl_vac mrq recurrent_qac",
-        "policy": "ars bro diffusion_policy fast_td3 mrq recurrent_sac recurrent_td3",
+        "env": "maze",
+        "model": "ars bro denoiser gtrxl_dqn gtrxl_vac mrq procedure recurrent_qac",
+        "policy": (
+            "ars bro diffusion_policy fast_td3 mrq procedure_cloning recurrent_sac recurrent_td3"
+        ),
         "preset": (
-            "cartpole_ars cartpole_mrq pendulum_bro pendulum_diffusion_policy pendulum_fast_td3 "
-            "pendulum_mrq pendulum_pomdp_recurrent_sac pendulum_pomdp_recurrent_td3 swimmer_ars"
+            "cartpole_ars cartpole_mrq maze_procedure_cloning pendulum_bro "
+            "pendulum_diffusion_policy pendulum_fast_td3 pendulum_mrq "
+            "pendulum_pomdp_recurrent_sac pendulum_pomdp_recurrent_td3 swimmer_ars"
         ),
         "reward_model": "pdeil",
     },

@@ -386,6 +386,14 @@ class Games(PolicyContract):
         return [(game.observation_space, game.action_space) for game in games]
 
 
+class Mazes(PolicyContract):
+    def space_pairs(self) -> list[tuple[Any, Any]]:
+        """The spaces of mazes, with actions from other numbers on."""
+        from dicore_contrib import Maze
+
+        return [(Maze(size).observation_space, spaces.Discrete(4, start=size)) for size in (3, 5)]
+
+
 class Experts(PolicyContract):
     def space_pairs(self) -> list[tuple[Any, Any]]:
         """The spaces of CartPole, which the expert was trained for."""
@@ -493,6 +501,7 @@ SUITES: dict[str, type[Suite]] = {
     "policy": Policies,
     "policy/alphazero": Games,
     "policy/expert": Experts,
+    "policy/procedure_cloning": Mazes,
     "policy/collaq": Collaborating,
     "policy/groups": TwoGroups,
     "dataset": Datasets,

@@ -8,6 +8,7 @@ import pytest
 
 from dicore import collect_demo_data
 from dicore.run.launch import launch
+from dicore_contrib import write_maze_demonstrations
 
 BUDGETS = {
     "cartpole_ars": 100_000,
@@ -15,6 +16,7 @@ BUDGETS = {
     "pendulum_mrq": 8_000,
     "pendulum_bro": 6_000,
     "pendulum_fast_td3": 40_000,
+    "pendulum_pomdp_recurrent_sac": 30_000,
 }
 """Env steps to reach the stop value, by preset."""
 
@@ -49,3 +51,49 @@ def test_diffusion_policy_swings_up_as_the_expert(seed: int, tmp_path: Path) -> 
         overrides=[f"pipeline.dataset.path={path}", "env.stop_value=-180", "pipeline.logger=[]"],
     )  # fmt: skip
     assert outcome.run.result.stop, outcome.run.result.best_return
+
+
+@pytest.mark.learns
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_procedure_cloning_solves_mazes_that_behavioural_cloning_does_not(
+    seed: int, tmp_path: Path
+) -> None:
+    """From searches in 50 mazes; evaluations draw others."""
+    write_maze_demonstrations(tmp_path / "demo.npz", 50)
+    found = []
+    for name in ("procedure_cloning", "bc"):
+        outcome = launch(
+            env="maze", policy=name, seed=seed, exp_name=str(tmp_path / name),
+            overrides=[
+                f"pipeline.dataset.path={tmp_path / 'demo.npz'}", "pipeline.logger=[]",
+                "pipeline.max_train_iter=3000", "policy.eval.evaluator.eval_freq=500",
+            ],
+        )  # fmt: skip
+        found.append(outcome.run.result.best_return)
+    assert found[0] >= 0.95
+    assert found[1] <= 0.5
+
+
+@pytest.mark.learns
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_pdeil_learns_from_ten_episodes(seed: int, tmp_path: Path) -> None:
+    """Rewards of the environment are not used but in evaluations."""
+    launch(
+        env="cartpole", policy="dqn", seed=0, exp_name=str(tmp_path / "x"), max_env_step=10_000,
+        overrides=["pipeline.logger=[]"],
+    )  # fmt: skip
+    path = tmp_path / "demo.npz"
+    collect_demo_data(tmp_path / "x", 0, expert_data_path=path, n_episode=10, greedy=True)
+    outcome = launch(
+        env="cartpole", policy="ppo", seed=seed, exp_name=str(tmp_path / "run"),
+        max_env_step=60_000,
+        overrides=[
+            "pipeline.logger=[]", "policy.reward_model=pdeil",
+            f"policy.reward_model.expert.path={path}",
+        ],
+    )  # fmt: skip
+    assert outcome.run.result.stop

@@ -1,5 +1,9 @@
 from dicore_contrib.functional import cosine_schedule as cosine_schedule
 from dicore_contrib.functional import reverse_step as reverse_step
+from dicore_contrib.mazes.config import MazeConfig as MazeConfig
+from dicore_contrib.mazes.maze import Maze as Maze
+from dicore_contrib.mazes.maze import breadth_first as breadth_first
+from dicore_contrib.mazes.maze import write_maze_demonstrations as write_maze_demonstrations
 from dicore_contrib.models.ars import ARSNet as ARSNet
 from dicore_contrib.models.ars_config import ARSModelConfig as ARSModelConfig
 from dicore_contrib.models.bro import BRONet as BRONet
@@ -15,6 +19,8 @@ from dicore_contrib.models.gtrxl_config import GTrXLDQNModelConfig as GTrXLDQNMo
 from dicore_contrib.models.gtrxl_config import GTrXLVACConfig as GTrXLVACConfig
 from dicore_contrib.models.mrq import MRQNet as MRQNet
 from dicore_contrib.models.mrq_config import MRQModelConfig as MRQModelConfig
+from dicore_contrib.models.procedure import ProcedureNet as ProcedureNet
+from dicore_contrib.models.procedure_config import ProcedureModelConfig as ProcedureModelConfig
 from dicore_contrib.models.recurrent_qac import History as History
 from dicore_contrib.models.recurrent_qac import RecurrentQAC as RecurrentQAC
 from dicore_contrib.models.recurrent_qac_config import RecurrentQACConfig as RecurrentQACConfig
@@ -42,6 +48,15 @@ from dicore_contrib.policies.mrq import MRQPolicy as MRQPolicy
 from dicore_contrib.policies.mrq_config import MRQCollectConfig as MRQCollectConfig
 from dicore_contrib.policies.mrq_config import MRQConfig as MRQConfig
 from dicore_contrib.policies.mrq_config import MRQLearnConfig as MRQLearnConfig
+from dicore_contrib.policies.procedure_cloning import (
+    ProcedureCloningPolicy as ProcedureCloningPolicy,
+)
+from dicore_contrib.policies.procedure_cloning_config import (
+    ProcedureCloningConfig as ProcedureCloningConfig,
+)
+from dicore_contrib.policies.procedure_cloning_config import (
+    ProcedureLearnConfig as ProcedureLearnConfig,
+)
 from dicore_contrib.policies.recurrent_q import RecurrentSACPolicy as RecurrentSACPolicy
 from dicore_contrib.policies.recurrent_q import RecurrentTD3Policy as RecurrentTD3Policy
 from dicore_contrib.policies.recurrent_q import SequenceQPolicy as SequenceQPolicy

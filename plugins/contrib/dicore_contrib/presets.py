@@ -7,6 +7,7 @@ from typing import Any
 __all__ = [
     "CARTPOLE_ARS",
     "CARTPOLE_MRQ",
+    "MAZE_PROCEDURE_CLONING",
     "PENDULUM_BRO",
     "PENDULUM_DIFFUSION_POLICY",
     "PENDULUM_FAST_TD3",
@@ -162,7 +163,24 @@ def _small_recurrent(policy: str, **learn: Any) -> dict[str, Any]:
 
 
 PENDULUM_POMDP_RECURRENT_SAC = _small_recurrent("recurrent_sac", alpha=0.2)
-"""SAC with recurrent networks on Pendulum without velocities."""
+"""SAC with recurrent networks on Pendulum without velocities.
+
+-253, -214 and -210 in 15k, 6.6k and 15k env steps (3 seeds); `sac` -1135, -1214 and -958 in 15k.
+"""
 
 PENDULUM_POMDP_RECURRENT_TD3 = _small_recurrent("recurrent_td3")
-"""TD3 with recurrent networks on Pendulum without velocities."""
+"""TD3 with recurrent networks on Pendulum without velocities; not yet measured."""
+
+MAZE_PROCEDURE_CLONING: dict[str, Any] = {
+    "env": {"type": "maze", "evaluator_env_num": 10},
+    "policy": {
+        "type": "procedure_cloning",
+        "learn": {"learning_rate": 3e-3},
+        "eval": {"evaluator": {"eval_freq": 250}},
+    },
+    "pipeline": {"max_train_iter": 3_000, "dataset": {"extra": ["procedure"]}},
+}
+"""Procedure cloning of breadth-first search; give its searches by `pipeline.dataset.path`.
+
+0.99 to 1.0 of unseen mazes after 250 updates (3 seeds), from searches in 50; `bc` 0.1 after 3,000.
+"""

@@ -1,0 +1,1 @@
+"""Mazes, and breadth-first search in them."""
