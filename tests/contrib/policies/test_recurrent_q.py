@@ -16,6 +16,7 @@ from dicore.errors import ConfigError, SchemaError, UsageError
 from dicore.run.random import seed_everything
 from dicore_contrib import RecurrentQAC, RecurrentSACPolicy, RecurrentTD3Policy
 from dicore_plugins.buffers import SequenceReplayBuffer
+from dicore_plugins.export.greedy_module import greedy_module
 from dicore_plugins.models import QAC
 from dicore_plugins.policies import create_policy
 from tests.plugins.policies.resuming import same_after_resume
@@ -186,6 +187,20 @@ def test_acting_remembers_each_environment_and_forgets_at_a_reset() -> None:
     assert not np.array_equal(*(each.value["action"] for each in evaluated))
 
 
+@pytest.mark.parametrize("kind", ["recurrent_sac", "recurrent_td3"])
+def test_an_exported_network_acts_as_the_policy_with_its_memory(kind: str) -> None:
+    policy = made(kind)
+    module, hidden = greedy_module(policy), torch.zeros(3, 8)
+    rng, seen = np.random.default_rng(0), []
+    for _ in range(4):
+        obs = rng.standard_normal((3, 2)).astype(np.float32)
+        acted = policy.eval_mode.forward(EnvBatch(np.arange(3), obs)).value["action"]
+        action, hidden = module(torch.from_numpy(obs), hidden)
+        np.testing.assert_allclose(action, acted, atol=1e-5)
+        seen.append(acted)
+    assert np.ptp(np.stack(seen)) > 0
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -253,9 +268,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(kind: str, tmp_path: Path) ->
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
-@pytest.mark.parametrize("kind", ["sac", "td3"])
-def test_presets_fit_their_task(kind: str) -> None:
+@pytest.mark.parametrize("preset", ["pendulum_pomdp_recurrent_sac", "pendulum_pomdp_recurrent_td3"])
+def test_presets_fit_their_task(preset: str) -> None:
     pytest.importorskip("dicore_contrib_envs")
-    compiled = compile_config(preset=f"pendulum_pomdp_recurrent_{kind}")
-    assert compiled.policy.type == f"recurrent_{kind}"
-    assert compiled.env.type == "pendulum_pomdp"
+    compiled = compile_config(preset=preset)
+    assert f"{compiled.env.type}_{compiled.policy.type}" == preset
