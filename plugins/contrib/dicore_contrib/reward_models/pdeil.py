@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, Space
 
 from dicore.config import ComponentConfig, as_config
 from dicore.data import Batch, State, StateDict, Tree, tree_map
@@ -35,8 +35,6 @@ from dicore.errors import SchemaError, UsageError
 from dicore_contrib.reward_models.pdeil_config import PDEILConfig
 from dicore_plugins.reward_models import checked_samples, encoder_of, pair_space, steps_of
 
-if TYPE_CHECKING:
-    from dicore.interfaces.env import Space
 
 __all__ = ["PDEIL", "Gaussian"]
 
@@ -90,8 +88,8 @@ class PDEIL:
         self,
         cfg: PDEILConfig | Mapping[str, Any] | None = None,
         *,
-        observation_space: Space,
-        action_space: Space,
+        observation_space: Space[Any],
+        action_space: Space[Any],
         expert: Any = None,
         device: str = "cpu",
     ) -> None:
