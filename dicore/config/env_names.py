@@ -70,16 +70,13 @@ class EnvNames:
     def _of_file(self, text: str, imports: bool) -> EnvChoice | None:
         """Returns the only class of a file, or notes why there is not one."""
         try:
-            names = code_paths.classes_of(text)
-        except (OSError, SyntaxError) as error:
-            at = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
-            why = error.msg if isinstance(error, SyntaxError) else error.strerror
-            self._tried.append(f"a class of a file ({text}: {at}{why})")
-            return None
-        if imports and len(names) == 1:
-            return EnvChoice(f"{text}:{names[0]}")
-        words = " or ".join(f"{text}:{name}" for name in names)
-        self._tried.append(f"a class of a file ({f'write {words}' if names else 'it has none'})")
+            found = [f"{text}:{name}" for name in code_paths.classes_of(text)]
+            why = f"write {' or '.join(found)}" if found else "it has none"
+        except UnknownComponentError as error:
+            found, why = [], error.message
+        if imports and len(found) == 1:
+            return EnvChoice(found[0])
+        self._tried.append(f"a class of a file ({why})")
         return None
 
     def _with_colon(self, text: str, imports: bool) -> EnvChoice | None:

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 __all__ = [
     "Stamp", "Written", "backup_path", "open_regular", "reach", "read_json", "read_regular",
-    "recover", "recover_one", "replace_folder", "stamp", "sync_folder", "temporary", "write_file",
-    "write_synced",
+    "recover", "recover_one", "remove", "replace_folder", "stamp", "sync_folder", "temporary",
+    "write_file", "write_synced",
 ]  # fmt: skip
 
 _handler: Callable[[str], None] | None = None
@@ -69,11 +69,12 @@ def read_regular(path: str | os.PathLike[str], *, at_most: int = _MOST_BYTES) ->
         return file.read()
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Opens a file to read; refuses links, pipes and devices."""
+def open_regular(path: str | os.PathLike[str], *, append: bool = False) -> BinaryIO:
+    """Opens a file to read, or to append too, unbuffered; refuses links, pipes and devices."""
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    flags |= os.O_RDWR | os.O_APPEND | os.O_CREAT if append else os.O_RDONLY
     try:
-        descriptor = os.open(path, os.O_RDONLY | flags)
+        descriptor = os.open(path, flags, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             error.strerror = "a symbolic link"
@@ -81,7 +82,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return os.fdopen(descriptor, "rb")
+    return os.fdopen(descriptor, "r+b", buffering=0) if append else os.fdopen(descriptor, "rb")
 
 
 def read_json(path: str | os.PathLike[str], parse: Callable[[str], object] = json.loads) -> Any:
@@ -163,21 +164,21 @@ def replace_folder(prepared: Path, target: Path) -> None:
     sync_folder(prepared)
     old = backup_path(target)
     if target.exists():
-        _remove(old)
+        remove(old)
         reach("displace")
         target.rename(old)
     reach("rename folder")
     prepared.rename(target)
     sync_folder(target.parent)
     reach("remove displaced")
-    _remove(old)
+    remove(old)
 
 
 def recover_one(target: Path) -> None:
     """Moves a backup back to `target` if the replacement was not finished."""
     old = backup_path(target)
     if target.exists():
-        _remove(old)
+        remove(old)
     elif old.exists():
         old.rename(target)
 
@@ -187,10 +188,11 @@ def recover(folder: Path) -> None:
     for old in folder.glob(".old-*"):
         recover_one(folder / old.name.removeprefix(".old-"))
     for unfinished in folder.glob(".tmp-*"):
-        _remove(unfinished)
+        remove(unfinished)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Removes a file, a link, or a folder with all that it holds."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from dicore.errors import RunLockedError, UsageError
+from dicore.run.atomic import read_json, read_regular, remove, write_file
 
 __all__ = ["EXIST", "Exist", "RunFolder", "RunLock", "default_name", "process_info"]
 
@@ -154,10 +155,7 @@ class RunFolder:
                 hint="use --exist new|resume|overwrite, or another --exp-name",
             )
         for each in content:
-            if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each)
-            else:
-                each.unlink(missing_ok=True)
+            remove(each)
 
     def check_space(self) -> None:
         """Raises `UsageError` if less than 64 MiB are free on the disk."""
@@ -223,8 +221,6 @@ class RunFolder:
             self._lock.release()
             self._lock = lock
             if self._locked_config is not None and not self.config.is_file():
-                from dicore.run.atomic import write_file
-
                 write_file(self.config, self._locked_config)
                 _log.warning(
                     "%s was removed while training; it is made again, without the earlier logs and"
@@ -237,8 +233,6 @@ class RunFolder:
 
     def read_config(self) -> bytes | None:
         """Returns the content of `config.json`; None if it does not exist."""
-        from dicore.run.atomic import read_regular
-
         try:
             return read_regular(self.config)
         except FileNotFoundError:
@@ -287,8 +281,6 @@ def _identity(file: Path) -> tuple[int, int]:
 
 def _locked(folder: Path) -> RunLockedError:
     try:
-        from dicore.run.atomic import read_json
-
         record = read_json(folder / "run.json")
         holder = f"process {record['pid']} on {record['host']}"
     except (OSError, ValueError, KeyError, TypeError):

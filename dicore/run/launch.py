@@ -22,6 +22,7 @@ from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, DicoreError, PluginLoadError, UsageError
 from dicore.hookspecs.manager import Plugins, load_plugins
 from dicore.interfaces.hook import ILearnerHook
+from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.folder import RunFolder
 from dicore.run.request import (
     CHANGEABLE,
@@ -223,16 +224,12 @@ def compile_for(
         compiled = compile_resumed(request, folder)
     else:
         compiled = compile_request(request, plugins)
-    from dicore.run.env_factory import spec_of  # building an environment imports numpy and more
-
     compiled = bind(compiled, spec_of(compiled.env, compiled.seed))
     return compiled, {} if folder is None else changes_of(compiled, request, folder)
 
 
 def build_pipeline(compiled: Compiled, plugins: Plugins) -> IPipeline:
     """Builds the pipeline, which checks that the parts fit together."""
-    from dicore.run.env_factory import BuildContext
-
     pipeline: IPipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
     if (check := getattr(pipeline, "check", None)) is not None:  # see `SupportsCheck`
         check(compiled)
@@ -254,8 +251,6 @@ def prepare(
     streams: Streams | None = None,
 ) -> Run:
     """Makes the folder with its config, and the run with its loggers and streams (None: new)."""
-    from dicore.run.env_factory import BuildContext
-    from dicore.run.folder import RunFolder
     from dicore.run.random import seed_everything
     from dicore.run.run import Limits, Run
 

@@ -58,7 +58,7 @@ class RunMetadata:
         self._started = _now()
         self.values: dict[str, Any] = {
             "seed": seed,
-            "argv": redact_words(argv),
+            "argv": [redact_word(word) for word in argv],
             **process_info(),
             "limits": _finite(dict(limits or {})),
             "components": {path: dict(provider) for path, provider in (components or {}).items()},
@@ -150,12 +150,8 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def redact_words(words: Sequence[str]) -> list[str]:
-    """Returns a command line without its secrets: `a.token=x`, and those in JSON objects."""
-    return [_redact_word(word) for word in words]
-
-
-def _redact_word(word: str) -> str:
+def redact_word(word: str) -> str:
+    """Returns a word of a command line without secrets: `a.token=x`, and those in JSON objects."""
     path, equals, value = ("", "", word) if word.startswith("{") else word.partition("=")
     if value.startswith(("{", "[")):
         try:

@@ -320,8 +320,7 @@ class Run:
         self.stop_clock()
         self.result.wall_s = round(self.clock.seconds, 6)
         self.result.cpu_s = round(self.cpu.seconds, 2)
-        counts = self._counts()  # a run that fails has not set them
-        self.set_result(train_iter=counts["train_iter"], env_step=counts["env_step"])
+        self.set_result(**self._counts())  # a run that fails has not
         self.log.close()
         try:
             self.store.settle(for_good=True)
@@ -419,9 +418,8 @@ class Run:
         complete, final = state is None, name.startswith("final")
         if complete:
             self._tried(self.store.settle)
-        save = partial(self.store.save, name, content, complete=complete)
-        counted = partial(save, train_iter=counts["train_iter"], env_step=counts["env_step"])
-        return self._tried(partial(counted, beside=complete and not final), last=final)
+        save = partial(self.store.save, name, content, complete=complete, **counts)
+        return self._tried(partial(save, beside=complete and not final), last=final)
 
     def _tried(self, save: Callable[[], T], *, last: bool = False) -> T | None:
         """Returns what `save` returns; None if it failed, and may be tried again."""

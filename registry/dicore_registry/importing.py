@@ -64,17 +64,20 @@ class CodePaths:
         """Returns the public classes of a file, which is not run; of several, environments alone.
 
         Raises:
-            OSError: there is no such file.
-            SyntaxError: it is no Python.
+            UnknownComponentError: there is no such file, or it is no Python.
         """
         import ast
 
-        with open(file, "rb") as opened:  # noqa: PTH123 - as the rest of this module
-            text = opened.read()
         try:
-            body = ast.parse(text).body
+            with open(file, "rb") as opened:  # noqa: PTH123 - as the rest of this module
+                body = ast.parse(opened.read()).body
+        except OSError as error:
+            raise UnknownComponentError(f"{file}: {error.strerror}") from None
+        except SyntaxError as error:
+            at = f"line {error.lineno}: " if error.lineno else ""
+            raise UnknownComponentError(f"{file}: {at}{error.msg}") from None
         except (ValueError, RecursionError) as error:
-            raise SyntaxError(str(error)) from error
+            raise UnknownComponentError(f"{file}: {error}") from None
         found = [each for each in body if isinstance(each, ast.ClassDef) and each.name[0] != "_"]
         envs = [each for each in found if any(ast.unparse(b).endswith("Env") for b in each.bases)]
         return [each.name for each in (envs if len(found) > 1 and envs else found)]

@@ -16,7 +16,7 @@ from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, reso
 from dicore.config.writer import JSON, fingerprint, saved_tree
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
-from dicore.run.metadata import redact_words
+from dicore.run.metadata import redact_word
 from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
 from tests.core.config.conftest import least, problems_of
 
@@ -98,7 +98,7 @@ def test_credentials_in_texts_are_left_out(
     (problem,) = problems_of(build, learning(batch_size=text.replace("${env:HOST}", "h")))
     assert HUSH not in problem
     for word in (text, f"a.url={text}", f"a.urls=[{text}]", json.dumps({"url": text})):
-        assert HUSH not in redact_words([word])[0]
+        assert HUSH not in redact_word(word)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_command_lines_lose_theirs() -> None:
         "policy.learn.batch_size=3",
         "{broken",
     ]
-    shown = redact_words(words)
+    shown = [redact_word(word) for word in words]
     assert HUSH not in " ".join(shown)
     assert shown[2:4] == [f"a.token={REDACTED}", "a.token=${env:T}"]
     assert json.loads(shown[7])["lr"] == 0.1
