@@ -76,11 +76,15 @@ from dicore_plugins.models.qac.model import QAC as QAC
 from dicore_plugins.models.qac.offline import BCQNet as BCQNet
 from dicore_plugins.models.qac.offline import IQLNet as IQLNet
 from dicore_plugins.models.running_norm import RunningNorm as RunningNorm
+from dicore_plugins.models.shapes import action_dims_option as action_dims_option
+from dicore_plugins.models.shapes import action_high_option as action_high_option
+from dicore_plugins.models.shapes import action_low_option as action_low_option
 from dicore_plugins.models.shapes import action_options as action_options
 from dicore_plugins.models.shapes import action_shape_problem as action_shape_problem
 from dicore_plugins.models.shapes import action_start as action_start
 from dicore_plugins.models.shapes import box_options as box_options
 from dicore_plugins.models.shapes import channels_first as channels_first
+from dicore_plugins.models.shapes import choice_or_box_options as choice_or_box_options
 from dicore_plugins.models.shapes import discrete_shape as discrete_shape
 from dicore_plugins.models.shapes import hybrid_options as hybrid_options
 from dicore_plugins.models.shapes import obs_shape_problem as obs_shape_problem

@@ -47,6 +47,15 @@ obs_parts_option = partial(
     "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
     " counts, category starts); None: read from the env",
 )
+action_low_option = partial(
+    option, None, "continuous actions that -1 of the network means; read from the env"
+)
+action_high_option = partial(
+    option, None, "continuous actions that 1 of the network means; read from the env"
+)
+action_dims_option = partial(
+    option, None, "shape of a continuous action; None: a vector; read from the env"
+)
 conv_option = partial(
     option,
     "auto",
@@ -381,6 +390,27 @@ def box_options(space: Any, *, algorithm: str) -> dict[str, Any]:
     raise ConfigError(
         f"policy.type: '{algorithm}' needs bounded real numbers as actions; this env has"
         f" {_line(space)}",
+        hint=_hint_for(space),
+    )
+
+
+def choice_or_box_options(space: Any, *, algorithm: str) -> dict[str, Any]:
+    """Returns the options of a policy for one discrete action, or for bounded real numbers.
+
+    Returns:
+        As `action_options` does.
+
+    Raises:
+        ConfigError: the actions are neither.
+    """
+    kind = type(space).__name__
+    if kind == "Box":
+        return {"model.continuous": True, **box_options(space, algorithm=algorithm)}
+    if kind == "Discrete" or not hasattr(space, "sample"):
+        return action_options(space, algorithm=algorithm)
+    raise ConfigError(
+        f"policy.type: '{algorithm}' needs one discrete action or bounded real numbers; this env"
+        f" has {_line(space)}",
         hint=_hint_for(space),
     )
 

@@ -39,6 +39,8 @@ from dicore.interfaces.policy import (
     PolicyFacts,
     Tail,
 )
+from dicore.run.env_factory import BuildContext
+from dicore.run.random import torch_stream
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
 
 if TYPE_CHECKING:
@@ -99,6 +101,8 @@ class Policy:
     """Own columns of its transitions, see `dicore.interfaces.columns`; None: not declared."""
     attributes: ClassVar[tuple[str, ...]] = ("cfg", "device", "model", "like")
     """What `get_attribute` and `set_attribute` know besides facts; a subclass names its own."""
+    network_class: ClassVar[type | None] = None
+    """Class of its networks, if they need one: others are refused; a subclass names its own."""
     network_has: ClassVar[tuple[str, ...]] = ()
     """What a network must have beside `forward`, else it is refused; a subclass names its own."""
     _declared: ClassVar[frozenset[str]] = frozenset(attributes)
@@ -145,7 +149,12 @@ class Policy:
         return self._cfg.model.type if self._cfg.model else "", []
 
     def _create_model(self) -> nn.Module | None:
-        return None
+        """Builds the network of the config, from the stream `model`; None: it has none."""
+        if self._cfg.model is None:
+            return None
+        with torch_stream("model"):
+            model = self._cfg.model.build(BuildContext())
+        return self._checked_model(model)
 
     def _checked_model(self, model: nn.Module) -> nn.Module:
         """Returns the model that was passed in, or raises UsageError."""
@@ -158,7 +167,14 @@ class Policy:
         return model
 
     def _check_network(self, model: object) -> None:
-        """Refuses a network that lacks what `network_has` names."""
+        """Refuses a network of another class than `network_class`, or without `network_has`."""
+        wanted = self.network_class
+        if wanted is not None and not isinstance(model, wanted):
+            raise UsageError(
+                f"model: {self} needs a network of class {wanted.__name__}, got"
+                f" {type(model).__name__}",
+                hint=f"derive it from {wanted.__module__.partition('.')[0]}.{wanted.__name__}",
+            )
         lacking = [f"`{name}`" for name in self.network_has if not hasattr(model, name)]
         if lacking:
             own: Any = fields_of(self.config_class)["model"].metadata["component_default"]

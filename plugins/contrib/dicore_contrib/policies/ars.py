@@ -19,6 +19,7 @@ Shapes: K ready environments, B steps of a collect, N directions, P parameters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -30,8 +31,7 @@ from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, TimestepBatch, Tree
 from dicore.errors import NonFiniteError, UsageError
 from dicore.interfaces.policy import CollectMode, Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_contrib.models.ars import ARSNet
 from dicore_contrib.policies.ars_config import ARSConfig
 from dicore_plugins.functional import to_batch, transitions
@@ -81,23 +81,14 @@ class ARSPolicy(Policy):
     """Each episode tries other parameters; a collect gives one step."""
 
     config_class: ClassVar[type[PolicyConfig]] = ARSConfig
+    network_class: ClassVar[type | None] = ARSNet
     attributes: ClassVar[tuple[str, ...]] = ("actor",)
     _cfg: ARSConfig
 
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model: nn.Module = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
-
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, ARSNet):
-            raise UsageError(
-                f"model: expected an ARSNet, got {type(model).__name__}",
-                hint="derive it from dicore_contrib.ARSNet",
-            )
-        self._unit = UnitActions(self._cfg, "cpu") if model.continuous else None
-        return model
+    @cached_property
+    def _unit(self) -> UnitActions | None:
+        """Scales continuous actions; None: they are discrete."""
+        return UnitActions(self._cfg, "cpu") if self._model.continuous else None
 
     def _make_collect_mode(self) -> CollectMode:
         return super()._make_collect_mode()._replace(load_state_dict=self._load_state_dict_collect)

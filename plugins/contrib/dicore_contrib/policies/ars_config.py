@@ -15,9 +15,14 @@ from dicore.config import (
     option,
     section,
 )
-from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
-from dicore_plugins.models import action_start, box_options, discrete_shape, options_for
+from dicore_plugins.models import (
+    action_dims_option,
+    action_high_option,
+    action_low_option,
+    choice_or_box_options,
+    options_for,
+)
 from dicore_plugins.policies import builds, expect_one_agent
 
 __all__ = ["ARSCollectConfig", "ARSConfig", "ARSLearnConfig"]
@@ -81,15 +86,9 @@ class ARSConfig(PolicyConfig):
     on_policy: bool = option(True, "train only on episodes of the current policy")
     discount_factor: float = option(1.0, "returns are not discounted", ge=0, le=1)
     model: ComponentConfig = component("model", default="ars", help="the policy")
-    action_low: tuple[float, ...] | None = option(
-        None, "continuous actions that -1 of the policy means; read from the env"
-    )
-    action_high: tuple[float, ...] | None = option(
-        None, "continuous actions that 1 of the policy means; read from the env"
-    )
-    action_dims: tuple[int, ...] | None = option(
-        None, "shape of a continuous action; None: a vector; read from the env"
-    )
+    action_low: tuple[float, ...] | None = action_low_option()
+    action_high: tuple[float, ...] | None = action_high_option()
+    action_dims: tuple[int, ...] | None = action_dims_option()
     action_start: int = option(0, "first discrete action; read from the env")
     learn: ARSLearnConfig = section(ARSLearnConfig)
     collect: ARSCollectConfig = section(ARSCollectConfig)
@@ -103,23 +102,10 @@ class ARSConfig(PolicyConfig):
             ConfigError: actions are neither one choice nor bounded real numbers, or observations
                 are no vector.
         """
-        name, kind = self.type or "ars", type(spec.action).__name__
+        name = self.type or "ars"
         expect_one_agent(name, spec)
         found = options_for(self.model, spec.observation)
-        if kind == "Discrete":
-            return {
-                **found,
-                "model.action_shape": discrete_shape(spec.action, algorithm=name),
-                "model.continuous": False,
-                "action_start": action_start(spec.action),
-            }
-        if kind != "Box":
-            raise ConfigError(
-                f"policy.type: '{name}' needs one discrete action or bounded real numbers; this env"
-                f" has {' '.join(str(spec.action).split())}",
-                hint="convert the actions in an env wrapper, or choose another policy",
-            )
-        return {**found, "model.continuous": True, **box_options(spec.action, algorithm=name)}
+        return {**found, **choice_or_box_options(spec.action, algorithm=name)}
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

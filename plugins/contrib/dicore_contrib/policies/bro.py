@@ -27,7 +27,6 @@ from torch import Tensor, nn
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
-from dicore.errors import UsageError
 from dicore.run.random import torch_stream
 from dicore_contrib.models.bro import BRONet
 from dicore_contrib.policies.bro_config import BROConfig
@@ -46,16 +45,8 @@ class BROPolicy(SACPolicy):
     """SAC without pessimism, with an actor that explores and resets."""
 
     config_class: ClassVar[type[PolicyConfig]] = BROConfig
+    network_class: ClassVar[type | None] = BRONet
     _cfg: BROConfig
-
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, BRONet):
-            raise UsageError(
-                f"model: expected a BRONet, got {type(model).__name__}",
-                hint="derive it from dicore_contrib.BRONet",
-            )
-        return model
 
     # ---- acting
 

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config import PolicyConfig
 from dicore.data import (
@@ -40,8 +40,7 @@ from dicore.data import (
 )
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_contrib.functional import cosine_schedule, reverse_step
 from dicore_contrib.models.denoiser import Denoiser
 from dicore_contrib.policies.diffusion_policy_config import DiffusionPolicyConfig
@@ -59,23 +58,10 @@ class DiffusionPolicy(Policy):
     """Acts by plans that a diffusion model draws."""
 
     config_class: ClassVar[type[PolicyConfig]] = DiffusionPolicyConfig
+    network_class: ClassVar[type | None] = Denoiser
     attributes: ClassVar[tuple[str, ...]] = ("online", "update_count")
     export_problem: ClassVar[str] = "it draws plans"
     _cfg: DiffusionPolicyConfig
-
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model: nn.Module = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
-
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, Denoiser):
-            raise UsageError(
-                f"model: expected a Denoiser, got {type(model).__name__}",
-                hint="derive it from dicore_contrib.Denoiser",
-            )
-        return model
 
     @cached_property
     def _unit(self) -> UnitActions:

@@ -16,7 +16,13 @@ from dicore.config import (
     section,
 )
 from dicore.interfaces.env import EnvSpec
-from dicore_plugins.models import box_options, options_for
+from dicore_plugins.models import (
+    action_dims_option,
+    action_high_option,
+    action_low_option,
+    box_options,
+    options_for,
+)
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
 
@@ -84,15 +90,9 @@ class DiffusionPolicyConfig(PolicyConfig):
         0.0, "noise that is drawn on the way; 0: none (DDIM), 1: as much as was added (DDPM)",
         ge=0, le=1,
     )  # fmt: skip
-    action_low: tuple[float, ...] | None = option(
-        None, "actions that -1 of the network means; read from the env"
-    )
-    action_high: tuple[float, ...] | None = option(
-        None, "actions that 1 of the network means; read from the env"
-    )
-    action_dims: tuple[int, ...] | None = option(
-        None, "shape of an action; None: a vector; read from the env"
-    )
+    action_low: tuple[float, ...] | None = action_low_option()
+    action_high: tuple[float, ...] | None = action_high_option()
+    action_dims: tuple[int, ...] | None = action_dims_option()
     learn: DiffusionLearnConfig = section(DiffusionLearnConfig)
     collect: CollectConfig = section(
         CollectConfig,

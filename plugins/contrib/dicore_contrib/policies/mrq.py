@@ -32,14 +32,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import NonFiniteError, UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_contrib.models.mrq import MRQNet
 from dicore_contrib.policies.mrq_config import MRQConfig
 from dicore_plugins.functional import next_obs_of, sequences, to_batch, transitions, two_hot
@@ -56,24 +55,11 @@ class MRQPolicy(Policy):
     """Embeddings and values take turns in learning."""
 
     config_class: ClassVar[type[PolicyConfig]] = MRQConfig
+    network_class: ClassVar[type | None] = MRQNet
     attributes: ClassVar[tuple[str, ...]] = ("actor", "target_model", "update_count")
     squashed: ClassVar[bool] = True
     """Continuous actions are tanh of the network's output."""
     _cfg: MRQConfig
-
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model: nn.Module = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
-
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, MRQNet):
-            raise UsageError(
-                f"model: expected an MRQNet, got {type(model).__name__}",
-                hint="derive it from dicore_contrib.MRQNet",
-            )
-        return model
 
     @cached_property
     def _unit(self) -> UnitActions | None:

@@ -18,7 +18,13 @@ from dicore.config import (
 )
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
-from dicore_plugins.models import action_start, box_options, discrete_shape, options_for
+from dicore_plugins.models import (
+    action_dims_option,
+    action_high_option,
+    action_low_option,
+    choice_or_box_options,
+    options_for,
+)
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
 
@@ -137,15 +143,9 @@ class MRQConfig(PolicyConfig):
     model: ComponentConfig = component(
         "model", default="mrq", help="embeddings, Q networks and policy"
     )
-    action_low: tuple[float, ...] | None = option(
-        None, "continuous actions that -1 of the policy means; read from the env"
-    )
-    action_high: tuple[float, ...] | None = option(
-        None, "continuous actions that 1 of the policy means; read from the env"
-    )
-    action_dims: tuple[int, ...] | None = option(
-        None, "shape of a continuous action; None: a vector; read from the env"
-    )
+    action_low: tuple[float, ...] | None = action_low_option()
+    action_high: tuple[float, ...] | None = action_high_option()
+    action_dims: tuple[int, ...] | None = action_dims_option()
     action_start: int = option(0, "first discrete action; read from the env")
     learn: MRQLearnConfig = section(MRQLearnConfig)
     collect: MRQCollectConfig = section(MRQCollectConfig)
@@ -160,29 +160,17 @@ class MRQConfig(PolicyConfig):
             ConfigError: actions are neither one choice nor bounded real numbers, or observations
                 are no vector, nor an image of bytes or of floats from 0 to 1.
         """
-        name, kind = self.type or "mrq", type(spec.action).__name__
+        name = self.type or "mrq"
         expect_one_agent(name, spec)
         found = options_for(self.model, spec.observation)
         if not isinstance(found["model.obs_shape"], int):
             _expect_pixels(name, spec.observation)
-        if kind == "Discrete":
-            return {
-                **found,
-                "model.action_shape": discrete_shape(spec.action, algorithm=name),
-                "model.continuous": False,
-                "action_start": action_start(spec.action),
-            }
-        if kind != "Box":
-            raise ConfigError(
-                f"policy.type: '{name}' needs one discrete action or bounded real numbers; this env"
-                f" has {' '.join(str(spec.action).split())}",
-                hint="convert the actions in an env wrapper, or choose another policy",
-            )
-        if self.gumbel_tau != _TAU:
+        acts = choice_or_box_options(spec.action, algorithm=name)
+        if acts["model.continuous"] and self.gumbel_tau != _TAU:
             raise ConfigError(
                 "policy.gumbel_tau: has no effect with continuous actions", hint="leave it out"
             )
-        return {**found, "model.continuous": True, **box_options(spec.action, algorithm=name)}
+        return {**found, **acts}
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

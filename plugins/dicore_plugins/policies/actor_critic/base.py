@@ -22,8 +22,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_plugins.functional.advantage import gae
 from dicore_plugins.functional.distributions import log_prob_entropy
 from dicore_plugins.functional.exploration import mask_of
@@ -76,11 +75,6 @@ class ActorCriticPolicy(RecurrentPolicy):
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
     _cfg: ActorCriticPolicyConfig
     attributes: ClassVar[tuple[str, ...]] = ("actor", "flat", "optimizer", "order")
-
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
 
     def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)

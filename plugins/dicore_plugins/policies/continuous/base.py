@@ -23,8 +23,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_plugins.functional.distributional import quantile_target
 from dicore_plugins.functional.losses import check_shapes
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions, weight_of
@@ -81,12 +80,6 @@ class ContinuousQPolicy(Policy):
     """Outputs of the network that the collect mode returns beside the actions."""
     draws: ClassVar[tuple[str, ...]] = ("_normal",)
     """Methods that draw by NumPy, which compiled losses call as they are."""
-
-    def _create_model(self) -> nn.Module:
-        section: Any = self._cfg.model  # no policy of the family goes without
-        with torch_stream("model"):
-            model: nn.Module = section.build(BuildContext())
-        return self._checked_model(model)
 
     def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)

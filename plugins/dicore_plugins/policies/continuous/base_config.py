@@ -9,6 +9,11 @@ from dicore.config.schema import ComponentConfig, component, frozen, option, sec
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
+from dicore_plugins.models.shapes import (
+    action_dims_option,
+    action_high_option,
+    action_low_option,
+)
 from dicore_plugins.optimizers.config import (
     autocast_option,
     compile_option,
@@ -119,15 +124,9 @@ class ContinuousQPolicyConfig(ActorQPolicyConfig):
         *("action_low", "action_high", "action_dims"),
     )
 
-    action_low: tuple[float, ...] | None = option(
-        None, "actions that -1 of the actor means; read from the env"
-    )
-    action_high: tuple[float, ...] | None = option(
-        None, "actions that 1 of the actor means; read from the env"
-    )
-    action_dims: tuple[int, ...] | None = option(
-        None, "shape of an action; None: a vector; read from the env"
-    )
+    action_low: tuple[float, ...] | None = action_low_option()
+    action_high: tuple[float, ...] | None = action_high_option()
+    action_dims: tuple[int, ...] | None = action_dims_option()
 
     def bind(self, spec: EnvSpec) -> dict[str, object]:
         """Derives the shapes of the model and the range of actions from the spaces.

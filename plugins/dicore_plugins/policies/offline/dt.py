@@ -22,8 +22,6 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map, tree_stack
 from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import torch_stream
 from dicore_plugins.functional.exploration import greedy, mask_of, opened
 from dicore_plugins.functional.samples import to_batch
 from dicore_plugins.models.flat import Flat
@@ -59,11 +57,6 @@ class DTPolicy(Policy):
     _cfg: DTConfig
     attributes: ClassVar[tuple[str, ...]] = ("flat", "optimizer")
     export_problem: ClassVar[str] = "it acts on the last steps of an episode"
-
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
 
     def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)

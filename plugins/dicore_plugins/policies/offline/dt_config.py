@@ -7,9 +7,15 @@ from typing import ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import CollectConfig, EvalConfig, LearnConfig, PolicyConfig
-from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
+from dicore_plugins.models.shapes import (
+    action_dims_option,
+    action_high_option,
+    action_low_option,
+    choice_or_box_options,
+    options_for,
+)
 from dicore_plugins.optimizers.config import (
     autocast_option,
     compile_option,
@@ -64,15 +70,9 @@ class DTConfig(PolicyConfig):
     on_policy: bool = option(False, "False: it trains from a dataset")
     model: ComponentConfig = component("model", default="dt", help="the transformer")
     action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
-    action_low: tuple[float, ...] | None = option(
-        None, "actions that -1 of the network means; read from the env"
-    )
-    action_high: tuple[float, ...] | None = option(
-        None, "actions that 1 of the network means; read from the env"
-    )
-    action_dims: tuple[int, ...] | None = option(
-        None, "shape of a continuous action; None: a vector; read from the env"
-    )
+    action_low: tuple[float, ...] | None = action_low_option()
+    action_high: tuple[float, ...] | None = action_high_option()
+    action_dims: tuple[int, ...] | None = action_dims_option()
     learn: DTLearnConfig = section(DTLearnConfig)
     collect: CollectConfig = section(
         CollectConfig,
@@ -95,31 +95,12 @@ class DTConfig(PolicyConfig):
         Raises:
             ConfigError: the actions are neither one discrete choice nor bounded real numbers.
         """
-        from dicore_plugins.models.shapes import (
-            action_start,
-            box_options,
-            discrete_shape,
-            options_for,
-        )
         from dicore_plugins.policies.fitting import expect_one_agent
 
         if spec.agents or spec.reward_shape:
             expect_one_agent(self.type, spec)
         name, seen = self.type or "dt", options_for(self.model, spec.observation)
-        if type(spec.action).__name__ == "Box":
-            found = box_options(spec.action, algorithm=name)
-            return {**seen, "model.continuous": True, **found}
-        shape = discrete_shape(spec.action, algorithm=name)
-        if not isinstance(shape, int):
-            raise ConfigError(
-                f"policy.type: '{name}' needs one discrete action or bounded real numbers; this env"
-                f" has {spec.action}",
-                hint="choose a policy with a head per action: discrete_cql",
-            )
-        start = action_start(spec.action)
-        return {
-            **seen, "model.continuous": False, "model.action_shape": shape, "action_start": start,
-        }  # fmt: skip
+        return {**seen, **choice_or_box_options(spec.action, algorithm=name)}
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

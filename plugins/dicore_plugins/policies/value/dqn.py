@@ -22,8 +22,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions, weight_of
 from dicore_plugins.functional.td import bridged, by_head, dqn_td_target, legal, nstep_td_error
@@ -61,12 +60,6 @@ class DQNPolicy(Policy):
     _sampler: ClassVar[str] = "eps_greedy_sample"
     """The model wrapper that explores."""
 
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model: nn.Module = self._cfg.model.build(BuildContext())
-        self._check_values(model)
-        return model
-
     def _checked_model(self, model: nn.Module) -> nn.Module:
         model = super()._checked_model(model)
         if isinstance(model, nn.Module):
@@ -79,7 +72,6 @@ class DQNPolicy(Policy):
 
     def _check_values(self, model: nn.Module) -> None:
         """Checks that a network other than DQN returns one value per action."""
-        self._check_network(model)
         options: Any = self._cfg.model or {}
         own = isinstance(model, DQN) and type(model).__module__.startswith("dicore_plugins.")
         obs = None if own else zeros_for(options, 2)

@@ -20,14 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import ConfigError, NonFiniteError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_plugins.functional import flatten_time, to_batch
 from dicore_plugins.models import Flat
 from dicore_plugins.optimizers import optimizer_of
@@ -50,11 +49,6 @@ class AlphaZeroPolicy(SearchingPolicy):
     config_class: ClassVar[type[PolicyConfig]] = AlphaZeroConfig
     attributes: ClassVar[tuple[str, ...]] = ("update_count",)
     _cfg: AlphaZeroConfig
-
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model: nn.Module = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
 
     def _rules(self) -> SupportsRules:
         model = self._cfg.model

@@ -28,14 +28,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import NonFiniteError, UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_plugins.functional import symlog, to_batch, transitions
 from dicore_plugins.models import Flat
 from dicore_plugins.optimizers import build_optimizer, optimizer_of
@@ -58,22 +57,9 @@ class DreamerPolicy(RecurrentPolicy):
     """Learns from what a latent world model imagines."""
 
     config_class: ClassVar[type[PolicyConfig]] = DreamerConfig
+    network_class: ClassVar[type | None] = DreamerNet
     attributes: ClassVar[tuple[str, ...]] = ("actor", "update_count")
     _cfg: DreamerConfig
-
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model: nn.Module = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
-
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, DreamerNet):
-            raise UsageError(
-                f"model: expected a DreamerNet, got {type(model).__name__}",
-                hint="derive it from dicore_worlds.DreamerNet",
-            )
-        return model
 
     @cached_property
     def _recurrent(self) -> bool:

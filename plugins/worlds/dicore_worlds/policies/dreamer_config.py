@@ -16,9 +16,14 @@ from dicore.config import (
     option,
     section,
 )
-from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
-from dicore_plugins.models import action_start, box_options, discrete_shape, options_for
+from dicore_plugins.models import (
+    action_dims_option,
+    action_high_option,
+    action_low_option,
+    choice_or_box_options,
+    options_for,
+)
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
 from dicore_worlds.pixels import check_pixels
@@ -134,15 +139,9 @@ class DreamerConfig(PolicyConfig):
         "model", default="dreamer", help="world model, actor and critic"
     )
     action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
-    action_low: tuple[float, ...] | None = option(
-        None, "continuous actions that -1 of the actor means; read from the env"
-    )
-    action_high: tuple[float, ...] | None = option(
-        None, "continuous actions that 1 of the actor means; read from the env"
-    )
-    action_dims: tuple[int, ...] | None = option(
-        None, "shape of a continuous action; None: a vector; read from the env"
-    )
+    action_low: tuple[float, ...] | None = action_low_option()
+    action_high: tuple[float, ...] | None = action_high_option()
+    action_dims: tuple[int, ...] | None = action_dims_option()
     learn: DreamerLearnConfig = section(DreamerLearnConfig)
     collect: DreamerCollectConfig = section(DreamerCollectConfig)
     other: OtherConfig = section(OtherConfig, replay_buffer=_REPLAY)
@@ -156,24 +155,11 @@ class DreamerConfig(PolicyConfig):
             ConfigError: actions are neither one choice nor bounded real numbers, or observations
                 are no vector or image.
         """
-        name, kind = self.type or "dreamer", type(spec.action).__name__
+        name = self.type or "dreamer"
         expect_one_agent(name, spec)
         check_pixels(name, spec.observation)
         found = options_for(self.model, spec.observation)
-        if kind == "Discrete":
-            return {
-                **found,
-                "model.action_shape": discrete_shape(spec.action, algorithm=name),
-                "model.continuous": False,
-                "action_start": action_start(spec.action),
-            }
-        if kind == "Box":
-            return {**found, "model.continuous": True, **box_options(spec.action, algorithm=name)}
-        raise ConfigError(
-            f"policy.type: '{name}' needs one discrete action or bounded real numbers; this env has"
-            f" {' '.join(str(spec.action).split())}",
-            hint="convert the actions in an env wrapper, or choose another policy",
-        )
+        return {**found, **choice_or_box_options(spec.action, algorithm=name)}
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

@@ -34,10 +34,9 @@ from torch import Tensor, nn
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree, tree_map
-from dicore.errors import NonFiniteError, UsageError
+from dicore.errors import NonFiniteError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_plugins.functional import flatten_time, to_batch, with_bridges
 from dicore_plugins.models import Flat
 from dicore_plugins.optimizers import optimizer_of
@@ -64,22 +63,9 @@ class MuZeroPolicy(SearchingPolicy):
     """Learns a model, and acts by searching with it."""
 
     config_class: ClassVar[type[PolicyConfig]] = MuZeroConfig
+    network_class: ClassVar[type | None] = MuZeroNet
     attributes: ClassVar[tuple[str, ...]] = ("actor", "update_count")
     _cfg: MuZeroConfig
-
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model: nn.Module = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
-
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, MuZeroNet):
-            raise UsageError(
-                f"model: expected a MuZeroNet, got {type(model).__name__}",
-                hint="derive it from dicore_worlds.MuZeroNet",
-            )
-        return model
 
     # ---- acting
 

@@ -27,14 +27,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import NonFiniteError, UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_plugins.functional import to_batch, transitions
 from dicore_plugins.models import Flat
 from dicore_plugins.optimizers import optimizer_of
@@ -51,23 +50,10 @@ class TDMPC2Policy(RecurrentPolicy):
     """Acts by plans, which begin with those of the step before."""
 
     config_class: ClassVar[type[PolicyConfig]] = TDMPC2Config
+    network_class: ClassVar[type | None] = TDMPC2Net
     attributes: ClassVar[tuple[str, ...]] = ("actor", "update_count")
     export_problem: ClassVar[str] = "it acts by planning"
     _cfg: TDMPC2Config
-
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model: nn.Module = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
-
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, TDMPC2Net):
-            raise UsageError(
-                f"model: expected a TDMPC2Net, got {type(model).__name__}",
-                hint="derive it from dicore_worlds.TDMPC2Net",
-            )
-        return model
 
     @cached_property
     def _recurrent(self) -> bool:

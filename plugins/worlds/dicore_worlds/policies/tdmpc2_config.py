@@ -18,7 +18,13 @@ from dicore.config import (
 )
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
-from dicore_plugins.models import box_options, options_for
+from dicore_plugins.models import (
+    action_dims_option,
+    action_high_option,
+    action_low_option,
+    box_options,
+    options_for,
+)
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
 from dicore_worlds.pixels import check_pixels
@@ -108,15 +114,9 @@ class TDMPC2Config(PolicyConfig):
     model: ComponentConfig = component(
         "model", default="tdmpc2", help="latent model, Q networks and policy"
     )
-    action_low: tuple[float, ...] | None = option(
-        None, "continuous actions that -1 of the policy means; read from the env"
-    )
-    action_high: tuple[float, ...] | None = option(
-        None, "continuous actions that 1 of the policy means; read from the env"
-    )
-    action_dims: tuple[int, ...] | None = option(
-        None, "shape of a continuous action; None: a vector; read from the env"
-    )
+    action_low: tuple[float, ...] | None = action_low_option()
+    action_high: tuple[float, ...] | None = action_high_option()
+    action_dims: tuple[int, ...] | None = action_dims_option()
     learn: TDMPC2LearnConfig = section(TDMPC2LearnConfig)
     collect: TDMPC2CollectConfig = section(TDMPC2CollectConfig)
     other: OtherConfig = section(OtherConfig, replay_buffer=_REPLAY)
