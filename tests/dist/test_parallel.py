@@ -567,6 +567,15 @@ def test_a_resumed_run_says_what_it_lacks(caplog: pytest.LogCaptureFixture) -> N
     assert not caplog.records
 
 
+@pytest.mark.parametrize("copies", [True, False])
+def test_samples_of_a_single_process_are_copied_where_they_are_kept(copies: bool) -> None:
+    obs = np.zeros((4, 2), np.float32)
+    group: Any = SimpleNamespace(_copies=copies, _log=None, _count=lambda *_: None)
+    found: Any = [(None, {"count": 4, "ends": [3]}, {"obs": obs})]
+    batch = CollectorGroup._used(group, found, 0)
+    assert np.shares_memory(batch["obs"], obs) != copies
+
+
 def test_an_evaluation_under_way_is_due_in_a_checkpoint() -> None:
     """RELIABILITY C16: a resumed run makes it; one that is lost with its process is left out."""
     local = InteractionEvaluator({"eval_freq": 10, "n_episode": 1, "stop_value": 1e9})

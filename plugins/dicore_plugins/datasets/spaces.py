@@ -93,7 +93,7 @@ def _box(data: Mapping[str, Any]) -> Space:
     if dtype.kind not in "biuf":  # a text or an array of any size
         raise TypeError(f"a box of {dtype}")
     low, high = (np.broadcast_to(np.array(data[k], dtype), shape) for k in ("low", "high"))
-    return spaces.Box(low.copy(), high.copy(), shape, dtype.type)
+    return spaces.Box(low, high, shape, dtype.type)  # which copies them
 
 
 _READ: dict[str, Callable[[dict[str, Any]], Space]] = {

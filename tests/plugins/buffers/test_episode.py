@@ -147,6 +147,15 @@ def test_frame_stacks_share_their_frames() -> None:
     np.testing.assert_array_equal(batch["obs"], frames[batch["x"]])
 
 
+def test_an_episode_of_frame_stacks_is_a_copy() -> None:
+    frames = np.arange(6 * 2 * 4, dtype=np.uint8).reshape(6, 2, 2, 2)
+    pushed = StackedFrames.of(frames)
+    buffer = EpisodeBuffer({})
+    buffer.push([Batch({"obs": pushed, "x": np.arange(6)})])
+    pushed.numbers[:] = pushed.numbers[0]
+    np.testing.assert_array_equal(buffer.sample_batch(1)["obs"], frames)
+
+
 @pytest.mark.parametrize(("most", "fits"), [(100_000, False), (40, True)])
 def test_an_episode_that_will_not_fit_is_refused_while_it_grows(
     monkeypatch: pytest.MonkeyPatch, most: int, fits: bool

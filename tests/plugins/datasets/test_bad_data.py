@@ -294,6 +294,12 @@ def test_a_space_is_read_as_it_was_written(space: Any) -> None:
     assert space_from(text) == space
 
 
+def test_the_bounds_of_a_space_are_its_own() -> None:
+    read = space_from(space_text(S.Box(0, 1, (2,), np.float32)) or "")
+    read.low[0] = -1
+    assert read.low.tolist() == [-1, 0]
+
+
 def test_other_spaces_are_left_out() -> None:
     assert space_text(S.Text(3)) is None
     assert space_text(S.Dict(a=S.Text(3))) is None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from dicore.errors import CheckpointCorruptError, UsageError
 from dicore.run.random import episode_seed, seed_everything
@@ -183,6 +184,16 @@ def test_a_state_brings_back_what_ran(seed: Any, dynamic: bool, launched: bool) 
     third = pair(launch=True)
     third.load_state_dict(copy.deepcopy(twin.state_dict()))
     assert played(third, 9) == played(twin, 9), "and of what was brought back itself"
+
+
+def test_a_state_does_not_follow_returns_of_several_numbers() -> None:
+    env: Any = CountEnv(rewards=(np.array([1.0, 2.0]),))
+    env.reward_space = spaces.Box(-9, 9, (2,), np.float32)
+    manager = manager_of(env)
+    manager.step({0: 0})
+    (running,) = manager.state_dict()["running"]
+    manager.step({0: 0})
+    assert running["return"].tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("launched", [True, False])
