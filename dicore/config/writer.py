@@ -44,10 +44,11 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     from dicore import __version__
     from dicore.data.json_codec import dumps
 
+    tree = saved_tree(compiled)
     record = {
         "dicore": __version__,
-        "fingerprint": fingerprint(compiled),
-        "config": saved_tree(compiled),
+        "fingerprint": fingerprint(compiled, tree),
+        "config": tree,
         "components": plain(compiled.components),
         "origin": plain(compiled.origin),
     }
@@ -110,13 +111,14 @@ def _saved(
     return value
 
 
-def fingerprint(compiled: Compiled) -> str:
-    """Returns a hash of a config without its folder and secrets; equal configs have equal ones."""
+def fingerprint(compiled: Compiled, tree: Mapping[str, object] | None = None) -> str:
+    """Returns a hash of a config without its folder and secrets; `tree` is its `saved_tree`."""
     import hashlib
 
     from dicore.data.json_codec import dumps
 
-    trained = {key: value for key, value in saved_tree(compiled).items() if key != "exp_name"}
+    tree = saved_tree(compiled) if tree is None else tree
+    trained = {key: value for key, value in tree.items() if key != "exp_name"}
     return "sha256:" + hashlib.sha256(dumps(trained).encode()).hexdigest()
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
@@ -76,15 +76,21 @@ def cpu_seconds() -> float:
     """Returns the CPU seconds of this process and of all that it started."""
     import psutil
 
-    ended = sum(os.times()[:4])
-    try:
-        running = psutil.Process().children(recursive=True)
-    except psutil.Error:
-        return ended
-    for child in running:
-        with contextlib.suppress(psutil.Error):
-            ended += sum(child.cpu_times()[:4])
-    return ended
+    seconds, linux = sum(os.times()[:4]), sys.platform == "linux"
+    started = _below(os.getpid()) if linux else psutil.Process().children(recursive=True)
+    for each in started:
+        with contextlib.suppress(psutil.Error):  # it has ended
+            process = psutil.Process(each) if isinstance(each, int) else each
+            seconds += sum(process.cpu_times()[:4])
+    return seconds
+
+
+def _below(pid: int) -> Iterator[int]:
+    """Yields the processes that a process started; `psutil` looks at all of the machine."""
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # it has ended
+            for child in map(int, file.read_bytes().split()):
+                yield from (child, *_below(child))
 
 
 class StopWatch:
@@ -221,9 +227,7 @@ class Run:
         config = self.folder.read_config()
         sha = {"config_sha256": config and sha256(config).hexdigest()}
         self.store = CheckpointStore(self.folder.checkpoints, keep=keep_checkpoints, metadata=sha)
-        found = self._find_checkpoint() if resume else (None, None)
-        self.resumed_from: str | None = found[0]
-        self._state: Any = found[1]
+        self.resumed_from, self._state = self._find_checkpoint() if resume else (None, None)
         saved = self.store.metadata(self.resumed_from) if self.resumed_from else {}
         self.reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
         ends = asdict(self.limits)
@@ -244,7 +248,7 @@ class Run:
         self.due = self._finished = False
         self._at_first_step: list[Callable[[], None]] = []
 
-    def _find_checkpoint(self) -> tuple[str | None, object]:
+    def _find_checkpoint(self) -> tuple[str | None, Any]:
         self.folder.refuse_links()
         self.folder.lock()  # before looking inside
         try:

@@ -45,14 +45,13 @@ class Context:
 
     def keep(self, *names: str) -> None:
         """Carries declared fields over to all later steps; for plain numbers and strings."""
-        kept = self._kept
-        new = [name for name in names if name not in kept]
+        new = [name for name in names if name not in self._kept]
         if not new:
             return
         for name in new:
             if name not in type(self).__dataclass_fields__:
                 raise _undeclared(self, name)
-        self.__dict__["_kept"] = {**kept, **dict.fromkeys(new, False)}
+        self.__dict__["_kept"] = {**self._kept, **dict.fromkeys(new, False)}
         for name in new:
             self._warn_if_unfit(name, self.__dict__.get(name))
 

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from dicore.config import compile_config
 from dicore.config.checks import bind
 from dicore.config.writer import write_config
+from dicore.data.json_codec import loads
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.export.greedy_module import greedy_module
@@ -89,7 +90,7 @@ def test_runs_that_are_older_than_the_option_act_as_they_were_trained(
     config = {"env": {"type": "pendulum"}, "policy": {"type": name}}
     file = write_config(compile_config(config), tmp_path)
     saved = json.loads(file.read_text())
-    for form, text in run_files(compile_config(config), saved).items():
+    for form, text in run_files(compile_config(config), loads(file.read_text())).items():
         older = re.sub(r"'?action_scaling'?[:=] ?True,\s*", "", text)
         assert older != text
         (tmp_path / form).write_text(older)

@@ -9,8 +9,8 @@ from typing import Any
 
 from dicore.config.convert import to_builtin
 from dicore.config.layers import CREATE_PATHS
+from dicore.config.paths import plain
 from dicore.config.sections import Compiled
-from dicore.config.writer import saved_tree
 from dicore.data.json_codec import scalar_type
 
 __all__ = ["FORMATTED", "TOTAL", "WHOLE", "python_source", "run_files"]
@@ -26,7 +26,7 @@ _WIDTH = 100
 def run_files(compiled: Compiled, record: Mapping[str, Any]) -> dict[str, str]:
     """Returns `total_config.py` and `formatted_total_config.py` of a run."""
     doc = f"{WHOLE} {record['dicore']}."
-    main, create = _pair(compiled)
+    main, create = _pair(plain(record["config"]))
     variables = {"main_config": main, "create_config": create}
     return {
         TOTAL: python_source(variables, doc, formatted=False),
@@ -34,9 +34,8 @@ def run_files(compiled: Compiled, record: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _pair(compiled: Compiled) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits a config into DI-engine's two dicts: all values, and what to build."""
-    main = saved_tree(compiled)
+def _pair(main: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Splits a config into DI-engine's two dicts, in place: all values, and what to build."""
     create: dict[str, Any] = {}
     for part, path in CREATE_PATHS.items():
         node: Any = main
@@ -61,11 +60,12 @@ def python_source(variables: Mapping[str, object], doc: str, *, formatted: bool)
     write = _formatted if formatted else _compact
     bodies = [f"{name} = {write(value)}" for name, value in variables.items()]
     text = "\n\n".join(bodies)
+    scalars = [*_scalars(variables)]
     imports = [
         line
         for line, needed in (
-            ("from math import inf, nan", any(map(_is_endless, _scalars(variables)))),
-            ("import numpy", any(map(scalar_type, _scalars(variables)))),
+            ("from math import inf, nan", any(map(_is_endless, scalars))),
+            ("import numpy", any(map(scalar_type, scalars))),
         )
         if needed
     ]
