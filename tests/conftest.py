@@ -35,7 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
 
 
 hypothesis.settings.register_profile(  # no test depends on the load
-    "dicore", deadline=None, max_examples=100 if SOAK else 50
+    "dicore", deadline=None, max_examples=100 if SOAK else 30
 )
 hypothesis.settings.load_profile("dicore")
 
@@ -200,3 +200,4 @@ def pytest_collection_finish() -> None:
     """Spares the garbage collector the tests themselves, hundreds of thousands of objects."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(5_000, 20, 20)

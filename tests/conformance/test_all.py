@@ -235,6 +235,10 @@ FAMILIES = {
 environments of Gymnasium by their module, which one function makes, serial pipelines, and loggers
 that write in a process of their own, which imports their package."""
 CHILDREN = ("logger/comet", "logger/mlflow", "logger/wandb")
+SHARES = {
+    "policy": 8, "env": 2, "env_manager": 2, "env_wrapper": 2, "middleware": 2, "model": 2,
+}  # fmt: skip
+"""Kinds with many components that share base classes: each has one in so many checks."""
 
 SIMBA = {"actor_hidden_size_list": (16,), "critic_hidden_size_list": (16, 16)}
 DREAMER = {"deter": 32, "units": 16, "layers": 1, "groups": 4, "classes": 4}
@@ -555,8 +559,7 @@ EXPECTED = {
 def _units() -> Iterator[Any]:
     """Yields lists of checks that are one test: those of a component, each one of a pipeline.
 
-    Policies are many, and most of what they do is done by few base classes: a fifth of the checks
-    of each. Those of a family share its checks.
+    Those of a family share its checks, and of the kinds in SHARES each component has a share.
     """
     every = [
         replace(check, component=Sized(check.component.entry, check.component.registry))
@@ -573,8 +576,8 @@ def _units() -> Iterator[Any]:
         if not SOAK and family in FAMILIES:
             seen[family] += 1
             checks = checks[seen[family] % FAMILIES[family] :: FAMILIES[family]]
-        if label.startswith("policy/"):
-            checks = some(checks, len(checks) // 5, label)
+        elif (kind := label.partition("/")[0]) in SHARES:
+            checks = some(checks, -(-len(checks) // SHARES[kind]), label)
         if label.startswith("pipeline/"):
             yield from (pytest.param([check], id=check.id) for check in checks)
         else:

@@ -22,6 +22,7 @@ from dicore_plugins.env_managers import ThreadEnvManager
 from dicore_registry import default
 from tests.conftest import printed
 from tests.plugins.datasets.test_offline import cartpole, pendulum
+from tests.soak import some
 
 
 class Env(NamedTuple):
@@ -205,6 +206,8 @@ def algorithm_of(preset: str) -> str:
 
 FIRST = {algorithm_of(each): each for each in sorted({*PRESETS} - SLOW, reverse=True)}.values()
 """One preset of each algorithm; all compile, bind and fit their environment."""
+TRAINED = some([*FIRST], 16, "presets")
+"""Those that are trained: the conformance suite trains each algorithm."""
 
 
 @pytest.mark.parametrize(
@@ -212,7 +215,7 @@ FIRST = {algorithm_of(each): each for each in sorted({*PRESETS} - SLOW, reverse=
     [
         pytest.param(
             each,
-            marks=pytest.mark.slow if each in SLOW else () if each in FIRST else pytest.mark.soak,
+            marks=pytest.mark.slow if each in SLOW else () if each in TRAINED else pytest.mark.soak,
         )
         for each in sorted(PRESETS)
     ],

@@ -76,7 +76,7 @@ def test_each_agent_is_normalised_by_what_it_saw() -> None:
 def test_a_team_with_both_is_trained_and_resumed(tmp_path: Path) -> None:
     options = ["env.env_wrapper=[agent_obs_norm, agent_frame_stack]", "policy.learn.batch_size=8"]
     home = "tests.agents.policies.actor_critic.games:Mortals"
-    one, two = same_after_resume("vdn", home, options, tmp_path, 160)
+    one, two = same_after_resume("vdn", home, options, tmp_path, 96)
     assert all((one[key] == two[key]).all() for key in one)
 
 

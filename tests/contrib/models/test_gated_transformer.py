@@ -107,19 +107,19 @@ def test_a_gate_is_that_of_the_paper_and_lets_its_input_pass_at_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "options"),
+    ("policy", "steps", "options"),
     [
-        ("r2d2", ["policy.model.type=gtrxl_dqn", "policy.collect.unroll_len=8",
+        ("r2d2", 512, ["policy.model.type=gtrxl_dqn", "policy.collect.unroll_len=8",
                   "policy.collect.burn_in=4", "policy.nstep=1"]),
-        ("ppo", ["policy.model.type=gtrxl_vac", "policy.collect.unroll_len=8",
+        ("ppo", 64, ["policy.model.type=gtrxl_vac", "policy.collect.unroll_len=8",
                  "policy.collect.n_sample=16", "policy.learn.batch_size=8"]),
     ],
 )  # fmt: skip
 def test_a_resumed_run_equals_an_uninterrupted_one(
-    policy: str, options: list[str], tmp_path: Path
+    policy: str, steps: int, options: list[str], tmp_path: Path
 ) -> None:
     options = [*options, "policy.model.memory_len=4", "policy.model.rnn_hidden_size=8"]
-    one, two = same_after_resume(policy, "cartpole_pomdp", options, tmp_path, 512)
+    one, two = same_after_resume(policy, "cartpole_pomdp", options, tmp_path, steps)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 

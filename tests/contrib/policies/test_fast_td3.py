@@ -181,7 +181,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
         "policy.learn.batch_size=8", "policy.collect.n_sample=4", "env.collector_env_num=4",
         "policy.collect.random_collect_size=20", "policy.nstep=3",
     ]  # fmt: skip
-    one, two = same_after_resume("fast_td3", "pendulum", options, tmp_path, 240)
+    one, two = same_after_resume("fast_td3", "pendulum", options, tmp_path, 96)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 

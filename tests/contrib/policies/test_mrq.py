@@ -388,7 +388,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(env: str, tmp_path: Path) -> 
         *("policy.learn.batch_size=8", "policy.collect.random_collect_size=20"),
         "policy.learn.target_update_freq=7",
     ]
-    one, two = same_after_resume("mrq", env, options, tmp_path, 120)
+    one, two = same_after_resume("mrq", env, options, tmp_path, 72)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 

@@ -119,9 +119,9 @@ def held() -> Iterator[int]:
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
 @pytest.mark.parametrize("name", sorted(MANAGERS))
 def test_creating_and_closing_leaves_nothing(name: str) -> None:
-    """Ten times, three where one takes a second; `benchmarks/` does it a hundred times."""
+    """Five times, three where one takes a second; `benchmarks/` does it a hundred times."""
     counts = []
-    rounds = 3 if name == "ale_vector" and not SOAK else 10
+    rounds = 10 if SOAK else 3 if name == "ale_vector" else 5
     for number in range(rounds):
         manager = MANAGERS[name].build(OPTIONS.get(name), env_fn=ENVS["cartpole"])
         manager.launch()

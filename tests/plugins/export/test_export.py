@@ -26,7 +26,7 @@ from dicore_plugins.export.policy import _Acted, _compared, export_policy
 from dicore_plugins.policies.random import RandomPolicy
 from dicore_tools.evaluation.policy_loader import find_policy
 from tests.plugins.policies.test_actor_critic import policy_of
-from tests.soak import SOAK
+from tests.soak import SOAK, some
 
 OBSERVED: dict[str, gymnasium.Space[Any]] = {
     "mask": Dict({"action_mask": MultiBinary(3), "seen": Box(-1, 1, (3,))}),
@@ -82,6 +82,9 @@ POLICIES = {
     "hybrid_actor": ("moving", "ppo", ()),
     "image": ("mini_breakout", "dqn", ("env.env_wrapper=obs_transpose", "policy.model.conv=small")),
 }
+WHOLE = ("discrete", "tuple", "memory")
+"""Those that are tested in other formats too."""
+TESTED = [*WHOLE, *some([each for each in POLICIES if each not in WHOLE], 6, "export")]
 SUFFIXES = {name: [".ts"] for name in POLICIES}
 if SOAK:
     SUFFIXES |= {"hybrid": [".ts", ".onnx"], "hybrid_actor": [".ts", ".pt2"]}
@@ -101,7 +104,9 @@ def train(folder: Path, env: str, policy: str, options: tuple[str, ...]) -> Path
     return folder
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    "name", [*WHOLE, *some([each for each in POLICIES if each not in WHOLE], 6, "export")]
+)
 def test_the_file_selects_the_actions_of_the_policy(name: str, tmp_path: Path) -> None:
     env, policy, options = POLICIES[name]
     run = train(tmp_path / "run", env, policy, options)

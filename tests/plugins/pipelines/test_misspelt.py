@@ -47,7 +47,7 @@ def told(preset: str, wrong: dict[str, str]) -> dict[str, str]:
     return dict(zip(paths, problems, strict=True))
 
 
-@pytest.mark.parametrize("preset", some(PRESETS, 16, "misspelt"))
+@pytest.mark.parametrize("preset", some(PRESETS, 8, "misspelt"))
 @settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_every_leaf_misspelt_is_found_again(preset: str, data: st.DataObject) -> None:

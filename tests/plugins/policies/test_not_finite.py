@@ -118,7 +118,7 @@ def built(name: str, space: str) -> Any:
         return None
 
 
-@pytest.mark.parametrize("name", some(NAMES, 20, "nan"))
+@pytest.mark.parametrize("name", some(NAMES, 12, "nan"))
 def test_a_network_of_nan_never_acts(name: str) -> None:
     """Action 0, as of an argmax, would look like a policy that has learned nothing."""
     tried = 0

@@ -346,7 +346,7 @@ def test_actions_are_within_the_space(name: str) -> None:
         assert all(each in BOX for each in mode.forward(obs).value["action"])
 
 
-@pytest.mark.parametrize("name", some([*CONTINUOUS, *DISCRETE], 5, "offline"))
+@pytest.mark.parametrize("name", some([*CONTINUOUS, *DISCRETE], 3, "offline"))
 def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) -> None:
     """From a data set, in the middle of an epoch; no env steps are collected."""
     continuous = name in CONTINUOUS

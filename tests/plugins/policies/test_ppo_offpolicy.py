@@ -37,7 +37,7 @@ def test_it_needs_a_buffer() -> None:
 @pytest.mark.parametrize("env", ["cartpole", "pendulum"])
 def test_a_resumed_run_equals_an_uninterrupted_one(env: str, tmp_path: Path) -> None:
     options = ["policy.collect.n_sample=64", "policy.learn.update_per_collect=5"]
-    one, two = same_after_resume("ppo_offpolicy", env, options, tmp_path, 512)
+    one, two = same_after_resume("ppo_offpolicy", env, options, tmp_path, 256)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 

@@ -21,6 +21,7 @@ from dicore.run.random import seeded
 from dicore_plugins.pipelines.training import Parts
 from dicore_tools.together.learning import fits
 from dicore_tools.together.supported import joint_learner
+from tests.soak import some
 
 SEEDS, SIZE, UPDATES = 3, 24, 4
 TINY = {
@@ -136,7 +137,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("env", "policy", "options"), CASES)
+@pytest.mark.parametrize(("env", "policy", "options"), some(CASES, 10, "together"))
 def test_updates_are_those_of_each_seed_alone(env: str, policy: str, options: list[str]) -> None:
     alone, joined = policies(env, policy, options), policies(env, policy, options)
     joint = joint_learner([each.learn_mode for each in joined])

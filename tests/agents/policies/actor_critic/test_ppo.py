@@ -292,7 +292,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     name: str, env: str, options: list[str], tmp_path: Path
 ) -> None:
     options = [*options, "policy.collect.n_sample=40", "env.collector_env_num=4"]
-    one, two = same_after_resume(name, f"{GAMES}:{env}", options, tmp_path, 240)
+    one, two = same_after_resume(name, f"{GAMES}:{env}", options, tmp_path, 80)
     assert all(torch.isfinite(each).all() for each in one.values())
     assert all(torch.equal(each, two[key]) for key, each in one.items())
 

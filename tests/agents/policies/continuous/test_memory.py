@@ -140,7 +140,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, env: str, tmp_path
                "policy.collect.random_collect_size=8",
                "policy.learn.update_per_step=0.25"]  # fmt: skip
     home = "tests.agents.policies.continuous." + env if ":" in env else f"{HOME}:{env}"
-    one, two = same_after_resume(name, home, options, tmp_path, 200)
+    one, two = same_after_resume(name, home, options, tmp_path, 120)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 

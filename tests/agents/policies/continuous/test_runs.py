@@ -12,7 +12,7 @@ import torch
 from dicore.cli import main
 from dicore.run.launch import launch
 from tests.agents.policies.continuous.games import SMALL
-from tests.soak import SOAK
+from tests.soak import SOAK, some
 
 HOME = "tests.agents.policies.continuous.games"
 FEW = (*SMALL, "policy.learn.batch_size=16", "policy.collect.random_collect_size=40",
@@ -31,7 +31,7 @@ def train(name: str, env: str, folder: Path, *more: str, limit: int = 200, **wis
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "env"), ALL)
+@pytest.mark.parametrize(("name", "env"), some(ALL, 3, "resumed"))
 def test_a_resumed_run_equals_an_uninterrupted_one(name: str, env: str, tmp_path: Path) -> None:
     """With agents that die, masks, a state, rewards of each agent, and returns of two steps."""
     whole = train(name, env, tmp_path / "whole", "policy.nstep=2", limit=100)

@@ -17,6 +17,7 @@ from dicore_agents.policies.memory import as_steps
 from tests.agents.policies.recall import MortalRecall, Recall
 from tests.agents.policies.remembering import Remembering, by_steps, component, made, played
 from tests.plugins.policies.resuming import same_after_resume
+from tests.soak import some
 
 HOME = "tests.agents.policies.recall"
 SIZES = ("policy.model.rnn_hidden_size=16", "policy.model.hidden_size_list=[16]")
@@ -96,7 +97,7 @@ def test_agents_that_do_not_act_are_not_learned_from(name: str) -> None:
 def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) -> None:
     options = [*MEMORY, *SIZES, "policy.nstep=2", "policy.priority=true",
                "policy.collect.burn_in=1", "policy.learn.batch_size=8"]  # fmt: skip
-    one, two = same_after_resume(name, f"{HOME}:MortalRecall", options, tmp_path, 320)
+    one, two = same_after_resume(name, f"{HOME}:MortalRecall", options, tmp_path, 192)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
@@ -121,7 +122,7 @@ def test_what_was_seen_long_ago_is_remembered(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("suffix", ["pt2", "ts", "onnx"])
+@pytest.mark.parametrize("suffix", some(["pt2", "ts", "onnx"], 1, "memory"))
 def test_an_exported_file_remembers(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
