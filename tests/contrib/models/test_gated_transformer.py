@@ -110,9 +110,9 @@ def test_a_gate_is_that_of_the_paper_and_lets_its_input_pass_at_first() -> None:
     ("policy", "steps", "options"),
     [
         ("r2d2", 512, ["policy.model.type=gtrxl_dqn", "policy.collect.unroll_len=8",
-                  "policy.collect.burn_in=4", "policy.nstep=1"]),
+                       "policy.collect.burn_in=4", "policy.nstep=1"]),
         ("ppo", 64, ["policy.model.type=gtrxl_vac", "policy.collect.unroll_len=8",
-                 "policy.collect.n_sample=16", "policy.learn.batch_size=8"]),
+                     "policy.collect.n_sample=16", "policy.learn.batch_size=8"]),
     ],
 )  # fmt: skip
 def test_a_resumed_run_equals_an_uninterrupted_one(
