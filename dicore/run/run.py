@@ -76,8 +76,9 @@ def cpu_seconds() -> float:
     """Returns the CPU seconds of this process and of all that it started."""
     import psutil
 
-    seconds, linux = sum(os.times()[:4]), sys.platform == "linux"
-    started = _below(os.getpid()) if linux else psutil.Process().children(recursive=True)
+    seconds, pid = sum(os.times()[:4]), os.getpid()
+    listed = Path(f"/proc/{pid}/task/{pid}/children").exists()  # by some kernels
+    started = _below(pid) if listed else psutil.Process().children(recursive=True)
     for each in started:
         with contextlib.suppress(psutil.Error):  # it has ended
             process = psutil.Process(each) if isinstance(each, int) else each
@@ -227,6 +228,8 @@ class Run:
         config = self.folder.read_config()
         sha = {"config_sha256": config and sha256(config).hexdigest()}
         self.store = CheckpointStore(self.folder.checkpoints, keep=keep_checkpoints, metadata=sha)
+        self.resumed_from: str | None
+        self._state: Any
         self.resumed_from, self._state = self._find_checkpoint() if resume else (None, None)
         saved = self.store.metadata(self.resumed_from) if self.resumed_from else {}
         self.reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
@@ -466,7 +469,7 @@ class Run:
             except Exception as problem:  # the first error is the one to see
                 _log.warning("no checkpoint after the error: %s", brief(problem))
 
-    def _counts(self) -> dict[str, int]:
+    def _counts(self) -> dict[str, Any]:
         """Returns the counters; those of an earlier process or a set result are lower bounds."""
         return {
             name: max(getattr(self.result, name), self.reached[name], self._parts.count(name))
