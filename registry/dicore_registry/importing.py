@@ -79,8 +79,11 @@ class CodePaths:
         except (ValueError, RecursionError) as error:
             raise UnknownComponentError(f"{file}: {error}") from None
         found = [each for each in body if isinstance(each, ast.ClassDef) and each.name[0] != "_"]
-        envs = [each for each in found if any(ast.unparse(b).endswith("Env") for b in each.bases)]
-        return [each.name for each in (envs if len(found) > 1 and envs else found)]
+        envs: list[str] = []
+        for each in found:
+            if any(b.endswith("Env") or b in envs for b in map(ast.unparse, each.bases)):
+                envs.append(each.name)
+        return envs if len(found) > 1 and envs else [each.name for each in found]
 
     def is_given(self, text: str) -> bool:
         """Returns whether a text was allowed, whatever else may be imported."""

@@ -25,6 +25,7 @@ def test_the_classes_of_a_file_are_found_without_running_it(file: Path) -> None:
         ("class A: pass\nclass B: pass\n", ["A", "B"]),
         ("class _A: pass\nclass B: pass\n", ["B"]),
         ("class A: pass\nclass B(gym.Env): pass\n", ["B"]),
+        ("class C: pass\nclass A(Env): pass\nclass B(A): pass\n", ["A", "B"]),
         ("", []),
     ):
         (file / "envs.py").write_text(text)
