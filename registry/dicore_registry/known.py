@@ -194,8 +194,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "pendulum_droq pendulum_edac pendulum_ibc pendulum_iql pendulum_mbpo pendulum_ppo "
             "pendulum_rebrac pendulum_redq pendulum_sac pendulum_sac_n pendulum_simba "
             "pendulum_td3 pendulum_td3_bc pendulum_tqc pendulum_trpo pendulum_xql pong_dqn "
-            "swimmer_ppo swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq "
-            "two_step_dqn walker2d_ppo walker2d_sac"
+            "swimmer_ppo_v1 swimmer_ppo_v2 swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 "
+            "taxi_dqn two_step_bdq two_step_dqn walker2d_ppo walker2d_sac"
         ),
     },
 }
