@@ -20,6 +20,7 @@ from dicore_plugins.buffers import SequenceReplayBuffer
 from dicore_plugins.middleware import OffPolicyLearner
 from dicore_plugins.policies import create_policy
 from dicore_worlds import MuZeroNet, MuZeroPolicy, two_hot_nll
+from tests.plugins.policies.resuming import same_after_resume
 
 VECTOR = spaces.Box(-1, 1, (4,), np.float32)
 ACTION = spaces.Discrete(3, start=2)
@@ -281,3 +282,16 @@ def test_steps_of_others_are_refused_before_a_run_folder(tmp_path: Path) -> None
                 ],
             )  # fmt: skip
     assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    """It is stopped amid episodes; what was searched again is in the buffer of the checkpoint."""
+    options = [
+        "policy.model.latent=8", "policy.model.units=8", "policy.planner.simulations=3",
+        "policy.learn.batch_size=4", "policy.learn.update_per_collect=2",
+        "policy.learn.reanalyze_ratio=0.5", "policy.learn.target_update_freq=3",
+        "policy.collect.n_sample=16", "env.collector_env_num=2",
+    ]  # fmt: skip
+    steps = 208  # a collect ends after half of them
+    one, two = same_after_resume("efficient_zero", "cartpole", options, tmp_path, steps)
+    assert all(torch.equal(one[key], two[key]) for key in one)

@@ -35,7 +35,6 @@ from dicore.errors import SchemaError, UsageError
 from dicore_contrib.reward_models.pdeil_config import PDEILConfig
 from dicore_plugins.reward_models import checked_samples, encoder_of, pair_space, steps_of
 
-
 __all__ = ["PDEIL", "Gaussian"]
 
 Floats = npt.NDArray[np.float64]
