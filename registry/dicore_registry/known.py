@@ -162,7 +162,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": (
             "cartpole_ars cartpole_mrq maze_procedure_cloning pendulum_bro "
             "pendulum_diffusion_policy pendulum_fast_td3 pendulum_mrq "
-            "pendulum_pomdp_recurrent_sac pendulum_pomdp_recurrent_td3 swimmer_ars"
+            "pendulum_pomdp_recurrent_sac swimmer_ars"
         ),
         "reward_model": "pdeil",
     },

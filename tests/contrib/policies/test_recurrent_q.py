@@ -268,8 +268,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(kind: str, tmp_path: Path) ->
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
-@pytest.mark.parametrize("preset", ["pendulum_pomdp_recurrent_sac", "pendulum_pomdp_recurrent_td3"])
-def test_presets_fit_their_task(preset: str) -> None:
+def test_the_preset_fits_its_task() -> None:
     pytest.importorskip("dicore_contrib_envs")
-    compiled = compile_config(preset=preset)
-    assert f"{compiled.env.type}_{compiled.policy.type}" == preset
+    compiled = compile_config(preset="pendulum_pomdp_recurrent_sac")
+    assert (compiled.env.type, compiled.policy.type) == ("pendulum_pomdp", "recurrent_sac")
