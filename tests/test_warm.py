@@ -116,7 +116,7 @@ def test_what_is_spawned_is_forked(
     process = spawn.Process(target=exec, args=(SPAWNED, {"end": theirs}))
     process.start()
     theirs.close()
-    assert ours.recv() == (True, False, os.getpid(), str(tmp_path))
+    assert ours.recv() == (True, True, os.getpid(), str(tmp_path))
     if killed:
         process.kill()
     else:
