@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -25,7 +27,7 @@ from dicore.errors import (
 from dicore.run import checkpoint_store
 from dicore.run.folder import RunFolder, RunLock
 from dicore.run.random import Streams
-from dicore.run.run import Limits, Run
+from dicore.run.run import Limits, Run, cpu_seconds
 from dicore.testing.failpoints import armed
 
 
@@ -365,3 +367,17 @@ def test_what_is_logged_before_a_checkpoint_survives_a_kill_after_it(tmp_path: P
     run.save_checkpoint("iteration_1")
     assert logger.written == [5]
     run.finish()
+
+
+def test_the_cpu_seconds_of_processes_of_processes_count() -> None:
+    loop = "sh -c 'while :; do :; done' & wait"
+    process = subprocess.Popen(["sh", "-c", loop], start_new_session=True)
+    try:
+        seconds = cpu_seconds()
+        own, deadline = time.process_time(), time.monotonic() + 60
+        while cpu_seconds() - seconds < time.process_time() - own + 0.05:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
