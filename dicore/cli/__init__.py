@@ -204,29 +204,20 @@ def _report_usage(error: click.ClickException, *, debug: bool) -> int:
 def _usage_message(error: click.ClickException) -> str:
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
-        return f"no such option '{option}'{_meant(error, option)}"
+        return f"no such option '{option}'{_meant(error)}"
     text = error.format_message().rstrip(".")
     text = text.replace("valid integer range", "valid integer")
     return text[:1].lower() + text[1:]
 
 
-def _meant(error: Any, option: str) -> str:
-    """Returns the option that is meant: of the command, of the config, or of a near spelling."""
+def _meant(error: Any) -> str:
+    """Returns the end of a message about an unknown option: which one may be meant."""
     from dicore_registry.errors import RegistryError
     from dicore_registry.public_names import public_name
 
-    path = unit = ""
     with suppress(AttributeError, RegistryError):  # the table comes with another package
-        path, unit = public_name("meant_option")(option), public_name("unit_of_word")(option)
+        return str(public_name("meant_flag")(error))
     close = next(iter(error.possibilities or ()), "")
-    flags = {each.name: each.opts for each in error.ctx.command.params} if error.ctx else {}
-    if [option.lstrip("-")] in flags.values():  # an argument
-        return f"; write {error.ctx.command_path} {option.lstrip('-').upper()}"
-    own = flags.get(path.rpartition(".")[2])
-    if path and own is None and not path.startswith("pipeline.max_"):  # of trainings
-        return f"; write {path}=VALUE{unit}"
-    own = own or next((each for each in flags.values() if close in each), [close])
-    close = next((flag for flag in own if flag.startswith("--")), close)
     return f"; did you mean '{close}'?" if close else ""
 
 

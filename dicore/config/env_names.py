@@ -64,20 +64,11 @@ class EnvNames:
             return EnvChoice(text, name="" if "/" in text else text)
         choice = self._known_id(text)
         if choice is None and text.endswith(".py"):
-            return self._of_file(text, imports)
+            found, why = code_paths.class_of(text)
+            if found and imports:
+                return EnvChoice(found)
+            self._tried.append(f"a class of a file ({why})")
         return choice
-
-    def _of_file(self, text: str, imports: bool) -> EnvChoice | None:
-        """Returns the only class of a file, or notes why there is not one."""
-        try:
-            found = [f"{text}:{name}" for name in code_paths.classes_of(text)]
-            why = f"write {' or '.join(found)}" if found else "it has none"
-        except UnknownComponentError as error:
-            found, why = [], error.message
-        if imports and len(found) == 1:
-            return EnvChoice(found[0])
-        self._tried.append(f"a class of a file ({why})")
-        return None
 
     def _with_colon(self, text: str, imports: bool) -> EnvChoice | None:
         place = text.rpartition(":")[0]

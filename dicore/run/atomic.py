@@ -69,12 +69,11 @@ def read_regular(path: str | os.PathLike[str], *, at_most: int = _MOST_BYTES) ->
         return file.read()
 
 
-def open_regular(path: str | os.PathLike[str], *, append: bool = False) -> BinaryIO:
-    """Opens a file to read, or to append too, unbuffered; refuses links, pipes and devices."""
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a file to read; refuses links, pipes and devices."""
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    flags |= os.O_RDWR | os.O_APPEND | os.O_CREAT if append else os.O_RDONLY
     try:
-        descriptor = os.open(path, flags, 0o666)
+        descriptor = os.open(path, os.O_RDONLY | flags)
     except OSError as error:
         if error.errno == errno.ELOOP:
             error.strerror = "a symbolic link"
@@ -82,7 +81,7 @@ def open_regular(path: str | os.PathLike[str], *, append: bool = False) -> Binar
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return os.fdopen(descriptor, "r+b", buffering=0) if append else os.fdopen(descriptor, "rb")
+    return os.fdopen(descriptor, "rb")
 
 
 def read_json(path: str | os.PathLike[str], parse: Callable[[str], object] = json.loads) -> Any:

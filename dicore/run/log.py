@@ -16,12 +16,13 @@ import logging
 import math
 import os
 import random
+import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
-from errno import ENOSPC
+from errno import EINVAL, ENOSPC
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -29,7 +30,7 @@ import numpy as np
 
 from dicore.errors import UsageError
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms, SupportsProgress
-from dicore.run.atomic import open_regular, read_regular
+from dicore.run.atomic import read_regular
 from dicore.values import State, StateDict, Tree
 
 __all__ = ["RESERVED", "LogHub", "MetricsFile", "read_metrics"]
@@ -221,7 +222,7 @@ class LineFile:
 
     def _open(self) -> object:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = open_regular(self.path, append=True)
+        file = open_plain(self.path)
         file.truncate(_end_of_line(file, file.seek(0, os.SEEK_END)))
         return file
 
@@ -274,11 +275,22 @@ class MetricsFile(LineFile):
         if not os.path.lexists(self.path):
             return
         try:
-            with open_regular(self.path, append=True) as file:
+            with open_plain(self.path) as file:
                 size = min(size, file.seek(0, os.SEEK_END))
                 file.truncate(_end_of_line(file, size))
         except OSError as error:
             raise UsageError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Opens a regular file to read and append, unbuffered; refuses links, pipes and devices."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    file = os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(EINVAL, "not a regular file")
+    return file
 
 
 def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:

@@ -78,18 +78,17 @@ def cpu_seconds() -> float:
 
     seconds, pid = sum(os.times()[:4]), os.getpid()
     listed = Path(f"/proc/{pid}/task/{pid}/children").exists()  # by some kernels
-    started = _below(pid) if listed else psutil.Process().children(recursive=True)
-    for each in started:
+    others = () if listed else psutil.Process().children(recursive=True)
+    for child in (*_below(pid), *(each.pid for each in others)):
         with contextlib.suppress(psutil.Error):  # it has ended
-            process = psutil.Process(each) if isinstance(each, int) else each
-            seconds += sum(process.cpu_times()[:4])
+            seconds += sum(psutil.Process(child).cpu_times()[:4])
     return seconds
 
 
 def _below(pid: int) -> Iterator[int]:
     """Yields the processes that a process started; `psutil` looks at all of the machine."""
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # it has ended
+    with contextlib.suppress(OSError):  # it has ended
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
             for child in map(int, file.read_bytes().split()):
                 yield from (child, *_below(child))
 
@@ -228,9 +227,8 @@ class Run:
         config = self.folder.read_config()
         sha = {"config_sha256": config and sha256(config).hexdigest()}
         self.store = CheckpointStore(self.folder.checkpoints, keep=keep_checkpoints, metadata=sha)
-        self.resumed_from: str | None
-        self._state: Any
-        self.resumed_from, self._state = self._find_checkpoint() if resume else (None, None)
+        found: tuple[str | None, Any] = self._find_checkpoint() if resume else (None, None)
+        self.resumed_from, self._state = found
         saved = self.store.metadata(self.resumed_from) if self.resumed_from else {}
         self.reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
         ends = asdict(self.limits)

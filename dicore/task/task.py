@@ -371,12 +371,11 @@ class Task(Events):
             raise first
 
 
-def _note(error: Exception, where: MiddlewareSpec | Suspended | None, ctx: Context) -> None:
+def _note(error: Exception, where: MiddlewareSpec | Suspended, ctx: Context) -> None:
     """Adds a note to an exception that names the middleware."""
-    if where is not None:
-        name = where.name if isinstance(where, MiddlewareSpec) else name_of(where)
-        step = getattr(ctx, "total_step", None)
-        error.add_note(f"raised in middleware '{name}' at total_step {step}")
+    name = where.name if isinstance(where, MiddlewareSpec) else name_of(where)
+    step = getattr(ctx, "total_step", None)
+    error.add_note(f"raised in middleware '{name}' at total_step {step}")
 
 
 def _executor(task: Task, workers: int) -> object:

@@ -85,6 +85,19 @@ class CodePaths:
                 envs.append(each.name)
         return envs if len(found) > 1 and envs else [each.name for each in found]
 
+    def class_of(self, file: str) -> tuple[str, str]:
+        """Returns the path of the class that a file alone names; see `classes_of`.
+
+        Returns:
+            `file.py:Class`, or "" if there is not one; and what to write, or why there is none.
+        """
+        try:
+            found = [f"{file}:{name}" for name in self.classes_of(file)]
+        except UnknownComponentError as error:
+            return "", error.message
+        why = f"write {' or '.join(found)}" if found else "it has none"
+        return found[0] if len(found) == 1 else "", why
+
     def is_given(self, text: str) -> bool:
         """Returns whether a text was allowed, whatever else may be imported."""
         return text in self._given

@@ -75,8 +75,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "api": (
             "Agent begun_from build check_request code_state collect_demo_data "
             "collect_episodic_demo_data draw eval evaluate find_policy get load_demo_data "
-            "meant_option probe_imports record_env requeue requeued run_series train_seeds "
-            "unit_of_word without_missing"
+            "meant_flag meant_option probe_imports record_env requeue requeued run_series "
+            "train_seeds unit_of_word without_missing"
         ),
         "command": (
             "benchmark board catalogue check collect completion config diagnose doctor enjoy eval "

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["meant_option", "unit_of_word"]
+if TYPE_CHECKING:
+    from click import NoSuchOption
+
+__all__ = ["meant_flag", "meant_option", "unit_of_word"]
 
 _LEARN, _COLLECT = "policy.learn.", "policy.collect."
 _BUFFER = "policy.other.replay_buffer."
@@ -173,6 +176,28 @@ def meant_option(word: str, paths: Container[str] | None = None) -> str:
     """
     found = _WORDS.get(_plain(word), ())
     return next((path for path in found if paths is None or path in paths), "")
+
+
+def meant_flag(error: NoSuchOption) -> str:
+    """Returns the end of a message about an unknown option of a command: what may be meant.
+
+    Args:
+        error: Names the option, the command, and options of a near spelling.
+
+    Returns:
+        An argument or an option of the command, or an option of the config; "" if none is near.
+    """
+    word, path = error.option_name, meant_option(error.option_name)
+    close = next(iter(error.possibilities or ()), "")
+    flags = {each.name: each.opts for each in error.ctx.command.params} if error.ctx else {}
+    if error.ctx and [word.lstrip("-")] in flags.values():  # an argument
+        return f"; write {error.ctx.command_path} {word.lstrip('-').upper()}"
+    own = flags.get(path.rpartition(".")[2])
+    if path and own is None and not path.startswith("pipeline.max_"):  # of trainings
+        return f"; write {path}=VALUE{unit_of_word(word)}"
+    own = own or next((each for each in flags.values() if close in each), [close])
+    close = next((flag for flag in own if flag.startswith("--")), close)
+    return f"; did you mean '{close}'?" if close else ""
 
 
 def _plain(word: str) -> str:
