@@ -50,12 +50,12 @@ _MAX_READS: Final = 5
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SUFFIX: Final = ".pth.tar"
-SAVE_EVERY_S = 60.0
-"""Seconds of training that a killed run loses at most, unless saving is slow."""
+SAVE_EVERY_S, _FIRST_S = 60.0, 5.0
+"""Seconds of training that a killed run loses at most, unless saving is slow; at first fewer."""
 BESIDE_BYTES = 16 << 20
 """Size from which a state is copied and written beside the training, if that is asked for."""
 LATEST: Final = "latest"
-"""Name of the checkpoint that is written every minute."""
+"""Name of the checkpoint that is written every minute, at first sooner."""
 _PERIODIC: Final = re.compile(r"iteration_(\d+)")
 
 
@@ -85,7 +85,7 @@ class CheckpointStore:
         self.failures = 0
         self._metadata = dict(metadata or {})
         self._recovered = False
-        self._next = inf
+        self._next, self._every = inf, _FIRST_S / 2
         self._written: dict[str, list[Stamp | None]] = {}
         self._copies = Copies()
         self._writing: Future[object] | None = None
@@ -176,7 +176,8 @@ class CheckpointStore:
         Args:
             cost: Seconds that saving takes; training becomes at most 2 % slower by it.
         """
-        self._next = time.monotonic() + max(SAVE_EVERY_S, 50 * cost)
+        self._every = min(2 * self._every, SAVE_EVERY_S)
+        self._next = time.monotonic() + max(self._every, 50 * cost)
 
     @property
     def is_late(self) -> bool:

@@ -561,6 +561,24 @@ def golden_state() -> dict[str, Any]:
     }
 
 
+def test_the_first_checkpoints_by_the_clock_come_soon(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(checkpoint_store.time, "monotonic", lambda: now[0])
+    store.start_clock()
+    saved = []
+    while now[0] < 300:
+        now[0] += 0.5
+        if store.is_late:
+            saved.append(now[0])
+            store.start_clock(0.1)
+    assert saved == [5, 15, 35, 75, 135, 195, 255]
+    store.start_clock(2.0)
+    now[0] += 99
+    assert not store.is_late, "saving takes two seconds"
+
+
 @pytest.mark.parametrize("version", range(1, format_.FORMAT_VERSION + 1))
 def test_every_format_that_was_ever_written_is_read(version: int) -> None:
     """R-D09: whoever raises FORMAT_VERSION adds `golden/format_N` and migrates the older ones."""
