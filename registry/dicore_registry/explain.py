@@ -57,6 +57,35 @@ def provider(kind: str) -> str:
     return f"it is provided by '{dist}': pip install {dist}" if dist else ""
 
 
+_ELSEWHERE = {
+    "command": {
+        **dict.fromkeys(("learn", "fit", "run"), "train"),
+        **dict.fromkeys(("resume", "continue"), "train --resume RUN"),
+        **dict.fromkeys(("test", "evaluate", "predict", "load"), "eval"),
+        **dict.fromkeys(("play", "render", "visualize", "video"), "enjoy"),
+        **dict.fromkeys(("rollout", "record"), "collect"),
+        **dict.fromkeys(("optimize", "hpo"), "tune"),
+        "tensorboard": "board",
+    },
+    "policy": {
+        "maskable_ppo": "ppo, which obeys an action_mask in the observation",
+        **dict.fromkeys(
+            ("recurrent_ppo", "ppo_lstm", "lstm_ppo"), "ppo with policy.model.rnn=lstm"
+        ),
+        **dict.fromkeys(("ppo_continuous_action", "ppo_continuous"), "ppo"),
+        **dict.fromkeys(("reinforce", "vpg"), "pg"),
+        **dict.fromkeys(("qr_dqn", "quantile_dqn"), "qrdqn"),
+        **dict.fromkeys(("sac_discrete", "sacd"), "discrete_sac"),
+        "double_dqn": "ddqn",
+        "dueling_dqn": "dueling",
+        "drqn": "r2d2",
+        "td3bc": "td3_bc",
+        "discrete_bc": "bc",
+    },
+}
+"""What other libraries call a component, by kind; what to write here begins with its name."""
+
+
 def unknown_kind(kind: str, kinds: Iterable[str], where: str) -> UnknownComponentError:
     """Returns the error for an unknown kind: its package, a near one, or all."""
     kinds = sorted(kinds)
@@ -94,6 +123,9 @@ def _hint(kind: str, name: str, entries: Sequence[Entry], order: Sequence[str]) 
     names = {entry.name for entry in of_kind if entry.status not in ("broken", "deprecated")}
     if "/" in name:
         return _qualified_hint(kind, name, of_kind)
+    meant = _ELSEWHERE.get(kind, {}).get(name, "")
+    if meant and meant.split()[0].strip(",") in names:
+        return f"here it is {meant}"
     return (
         _misplaced(kind, name, entries)
         or _not_installed(kind, name)

@@ -13,6 +13,7 @@ from dicore.cli import main
 from dicore.config import compile_config
 from dicore.errors import ConfigError
 from dicore_registry import default
+from dicore_registry.explain import _ELSEWHERE
 from dicore_tools.neighbour_words import _UNITS, _WORDS, meant_option, unit_of_word
 
 MEANT = {
@@ -50,7 +51,7 @@ def test_a_word_of_another_library_is_answered_with_the_option(policy: str) -> N
 
 
 def test_every_option_of_the_table_is_one_of_some_policy() -> None:
-    there: set[str] = set()
+    there: set[str] = {"pipeline.dataset.path"}  # of a data set, which these have not
     for policy in ("ppo", "dqn", "sac", "td3"):
         env = "cartpole" if policy == "dqn" else "pendulum"
         for path in compile_config({"env": env, "policy": policy}).origin:
@@ -73,6 +74,9 @@ def test_every_option_of_the_table_is_one_of_some_policy() -> None:
         (["--tensorboard-log=x"], "'--tensorboard-log'; write pipeline.logger=VALUE"),
         (["--n-steps=9"], "collect.n_sample=VALUE, which counts the steps of all environments"),
         (["target_update_interval=9"], "target_update_freq here, which counts updates, not env"),
+        (["--data", "demo"], "no such option '--data'; write pipeline.dataset.path=VALUE"),
+        (["--capture-video"], "; dicore eval RUN --replay-path DIR records videos"),
+        (["-p", "recurrent_ppo"], "'recurrent_ppo'; here it is ppo with policy.model.rnn=lstm"),
         (["--algo=dqn"], "no such option '--algo'; did you mean '--policy'?"),
         (["-p", "dnq"], "policy.type: no policy named 'dnq'; did you mean 'dqn'?"),
         (["--max-env-step", "1.5e0"], "'1.5e0' is not a valid integer"),
@@ -84,6 +88,30 @@ def test_a_word_on_the_command_line(
 ) -> None:
     assert main(["train", "-e", "cartpole", "-p", "dqn", "--dry-run", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("play", "enjoy"), ("fit", "train"), ("resume", "train --resume RUN")]
+)
+def test_a_command_of_another_name(
+    word: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word, "x"]) == 2
+    assert f"no command named '{word}'; here it is {meant}\n" in capsys.readouterr().err
+
+
+def test_a_logger_without_a_name_is_wandb(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "-e", "cartpole", "-p", "dqn", "--dry-run"]
+    assert main([*words, "--track"]) == 0
+    assert main([*words, "--track", "csv", "--track=wandb"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_what_others_call_a_component_is_one_here() -> None:
+    names = {kind: {each.name for each in default().entries(kind)} for kind in _ELSEWHERE}
+    for kind, words in _ELSEWHERE.items():
+        assert {meant.split()[0].strip(",") for meant in words.values()} <= names[kind]
+        assert not words.keys() & names[kind]
 
 
 def test_a_budget_is_none_of_a_command_without_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,9 +129,14 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
     "tensorboard_log": ("pipeline.logger",),
     "wandb_project_name": ("pipeline.logger",),
     "exp_name": ("exp_name",),
+    **dict.fromkeys(
+        ("data", "dataset", "data_path", "dataset_path", "expert_data", "expert_path", "demo"),
+        ("pipeline.dataset.path", "pipeline.dataset"),
+    ),
 }  # fmt: skip
 
 
+_VIDEOS: Final = ("capture_video", "record_video", "save_video", "video")
 _OF_ALL: Final = "counts the steps of all environments together"
 _UPDATES: Final = "counts updates, not env steps"
 _UNITS: Final[dict[str, str]] = {
@@ -188,6 +193,8 @@ def meant_flag(error: NoSuchOption) -> str:
         An argument or an option of the command, or an option of the config; "" if none is near.
     """
     word, path = error.option_name, meant_option(error.option_name)
+    if _plain(word) in _VIDEOS:
+        return "; dicore eval RUN --replay-path DIR records videos"
     close = next(iter(error.possibilities or ()), "")
     flags = {each.name: each.opts for each in error.ctx.command.params} if error.ctx else {}
     if error.ctx and [word.lstrip("-")] in flags.values():  # an argument
