@@ -56,7 +56,7 @@ def last_return(run: Path) -> float:
 
 def test_from_the_command_line_to_the_best_config(capfd: pytest.CaptureFixture[str]) -> None:
     words = ["cartpole_dqn", *SMALL, "--max-env-step", "200", "-o", "study", "--seeds", "2"]
-    space = ["--space", RATE, "--space", "policy.nstep=1|3"]
+    space = [RATE, "--space", "policy.nstep=1|3"]
     assert main(["tune", *words, *space, "-n", "2"]) == 0
     said = capfd.readouterr().out
     assert "trial 1:" in said

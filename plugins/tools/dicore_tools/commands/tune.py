@@ -142,10 +142,11 @@ def command(
 def _plan(words: tuple[str, ...], spaces: tuple[str, ...], out: str | None, given: Any) -> Any:
     from dicore.run.launch import TrainRequest, compile_request
     from dicore_tools.commands.words import split_words
-    from dicore_tools.tuning.space import parse_space, space_problems
+    from dicore_tools.tuning.space import is_dimension, parse_space, space_problems
     from dicore_tools.tuning.study import Plan
 
-    files, overrides = split_words(words)
+    spaces = (*spaces, *filter(is_dimension, words))  # also without --space
+    files, overrides = split_words([word for word in words if not is_dimension(word)])
     if len(files) > 1:
         raise UsageError(f"expected one config, got {', '.join(files)}")
     names = ("env", "policy", "max_env_step", "max_train_iter")

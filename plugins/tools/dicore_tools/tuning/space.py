@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dicore.errors import ConfigError, UsageError
 from dicore.run.launch import TrainRequest, compile_request
 
-__all__ = ["Dimension", "combinations", "parse_space", "space_problems"]
+__all__ = ["Dimension", "combinations", "is_dimension", "parse_space", "space_problems"]
 
 _MAX_POINTS = 10_000
 _MOST_COMPILED = 40
@@ -103,6 +103,11 @@ def parse_space(texts: Sequence[str]) -> tuple[Dimension, ...]:
     if problems:
         raise UsageError("\n".join(problems), hint=f"forms: {_FORMS}")
     return tuple(space)
+
+
+def is_dimension(word: str) -> bool:
+    """Returns whether a word has a form that no value of an option has: `path=log(a,b)`."""
+    return _CALL.fullmatch(word.partition("=")[2]) is not None
 
 
 def space_problems(request: TrainRequest, space: Sequence[Dimension]) -> list[str]:
