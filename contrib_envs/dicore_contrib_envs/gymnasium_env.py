@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import attrs
@@ -45,7 +46,8 @@ class GymnasiumConfig(EnvConfig):
 
         if _OLD_ATARI.fullmatch(env_id):
             return True  # its error names the present id
-        return _spec(env_id) is not None or _base(env_id) in map(_base, gymnasium.registry)
+        found = _spec(env_id) is not None or _base(env_id) in map(_base, gymnasium.registry)
+        return found or bool(_registering(env_id))
 
     def from_spec(self) -> dict[str, Any]:
         """Returns the registered reward threshold as `stop_value`.
@@ -194,6 +196,8 @@ def _nearest(env_id: str) -> str:
     versions = [each for each in gymnasium.registry if _base(each) == _base(env_id)]
     if versions:
         return f"did you mean '{max(versions, key=_version)}'?"
+    if package := _registering(env_id):
+        return f"write {package}:{env_id}"
     folded = {each.casefold(): each for each in gymnasium.registry}
     close = difflib.get_close_matches(env_id.casefold(), folded, 1)
     if close:
@@ -202,6 +206,35 @@ def _nearest(env_id: str) -> str:
     if colon:
         return f"check that '{module}' is installed and registers the id"
     return "install the package that registers it"
+
+
+@cache
+def _registering(env_id: str) -> str:
+    """Returns the installed package that registers an id when it is imported; "" if none does.
+
+    Their files are read, and nothing of them is run.
+    """
+    from importlib import metadata
+
+    name = _base(env_id)
+    if ":" in env_id or name == env_id:
+        return ""
+    for dist in metadata.distributions():
+        needs = [each for each in dist.requires or () if "extra ==" not in each]
+        if not any(each.startswith("gymnasium") for each in needs):
+            continue
+        for file in dist.files or ():
+            if file.suffix != ".py" or len(file.parts) > 3 or file.parts[0].startswith("dicore"):
+                continue
+            with contextlib.suppress(OSError):
+                text = Path(str(dist.locate_file(file))).read_text("utf-8", "replace")
+                if (
+                    "gymnasium" in text
+                    and "register(" in text
+                    and re.search(rf"""["']{re.escape(name)}[-"'{{]""", text)
+                ):
+                    return file.parts[0]
+    return ""
 
 
 def _later(env_id: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -197,7 +198,7 @@ class Announcer:
         for line in [*_about_preset(request, compiled), *header]:
             say(line)
         if is_command("watch"):
-            self._print("watch", f"dicore watch {run.folder}")
+            self._print("watch", f"dicore watch {_as_word(run.folder)}")
 
     def ended(self, run: Run, profile: Any) -> None:
         """Prints the profile, the result, and the files of the run."""
@@ -211,13 +212,13 @@ class Announcer:
             f" {result.train_iter} updates, {result.wall_s:.1f} s{place}",
             result=True,
         )
+        at, kept = _as_word(run.folder), run.store.best_or_latest()
         if run.stop_requested:
             code = re.search(r'"(type|env_id)": "[^"]*:', run.folder.config.read_text("utf-8"))
-            self._print("resume", f"dicore train --resume {run.folder}{' --trust' * bool(code)}")
-        at = run.folder
+            self._print("resume", f"dicore train --resume {at}{' --trust' * bool(code)}")
         self._print("curve", f"dicore plot {at} --text   (numbers: {at}/log/metrics.jsonl)")
         self._print("config", f"{run.folder}/config.json")
-        self._print("checkpoint", f"{run.folder}/ckpt/{run.store.best_or_latest() or ''}")
+        self._print("checkpoint", f"{run.folder}/ckpt/{kept}" if kept else "none was saved")
         self._print("folder", run.folder)
 
     def nothing_to_do(self, run: Run, reason: str) -> None:
@@ -226,6 +227,11 @@ class Announcer:
 
     def _print(self, name: str, value: object) -> None:
         say(f"{name + ':':<12}{value}")
+
+
+def _as_word(folder: object) -> str:
+    """Returns a folder as a word of a command line."""
+    return shlex.quote(f"./{folder}" if str(folder).startswith("-") else str(folder))
 
 
 def _about_preset(request: TrainRequest, compiled: Compiled) -> Iterator[str]:

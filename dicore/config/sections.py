@@ -37,7 +37,7 @@ class EnvConfig(ComponentConfig):
         "env_manager", help="steps all environments (vectorized env)"
     )
     env_wrapper: tuple[Any, ...] = components("env_wrapper", help="wrappers, innermost first")
-    collector_env_num: int = option(8, "number of environments for collecting", ge=1)
+    collector_env_num: int = option(8, "number of environments for collecting", ge=1, le=10**5)
     evaluator_env_num: int = option(5, "environments for evaluation, at most one per episode", ge=1)
     n_evaluator_episode: int = option(REQUIRED, "episodes per evaluation", ge=1)
     stop_value: float = option(REQUIRED, "mean episode return at which training stops; inf: never")

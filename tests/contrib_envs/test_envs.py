@@ -392,6 +392,27 @@ def test_ids_that_nobody_has_are_refused_where_they_are_made(env_id: str, said: 
     assert f"gymnasium has no '{env_id}'" in str(caught.value)
 
 
+def test_an_id_of_an_installed_package_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "birds").mkdir()
+    (tmp_path / "birds/__init__.py").write_text(
+        "import gymnasium\nraise SystemExit('it ran')\nregister(id=f'Sparrow{suffix}-v3')\nregister('Crow-v0')\n"
+    )
+    info = tmp_path / "birds-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: birds\nVersion: 1.0\nRequires-Dist: gymnasium>=1\n"
+    )
+    (info / "RECORD").write_text("birds/__init__.py,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for env_id in ("Sparrow-v3", "Crow-v9"):
+        with pytest.raises(ConfigError, match=f"no '{env_id}'; write birds:{env_id}"):
+            compile_config({"env": env_id, "policy": "dqn"})
+    with pytest.raises(ConfigError, match="no env named 'Owl-v0'"):
+        compile_config({"env": "Owl-v0", "policy": "dqn"})
+
+
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
 def test_a_version_of_a_simulator_that_is_gone_names_the_last_one() -> None:
     pytest.importorskip("mujoco")

@@ -169,7 +169,7 @@ class ConsoleLogger:
         done, total, unit = self._progress
         rate, left = self._rate_and_time_left()
         parts = [f"{done}/{total} {unit}" if total else f"{done} {unit}"]
-        parts.append(f"{self._updates} updates")
+        parts += [f"{self._updates} updates"] if unit != "updates" else []
         if not math.isnan(self._last):
             parts.append(f"return {number(self._last)} (best {number(self._best)})")
         parts += self._training_parts()

@@ -296,7 +296,7 @@ def test_the_time_left_of_a_budget_of_updates_leaves_out_what_was_before_the_fir
         now[0] = float(second)
         logger.log_scalars({"x": 0.0}, env_step=second, train_iter=max(0, second - 10))
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.endswith("10/60 updates  10 updates  1 updates/s  at most 50 s left")
+    assert last.endswith("10/60 updates  1 updates/s  at most 50 s left")
 
 
 def test_return_and_loss_of_the_training_change_between_evaluations(

@@ -358,9 +358,9 @@ def _told(verdict: Verdict) -> Iterator[str]:
     if verdict.problem and steps:
         shown = ", ".join(map(str, steps))
         yield (
-            f"the run was resumed at env step {shown}: if its budget was raised there, or it went on"
-            " from 'best' without its replay buffer (run.json: resumed), rows from there on differ"
-            f" from those of one training; compare the part before: --until {steps[0]}"
+            f"the run was resumed at env step {shown}: if its budget was raised there, or it went"
+            " on from 'best' without its buffer (run.json: resumed), rows from there on differ from"
+            f" those of one training; compare the part before: --until {steps[0]}"
         )
     elif verdict.problem and not verdict.differs:
         yield "versions and code are the same: processor, threads or the environment may differ"
