@@ -19,6 +19,7 @@ from dicore.config.paths import combine, plain
 from dicore.config.resolver import RegistryView
 from dicore.config.schema import Section
 from dicore.errors import ConfigError, RegistryError
+from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
     from dicore.config.reader import ConfigFile
@@ -141,6 +142,4 @@ def _trees(main: object, name: str, problems: Problems) -> list[dict[str, object
 
 
 def _system_tree(system: dict[str, object]) -> dict[str, object]:
-    from dicore_registry.public_names import public_name
-
     return {"pipeline": {"system": public_name("system_of_di_engine", "system_config")(system)}}

@@ -230,9 +230,7 @@ class CheckpointStore:
         """
         broken: list[str] = []
         name, state = self._first_valid(
-            lambda: [name for name in self.names()[::-1] if self._may_resume(name)],
-            broken,
-            load=True,
+            lambda: [*filter(self._may_resume, self.names()[::-1])], broken, load=True
         )
         if name is None and broken:
             raise CheckpointCorruptError(
@@ -260,12 +258,7 @@ class CheckpointStore:
 
     def best_or_latest(self) -> str | None:
         """Returns `best` if it is valid, else what `latest` returns."""
-
-        def candidates() -> list[str]:
-            names = self.names()[::-1]
-            return sorted(names, key=lambda name: name != "best")
-
-        return self._first_valid(candidates)[0]
+        return self._first_valid(lambda: [*dict.fromkeys(["best", *self.names()[::-1]])])[0]
 
     def _first_valid(
         self,
@@ -338,11 +331,10 @@ class CheckpointStore:
         return [self.folder / name for name in plain]
 
     def _prune(self) -> None:
-        periodic = [name for name in self.names() if _PERIODIC.fullmatch(name)]
-        if len(periodic) <= self.keep:
-            return
-        newest = periodic[::-1]
+        newest = [*filter(_PERIODIC.fullmatch, self.names()[::-1])]
         surplus = newest[self.keep :]
+        if not surplus:
+            return
         if not any(map(self._is_valid, newest[: self.keep])):
             valid = next((name for name in surplus if self._is_valid(name)), None)
             surplus = [name for name in surplus if name != valid]

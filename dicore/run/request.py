@@ -23,6 +23,7 @@ from dicore.data.json_codec import loads
 from dicore.errors import ConfigError, RegistryError, UnknownComponentError, UsageError
 from dicore.run.folder import EXIST, Exist, RunFolder, default_name
 from dicore.run.metadata import saved_member
+from dicore_registry import default
 from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
@@ -217,7 +218,6 @@ def preset_of(env: str, policy: str) -> str | None:
     if ":" not in env and "/" not in env and _is_preset(f"{env}_{policy}"):
         return f"{env}_{policy}"
     from dicore.config.env_names import EnvNames
-    from dicore_registry import default
 
     registry = default()
     if registry.switches.names_only or not any(
@@ -232,8 +232,6 @@ def preset_of(env: str, policy: str) -> str | None:
 
 
 def _is_preset(name: str) -> bool:
-    from dicore_registry import default
-
     try:
         default().find("preset", name)
     except UnknownComponentError:

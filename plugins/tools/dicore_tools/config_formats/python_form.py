@@ -146,6 +146,6 @@ def _formatted_dict(value: Mapping[Any, Any], indent: int) -> str:
         lines = (f"{pad}{key}={_formatted(item, indent + 4)},\n" for key, item in value.items())
         return "dict(\n" + "".join(lines) + " " * indent + ")"
     lines = (
-        f"{pad}{_literal(key)}: {_formatted(item, indent + 4)},\n" for key, item in value.items()
+        f"{pad}{_literal(key)}: {_formatted(item, indent - 4)},\n" for key, item in value.items()
     )
     return "{\n" + "".join(lines) + " " * indent + "}"
