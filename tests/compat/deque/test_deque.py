@@ -148,6 +148,14 @@ def test_draws_are_uniform() -> None:
     assert sum((counts[each] - expected) ** 2 / expected for each in range(8)) < 24.3
 
 
+def test_positions_count_from_both_ends() -> None:
+    buffer = filled(3)
+    assert [buffer[at] for at in range(-3, 3)] == [0, 1, 2, 0, 1, 2]
+    for at in (-4, 3):
+        with pytest.raises(IndexError, match=f"no item {at}"):
+            buffer[at]
+
+
 def test_export_and_import() -> None:
     buffer, other = filled(4), DequeBuffer(10)
     other.import_data(buffer.export_data())

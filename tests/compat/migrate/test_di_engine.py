@@ -440,12 +440,19 @@ def test_values_of_other_forms_are_named(path: str, value: Any, message: str) ->
     assert message in str(error.value)
 
 
-def test_an_uneven_range_of_noise_is_told() -> None:
-    learn = {"noise": True, "noise_range": {"min": -0.2, "max": 0.5}}
+@pytest.mark.parametrize(
+    ("span", "verdict", "text"),
+    [
+        ({"min": -0.2, "max": 0.5}, "lost", "min was -0.2"),
+        ({"max": 0.5}, "moved", "target_noise_clip = 0.5"),
+    ],
+)
+def test_an_uneven_range_of_noise_is_told(span: dict[str, float], verdict: str, text: str) -> None:
+    learn = {"noise": True, "noise_range": span}
     _, changes = convert({"policy": {"learn": learn}}, {"policy": {"type": "td3"}})
     (found,) = [each for each in changes if each.path == "policy.learn.noise_range"]
-    assert found.verdict == "lost"
-    assert "min was -0.2" in found.text
+    assert found.verdict == verdict
+    assert text in found.text
 
 
 def test_without_this_package_its_name_is_told(tmp_path: Path) -> None:
