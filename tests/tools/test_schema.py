@@ -14,9 +14,10 @@ import yaml
 from dicore.cli import main
 from dicore.config import compile_config, to_dict
 from dicore.config.reader import read_config
+from dicore.config.schema import Section, fields_of, frozen, option
 from dicore.errors import ConfigError, UsageError
 from dicore_registry import default
-from dicore_tools.commands.config_schema import config_schema
+from dicore_tools.commands.config_schema import _leaf, config_schema
 from dicore_tools.config_formats.editor_schema import FILE, write_schema
 from tests.core.hookspecs.test_manager import world
 from tests.registry.world import World
@@ -54,6 +55,17 @@ def test_presets_pass(validator: Any) -> None:
     for entry in some(own, 25, "schema"):
         if entry.status == "ok":
             validator.validate(registry.load(entry))
+
+
+def test_a_choice_may_be_none_where_its_type_says_so() -> None:
+    @frozen(kw_only=True)
+    class Chosen(Section):
+        either: str | None = option(None, choices=("a", "b"))
+        one: str = option("a", choices=("a", "b"))
+
+    for name, valid in (("either", True), ("one", False)):
+        checker = jsonschema.Draft202012Validator(_leaf(fields_of(Chosen)[name]))
+        assert checker.is_valid(None) == valid
 
 
 def test_a_whole_compiled_config_passes(validator: Any) -> None:
