@@ -32,6 +32,7 @@ from dicore import __version__, errors
 from dicore.deprecation import DicoreDeprecationWarning
 from dicore.hookspecs import specs
 from dicore_registry import default
+from dicore_registry.entry import family
 from dicore_tools.levels import LEVELS, level
 from docs.generate.api import public_names
 from docs.generate.query import command_of, components
@@ -113,7 +114,9 @@ def works(name: str) -> Facts | None:
                 return _of_name(getattr(import_module(module), attribute))
         elif slash:
             found = {each.name: each.status for each in default().entries(kind)}
-            return _RENAMED if found.get(component) == "deprecated" else None
+            versions = {family(name)[0] for name in found if family(name)[1]}
+            newest = component in versions  # the plain name stands for it
+            return _RENAMED if newest or found.get(component) == "deprecated" else None
     return None
 
 

@@ -397,7 +397,8 @@ def test_an_id_of_an_installed_package_names_it(
 ) -> None:
     (tmp_path / "birds").mkdir()
     (tmp_path / "birds/__init__.py").write_text(
-        "import gymnasium\nraise SystemExit('it ran')\nregister(id=f'Sparrow{suffix}-v3')\nregister('Crow-v0')\n"
+        "import gymnasium\nraise SystemExit('it ran')\nregister(id=f'Sparrow{suffix}-v3')\n"
+        "register('Crow-v0')\n"
     )
     info = tmp_path / "birds-1.0.dist-info"
     info.mkdir()

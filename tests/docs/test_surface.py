@@ -90,6 +90,7 @@ def test_what_is_found_with_a_warning_works() -> None:
     assert not works("dicore_plugins.functional:never_there")
     assert not works("dicore_never:there")
     assert not works("policy/never_there")
+    assert works("preset/swimmer_ppo") is not None, "it stands for the newest version"
     before = {"m:f": {"level": "stable", "calls": {"": ["a"]}}}
     assert broken(before, {}, {}, lambda _: {"calls": {"": ["a"]}}) == []
     told = broken(before, {}, {}, lambda _: {"calls": {"": ["b"]}})
