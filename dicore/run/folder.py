@@ -161,7 +161,8 @@ class RunFolder:
         """Raises `UsageError` if less than 64 MiB are free on the disk."""
         free = shutil.disk_usage(self.path).free
         if free < _MIN_FREE_BYTES:
-            raise _not_made(self, f"only {free >> 20} MiB are free on its disk")
+            few = f"{self}: only {free >> 20} MiB are free on its disk"
+            raise UsageError(few, hint="free some, or choose another disk with --exp-name")
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
