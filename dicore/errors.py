@@ -56,7 +56,7 @@ class ConfigError(DicoreError):
 
 
 class ConfigWarning(UserWarning):
-    """A config sets an option that has no effect."""
+    """A config sets an option that has no effect, or names what is out of date."""
 
 
 class ModeError(DicoreError):

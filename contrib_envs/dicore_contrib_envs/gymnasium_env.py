@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
@@ -19,7 +20,7 @@ import attrs
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 from dicore.console import without_secrets
-from dicore.errors import ConfigError, EnvCreateError, MissingDependencyError
+from dicore.errors import ConfigError, ConfigWarning, EnvCreateError, MissingDependencyError
 from dicore.run.env_factory import BuildContext
 from dicore_registry import code_paths
 
@@ -114,13 +115,18 @@ class GymnasiumConfig(EnvConfig):
         if _spec(self.env_id, need=True) is None:
             raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
         code_paths.check_arguments(self.make_kwargs, "env.make_kwargs")
+        if parent_process() is None:  # in others it was told where they are started
+            _tell_of_later(self.env_id)
         try:
             with warnings.catch_warnings():
                 # from importing Box2D; as an error (-W error) it crashes the interpreter
                 warnings.filterwarnings("ignore", "builtin type [Ss]wig", DeprecationWarning)
+                warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # told
                 made = gymnasium.make(self.env_id, **{**self.arguments(), **self.make_kwargs})
         except (DependencyNotInstalled, ImportError) as error:
-            later = _later(self.env_id)
+            space = _namespace(self.env_id)
+            there = space is not None and importlib.util.find_spec(space.extra) is not None
+            later = _later(self.env_id) if there else ""
             raise MissingDependencyError(
                 f"env.env_id: '{self.env_id}' needs a package that is not installed: {error}",
                 hint=f"a later version: {later}" if later else _how_to_install(self.env_id),
@@ -237,15 +243,20 @@ def _registering(env_id: str) -> str:
     return ""
 
 
+@cache
+def _tell_of_later(env_id: str) -> None:
+    """Warns once of a version that is not the last one."""
+    if later := _later(env_id):
+        warnings.warn(f"{env_id} is out of date: {later} is the last version", ConfigWarning, 3)
+
+
 def _later(env_id: str) -> str:
-    """Returns the last version of an environment that a simulator of today has; "" if none has."""
+    """Returns the last version of an environment, if that is a later one; else ""."""
     import gymnasium
 
     versions = [each for each in gymnasium.registry if _base(each) == _base(env_id)]
     last = max(versions, key=_version, default="")
-    space = _namespace(env_id)
-    there = space is not None and importlib.util.find_spec(space.extra) is not None
-    return last if there and _version(last) > _version(env_id) else ""
+    return last if _version(last) > _version(env_id) else ""
 
 
 def _version(env_id: str) -> int:

@@ -15,8 +15,9 @@ import pytest
 
 from dicore.cli import main
 from dicore.config import bind, compile_config
-from dicore.errors import ConfigError, EnvCreateError, MissingDependencyError
+from dicore.errors import ConfigError, ConfigWarning, EnvCreateError, MissingDependencyError
 from dicore.run.env_factory import make_env_manager, spec_of
+from dicore_contrib_envs.gymnasium_env import _tell_of_later
 from dicore_contrib_envs.one_at_a_time import OneAtATime
 from dicore_plugins.env_managers import ThreadEnvManager
 from dicore_registry import default
@@ -414,7 +415,18 @@ def test_an_id_of_an_installed_package_names_it(
         compile_config({"env": "Owl-v0", "policy": "dqn"})
 
 
-@pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
+def test_a_former_version_is_told_once() -> None:
+    _tell_of_later.cache_clear()
+    given = {"type": "gymnasium", "env_id": "CartPole-v0", "n_evaluator_episode": 3}
+    env = compiled({**given, "stop_value": 1}).env
+    with pytest.warns(ConfigWarning, match="CartPole-v0 is out of date: CartPole-v1") as told:
+        made = [env.build(None), env.build(None)]
+    assert len(told) == 1
+    for each in made:
+        each.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date")
 def test_a_version_of_a_simulator_that_is_gone_names_the_last_one() -> None:
     pytest.importorskip("mujoco")
     given = {"type": "gymnasium", "env_id": "Hopper-v2", "n_evaluator_episode": 3, "stop_value": 1}
