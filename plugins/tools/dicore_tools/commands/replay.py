@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,14 +58,16 @@ def command(run: str, *, at: int, out: str | None, shell: bool, trust: bool, as_
         raise UsageError(f"--out: {out} does not end in .npz")
     if out is not None:
         check_place(out, option="--out")
-    with _ended_by_signals():
+    aside = redirect_stdout(sys.stderr) if as_json else nullcontext()  # what the training prints
+    with _ended_by_signals(), aside:
         moment = replay(run, at, trust=trust)
     if as_json:
         sys.stdout.write(json.dumps(_facts(moment), indent=1) + "\n")
     else:
         _tell(moment)
     if out is not None:
-        _write(moment, out)
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            _write(moment, out)
     if shell:
         names = (*PARTS, "learner")
         known = {"moment": moment, **{name: getattr(moment, name) for name in names}}
