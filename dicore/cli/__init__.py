@@ -62,7 +62,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _main(_with_command(arguments))
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
         return _INTERRUPTED
     finally:
         for name in variables:

@@ -165,7 +165,11 @@ def command(
         train_seeds = public_name("train_seeds", "--json" if as_json else "--seed given twice")
         code = train_seeds(request, seeds, jobs, together=together, as_json=as_json)
     else:
-        code = launch(request, observer=Announcer()).exit_code
+        try:
+            code = launch(request, observer=Announcer()).exit_code
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted\n")
+            raise
     ctx.exit(public_name("requeue")(code) if requeue else code)
 
 

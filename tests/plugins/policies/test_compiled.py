@@ -28,6 +28,7 @@ NAMES = [
     and issubclass(get_policy_cls(each.name), DQNPolicy | ContinuousQPolicy)
     and each.name not in ("paddpg", "pdqn", "r2d2")  # hybrid actions; not trained so
     and not getattr(default().resolve("policy", each.name).target, "demonstrations", False)
+    and "learn.autocast" not in default().resolve("policy", each.name).target.requires
 ]
 
 
