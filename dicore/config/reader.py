@@ -155,8 +155,7 @@ def control_panel(label: str) -> Any:
 def read_text(file: Path, parse: Any, cpanel: Mapping[str, object] | None) -> ConfigFile:
     """Reads a file with one tree."""
     with reading(file):
-        tree, lines = parse(text_of(file))
-        return tree_config(tree, lines, file, cpanel)
+        return tree_config(*parse(text_of(file)), file, cpanel)
 
 
 @contextmanager
@@ -197,7 +196,8 @@ def _json(text: str) -> tuple[Any, dict[str, int]]:
     try:
         tree = json.loads(text)
     except json.JSONDecodeError as error:
-        raise TextError(f"{error.lineno}: {error.msg} (column {error.colno})") from error
+        why = f"{error.lineno}: {error.msg} (column {error.colno})" if text.strip() else "empty"
+        raise TextError(why, hint="write JSON; if a run wrote it, it was damaged") from error
     lines = yaml.lines(text) if (yaml := find_format("yaml")) is not None else {}
     return (tree if lines else json.loads(text, object_pairs_hook=_each_key_once)), lines
 

@@ -261,6 +261,7 @@ def test_what_cannot_be_read_is_told_with_the_file(
         ("a.toml", "a = 1\n[b\n", ": Expected ']' at the end of a table declaration (at line 2"),
         ("a.toml", "a = 1\na.b = 2\n", ": Cannot overwrite a value"),
         ("a.json", '{\n"a": 1,\n"b": }', ":3: Expecting value (column 6)"),
+        ("a.json", "", ": empty"),
         ("a.yaml", "a: 1\nb: [1\n", ":3: did not find expected ',' or ']'"),
         ("a.yaml", "a: 1\n---\nb: 1\n", ":2: expected a single document in the stream, but found"),
         (

@@ -152,8 +152,13 @@ def test_values_that_no_picture_can_show_are_left_out(tmp_path: Path) -> None:
     [
         ("run.json", '{"result": {"env_step": NaN}}'),
         ("run.json", '{"result": {"wall_s": Infinity}}'),
+        ("run.json", '{"seed": "x"}'),
+        ("run.json", "null"),
         ("config.json", '{"config": {"env": [1]}}'),
         ("config.json", '{"config": [1]}'),
+        ("config.json", '{"config": {}}'),
+        ("config.json", "{}"),
+        ("config.json", "[]"),
     ],
 )
 def test_a_damaged_record_or_config_is_named(
@@ -163,7 +168,26 @@ def test_a_damaged_record_or_config_is_named(
     (folder / name).write_text(content)
     assert main(["report", str(folder), "-o", str(tmp_path / "x.html")]) == 2
     assert f"{name}: it is not one that dicore wrote" in capsys.readouterr().err
+    assert main(["diagnose", str(folder)]) == 2
+    assert f"{name}: it is not one that dicore wrote" in capsys.readouterr().err
     assert main(["plot", str(folder), "--text"]) == 0
+    warned = "config.json: not one that dicore wrote" in capsys.readouterr().err
+    assert warned == (content in ("{}", "[]", '{"config": {}}', '{"config": [1]}'))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"), [("", "it is empty"), ('{"config": {', "not JSON")], ids=["empty", "cut"]
+)
+def test_a_config_that_is_empty_or_cut_off_is_told(
+    content: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run(tmp_path / "a", POINTS)
+    (folder / "config.json").write_text(content)
+    for words in (["diagnose"], ["status"], ["plot", "--text"]):
+        assert main([*words, str(folder)]) == 2
+        said = capsys.readouterr().err
+        assert f"config.json: {told}" in said
+        assert "hint: it was damaged" in said
 
 
 def test_a_folder_whose_name_is_no_text_is_shown(tmp_path: Path) -> None:
@@ -222,7 +246,7 @@ def test_what_runs_are_called_and_say_is_text(tmp_path: Path) -> None:
         name = f"{seed}<script>alert(1)<"
         run = make_run(tmp_path / "runs" / name, POINTS, seed=seed, policy=policy)
         record = {
-            "status": HOSTILE, "seed": HOSTILE, "error": {"message": HOSTILE}, "argv": [HOSTILE],
+            "status": HOSTILE, "error": {"message": HOSTILE}, "argv": [HOSTILE],
             "versions": {HOSTILE: HOSTILE}, "host": HOSTILE, "git": HOSTILE, "started": HOSTILE,
             "components": {HOSTILE: {"type": HOSTILE, "dist": HOSTILE, "version": HOSTILE}},
         }  # fmt: skip

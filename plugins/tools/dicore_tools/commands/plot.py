@@ -202,6 +202,10 @@ def _curves(places: Sequence[str], tag: str, axis: Axis) -> list[Curve]:
         raise failed[0]
     for each in failed:
         click.echo(f"warning: skipped {each.message}", err=True)
+    for curve in curves:
+        if not curve.config:
+            file = curve.folder / "config.json"
+            click.echo(f"warning: {file}: not one that dicore wrote; nothing is compared", err=True)
     return curves
 
 

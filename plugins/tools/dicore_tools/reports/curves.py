@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from json import JSONDecodeError
 from os.path import lexists
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -22,6 +23,7 @@ from dicore_tools.reports.columns import AT, LARGEST, read_columns
 
 __all__ = [
     "AXES",
+    "DAMAGED",
     "TAG",
     "Axis",
     "Band",
@@ -34,6 +36,7 @@ __all__ = [
     "goal_of",
     "group_runs",
     "read_curve",
+    "read_json_file",
 ]
 
 Axis = Literal["env_step", "train_iter", "wall"]
@@ -47,6 +50,8 @@ AXES: Final[Mapping[Axis, tuple[str, str]]] = {
     "wall": ("time", "wall time in s"),
 }
 """For each axis: key in log/metrics.jsonl, and title."""
+DAMAGED: Final = "it was damaged or replaced: restore it from a copy, or leave the run out"
+"""The hint where a file of a run is not as dicore writes it."""
 _GRID_POINTS = 200
 _MAX_LABEL_OPTIONS = 3
 _IGNORED = frozenset(
@@ -337,12 +342,24 @@ def _value(tree: Any, path: str) -> object:
     return tree["type"] if isinstance(tree, Mapping) and "type" in tree else tree
 
 
-def _json(file: Path) -> dict[str, object]:
+def read_json_file(file: Path) -> object:
+    """Returns the content of a JSON file of a run.
+
+    Raises:
+        UsageError: it cannot be read, is empty, or is not JSON.
+    """
     try:
-        content = read_json(file, loads)
+        return read_json(file, loads)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {file}: {error}") from None
-    return content if isinstance(content, dict) else {}
+        why = str(error) if isinstance(error, OSError) else f"not JSON: {error}"
+        if isinstance(error, JSONDecodeError) and not error.doc.strip():
+            why = "it is empty"
+        raise UsageError(f"cannot read {file}: {why}", hint=DAMAGED) from None
+
+
+def _json(file: Path) -> Mapping[str, object]:
+    content = read_json_file(file)
+    return content if isinstance(content, Mapping) else {}
 
 
 def _tag_hint(tag: str, tags: Collection[str]) -> str:

@@ -10,20 +10,19 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import lexists
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import psutil
 
-from dicore.data.json_codec import loads
 from dicore.errors import UsageError
-from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.reports.columns import Columns, read_columns
-from dicore_tools.reports.curves import TAG, Axis, Curve, along
+from dicore_tools.reports.curves import DAMAGED, TAG, Axis, Curve, along, read_json_file
 
-__all__ = ["NONE", "RunData", "differing", "read_run", "read_runs", "state_of"]
+__all__ = ["NONE", "RunData", "differing", "read_record", "read_run", "read_runs", "state_of"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -119,11 +118,21 @@ def read_run(folder: RunFolder, columns: Mapping[str, Floats] | None = None) -> 
     """
     if columns is None:
         columns = read_columns(folder.metrics) if lexists(folder.metrics) else Columns()
-    record, config = _json(folder, "metadata"), _json(folder, "config").get("config", {})
+    record, config = read_record(folder)
+    return RunData(folder, record, config, columns)
+
+
+def read_record(folder: RunFolder) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Returns the contents of `run.json`, and the config in `config.json`, of a run.
+
+    Raises:
+        UsageError: one cannot be read, or is not one that dicore wrote.
+    """
+    record, config = _json(folder.metadata), _json(folder.config).get("config")
     for file, ours in ((folder.metadata, _is_ours(record)), (folder.config, _is_config(config))):
         if not ours:
-            raise UsageError(f"cannot read {file}: it is not one that dicore wrote")
-    return RunData(folder, record, config, columns)
+            raise _not_ours(file)
+    return record, config
 
 
 def state_of(folder: RunFolder) -> str:
@@ -132,7 +141,7 @@ def state_of(folder: RunFolder) -> str:
     Raises:
         UsageError: the file cannot be read.
     """
-    return RunData(folder, _json(folder, "metadata"), {}, {}).state
+    return RunData(folder, _json(folder.metadata), {}, {}).state
 
 
 def _is_ours(record: Mapping[str, Any]) -> bool:
@@ -143,12 +152,14 @@ def _is_ours(record: Mapping[str, Any]) -> bool:
         and all(map(_is_tree, components.values()))
         and all(_is_finite(result.get(name) or 0) for name in _NUMBERS)
         and isinstance(record.get("argv") or [], list)
+        and isinstance(record.get("seed"), int | None)
         and isinstance(record.get("status", ""), str)
     )
 
 
 def _is_config(config: Any) -> bool:
-    return _is_tree(config) and all(_is_tree(config.get(name) or {}) for name in ("env", "policy"))
+    parts = ("env", "policy")
+    return _is_tree(config) and bool(config) and all(_is_tree(config.get(n) or {}) for n in parts)
 
 
 def _is_finite(value: Any) -> bool:
@@ -226,10 +237,12 @@ def leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, objec
             yield f"{path}{key}", value
 
 
-def _json(folder: RunFolder, name: str) -> dict[str, Any]:
-    file = getattr(folder, name)
-    try:
-        content = read_json(file, loads)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {file}: {error}") from None
-    return content if isinstance(content, dict) else {}
+def _json(file: Path) -> Any:
+    content = read_json_file(file)
+    if not isinstance(content, dict):
+        raise _not_ours(file)
+    return content
+
+
+def _not_ours(file: Path) -> UsageError:
+    return UsageError(f"cannot read {file}: it is not one that dicore wrote", hint=DAMAGED)
