@@ -32,6 +32,7 @@ from dicore_tools.certificates import (
     sign,
 )
 from dicore_tools.diagnosis.evidence import read_evidence
+from dicore_tools.hub.damage import check_whole
 from dicore_tools.hub.transfer import listed, pull, push
 from dicore_tools.plugin_index.package import read_wheel
 from dicore_tools.plugin_index.pages import read_index
@@ -176,6 +177,13 @@ def hub(folder: Path, name: str) -> Target:
     return in_file(place / name if name == "hub.json" else place / "item" / name, read)
 
 
+def sized(folder: Path) -> Target:
+    """The superblock of an HDF5 file, version 2."""
+    size = b"\x30" + bytes(7)
+    good = b"\x89HDF\r\n\x1a\n\2\x08\x08\0" + bytes(16) + size + bytes(12)
+    return in_file(folder / "a.h5", lambda file: check_whole({"a.h5": file}, "item"), good)
+
+
 def wheel(folder: Path) -> Target:
     file = folder / "acme_rl-1.0-py3-none-any.whl"
     metadata = "Metadata-Version: 2.4\nName: acme-rl\nVersion: 1.0\nSummary: It.\n"
@@ -289,6 +297,7 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "weights_sb3": archive_of_sb3,
     "hub_card": lambda folder: hub(folder, "card.json"),
     "hub_index": lambda folder: hub(folder, "hub.json"),
+    "hub_hdf5": sized,
     "buffer_records": records,
     "dataset_npz": lambda folder: dataset(folder, "npz"),
     "dataset_savez": lambda folder: dataset(folder, "savez"),

@@ -5,20 +5,23 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import os
 import secrets
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
 from dicore.cli import main
-from dicore.errors import UsageError
+from dicore.errors import CheckpointError, SchemaError, UsageError
+from dicore.run.checkpoint_io import write_state
 from dicore_dist.links.token_file import kept_token
 from dicore_tools.hub import store, transfer
 from dicore_tools.hub.store import open_store
@@ -87,19 +90,24 @@ def test_any_store_of_fsspec_will_do(run: Path) -> None:
     push(run, place, name="a", overwrite=True)
 
 
+def recorded(file: str) -> None:
+    """Writes a file of recorded steps."""
+    np.savez(file, reward=np.arange(3.0))
+
+
 def test_a_data_set_is_an_item_too() -> None:
-    Path("data.npz").write_bytes(b"numbers")
+    recorded("data.npz")
     push("data.npz", "hub")
     card = pull("hub", "data.npz", "mine")
     assert card["kind"] == "dataset"
-    assert Path("mine/data.npz").read_bytes() == b"numbers"
+    assert Path("mine/data.npz").read_bytes() == Path("data.npz").read_bytes()
 
 
 @pytest.fixture
 def item() -> Path:
     """An item with one file; returns its card."""
     Path("data").mkdir()
-    Path("data/a.npz").write_bytes(b"numbers")
+    recorded("data/a.npz")
     push("data", "hub")
     return Path("hub/data/card.json")
 
@@ -131,7 +139,7 @@ def test_a_path_out_of_the_folder_is_refused(item: Path, path: str) -> None:
     [
         (lambda card: Path("hub/data/a.npz").write_bytes(b"NUMBERS"), "changed or cut off"),
         (lambda card: Path("hub/data/a.npz").write_bytes(b"num"), "changed or cut off"),
-        (lambda card: Path("hub/data/a.npz").write_bytes(b"n" * 99), "larger than the 7 bytes"),
+        (lambda card: Path("hub/data/a.npz").write_bytes(b"n" * 9999), "larger than the"),
         (lambda card: Path("hub/data/a.npz").unlink(), "incomplete"),
         (lambda card: card.update(format=2), "format 2, expected 1"),
         (lambda card: card.update(files=[]), "names no files"),
@@ -154,7 +162,7 @@ def test_links_and_secrets_of_a_folder_are_not_pushed(
     Path("data/link").symlink_to("/etc/passwd")
     Path("data/.env").write_text("KEY=1")
     Path("data/id_ed25519").write_text("KEY")
-    Path("data/tokens.npz").write_text("words")
+    recorded("data/tokens.npz")
     assert main(["hub", "push", "data", "hub", "--name", "two"]) == 0
     told = capsys.readouterr().out
     assert "not pushed: link: a link" in told
@@ -193,7 +201,7 @@ def test_the_secrets_of_a_run_on_several_machines_are_not_pushed(
         (["push", "nothing", "hub"], "no such file or folder"),
         (["push", "data", "hub", "--name", "../x"], "not a name"),
         (["push", "data", "nosuch://hub"], "nosuch"),
-        (["push", "data", "http://127.0.0.1:1/hub"], "cannot be read"),
+        (["push", "data", "http://127.0.0.1:1/hub"], "only read\n  hint: push data to the folder"),
         (["pull", "hub", "never"], "there is no 'never'"),
         (["pull", "hub", "data", "-o", "data"], "data exists"),
         (["pull", "http://127.0.0.1:1", "data", "-o", "x"], "cannot be read"),
@@ -245,7 +253,7 @@ def test_what_could_not_be_pulled_is_not_pushed(name: str) -> None:
 
 def test_a_card_that_is_too_large_is_not_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dicore_tools.hub.transfer._CARD_BYTES", 100)
-    Path("a.npz").write_bytes(b"numbers")
+    recorded("a.npz")
     with pytest.raises(UsageError, match="too many files"):
         push("a.npz", "hub")
     assert not Path("hub").exists()
@@ -286,7 +294,7 @@ def test_an_item_that_is_replaced_is_incomplete_meanwhile(
             push("data", "hub", overwrite=True)
     with pytest.raises(UsageError, match="there is no 'data'"):
         pull("hub", "data", "mine")
-    Path("data/a.npz").write_bytes(b"numbers")
+    recorded("data/a.npz")
     push("data", "hub", overwrite=True)
     Path("data/a.npz").unlink()
     push("data", "hub", overwrite=True)
@@ -339,7 +347,7 @@ def test_a_card_cannot_forge_rows_of_a_table(
     ],
 )
 def test_a_licence_is_an_spdx_expression(licence: str, *, good: bool) -> None:
-    Path("a.npz").write_bytes(b"numbers")
+    recorded("a.npz")
     assert main(["hub", "push", "a.npz", "hub", "--licence", licence]) == (0 if good else 2)
     assert Path("hub").exists() == good
 
@@ -365,13 +373,109 @@ def test_wrong_words_are_one_error(
     assert told in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("record", ["[]", "{", '{"result": 1e400, "seed": 1}'])
-def test_a_damaged_run_is_one_error(record: str) -> None:
-    Path("run").mkdir()
-    Path("run/config.json").write_text("{}")
-    Path("run/run.json").write_text(record)
-    with pytest.raises(UsageError, match="damaged"):
-        push("run", "hub")
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("run.json", "[]", "not one that dicore wrote"),
+        ("run.json", "null", "not one that dicore wrote"),
+        ("run.json", "{", "not JSON"),
+        ("run.json", '{"result": {"best_return": 1e400}}', "not one that dicore wrote"),
+        ("run.json", '{"seed": "x"}', "not one that dicore wrote"),
+        ("config.json", "{}", "not one that dicore wrote"),
+        ("config.json", "", "it is empty"),
+    ],
+)
+def test_a_damaged_run_is_one_error(run: Path, name: str, content: str, told: str) -> None:
+    mine = shutil.copytree(run, Path("run"))
+    (mine / name).write_text(content)
+    with pytest.raises(UsageError, match=f"{name}: .*{told}"):
+        push(mine, "hub")
+    assert not Path("hub").exists()
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def empty(file: Path) -> None:
+    file.write_text("null")
+
+
+def zero(file: Path) -> None:
+    """Changes the values, not the size."""
+    data = file.read_bytes()
+    file.write_bytes(data.replace(np.arange(3.0).tobytes(), bytes(24)))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("set/tensors.safetensors", cut),
+        ("set/manifest.json", empty),
+        ("set/manifest.json", cut),
+        ("set/tensors.safetensors", Path.unlink),
+        ("a.npz", cut),
+        ("a.npz", zero),
+        ("a.hdf5", cut),
+        ("a.hdf5", empty),
+    ],
+)
+def test_what_is_damaged_is_neither_pushed_nor_pulled(
+    name: str, damage: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_state(Path("set"), {"columns": {"reward": np.zeros(3)}})
+    recorded("a.npz")
+    if name == "a.hdf5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File("a.hdf5", "w") as file:
+            file["reward"] = np.zeros(300)
+    source = Path(name).parts[0]
+    push(source, "whole")
+    pull("whole", source, "copy")
+    damage(Path(name))
+    with pytest.raises((CheckpointError, SchemaError), match=rf"^{source}"):
+        push(source, "hub")
+    assert not Path("hub").exists()
+    with monkeypatch.context() as older:
+        older.setattr(transfer, "check_whole", lambda *_: None)
+        push(source, "hub")
+    with pytest.raises((CheckpointError, SchemaError), match=f"^hub/{source}"):
+        pull("hub", source, "mine")
+    assert not Path("mine").exists()
+
+
+def test_the_checkpoint_of_a_run_that_is_pushed_is_whole(run: Path) -> None:
+    mine = shutil.copytree(run, Path("run"))
+    cut(mine / "ckpt/final/tensors.safetensors")
+    with pytest.raises(CheckpointError, match=r"^run/ckpt/final: "):
+        push(mine, "hub")
+
+
+def test_a_manifest_of_something_else_is_no_damage() -> None:
+    Path("data").mkdir()
+    Path("data/manifest.json").write_text('{"version": 3}')
+    push("data", "hub")
+    assert pull("hub", "data", "mine")["kind"] == "dataset"
+
+
+def test_code_that_a_run_needs_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = shutil.copytree(run, Path("run"))
+    saved = json.loads((mine / "config.json").read_text())
+    saved["components"]["env"] |= {"dist": "", "target": "./corridor.py:Corridor"}
+    (mine / "config.json").write_text(json.dumps(saved))
+    push(mine, "hub")
+    assert "dicore eval run -n 20 --trust" in Path("hub/run/README.md").read_text()
+    assert main(["hub", "pull", "hub", "run", "-o", "theirs"]) == 0
+    told = capsys.readouterr().out
+    assert "dicore eval --trust theirs\n" in told
+    assert "not in theirs: ./corridor.py:Corridor" in told
+
+
+def test_a_web_server_is_only_read(
+    item: Path, served: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["hub", "push", "data", served]) == 2
+    assert "a web server is only read" in capsys.readouterr().err
 
 
 def test_a_return_that_is_too_large_is_left_out_of_the_page(run: Path) -> None:

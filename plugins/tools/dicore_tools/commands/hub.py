@@ -73,7 +73,10 @@ def push(
 @AS_JSON
 def pull(place: str, name: str, *, out: str | None, as_json: bool) -> None:
     """Copies an item into a new folder; its files are compared with the hashes of its card."""
+    from pathlib import Path
+
     from dicore_tools.hub import transfer
+    from dicore_tools.hub.card import own_code
 
     card = transfer.pull(place, name, out or name)
     if as_json:
@@ -81,8 +84,13 @@ def pull(place: str, name: str, *, out: str | None, as_json: bool) -> None:
                         "files": sorted(card["files"])}  # fmt: skip
         write_json(told)
         return
-    what = "dicore eval" if card.get("kind") == "run" else "a data set:"
-    say(printable(f"{out or name}: {len(card['files'])} files; {what} {out or name}"), result=True)
+    folder, what, own = out or name, "a data set:", []
+    if card.get("kind") == "run":
+        own = own_code(Path(folder))
+        what = f"dicore eval{' --trust' if own else ''}"
+    say(printable(f"{folder}: {len(card['files'])} files; {what} {folder}"), result=True)
+    for each in own:
+        say(f"not in {printable(folder)}: {each}, which its config names; --trust runs it")
 
 
 @command.command(name="list", cls=CommandWithExamples)

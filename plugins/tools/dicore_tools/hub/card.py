@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dicore.console import number
 from dicore.errors import DicoreError
+from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.foreign import one_line
 
-__all__ = ["curve_of", "readme", "shown_number"]
+__all__ = ["curve_of", "own_code", "readme", "shown_number"]
 
 _STYLE = (
     "<style>svg{background:#fff;font-family:sans-serif}text{fill:#667;font-size:12px}"
@@ -19,8 +21,24 @@ _STYLE = (
 )
 
 
-def readme(card: Mapping[str, Any], place: str) -> str:
-    """Returns the page (Markdown with the header that Hugging Face reads)."""
+def own_code(folder: Path) -> list[str]:
+    """Returns the code that the config of a run names by path, which no run folder holds."""
+    try:
+        parts = read_json(folder / "config.json")["components"].values()
+        found = [each["target"] for each in parts if not each["dist"]]
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return []
+    return list(dict.fromkeys(map(one_line, found)))
+
+
+def readme(card: Mapping[str, Any], place: str, own: Sequence[str] = ()) -> str:
+    """Returns the page (Markdown with the header that Hugging Face reads).
+
+    Args:
+        card: The card of the item.
+        place: Where it is.
+        own: What `own_code` returns.
+    """
     name, is_run = card["name"], card["kind"] == "run"
     tags = ["reinforcement-learning", *filter(None, (card.get("env"), card.get("policy")))]
     head = ["---", *([f"license: {card['licence']}"] if card["licence"] else []),
@@ -33,7 +51,8 @@ def readme(card: Mapping[str, Any], place: str) -> str:
     rows += [(key.replace("_", " "), shown_number(value)) for key, value in result.items()
              if isinstance(value, int | float) and not isinstance(value, bool)]  # fmt: skip
     table = ["| | |", "|---|---|", *(f"| {key} | {_plain(value)} |" for key, value in rows)]
-    use = _use(place, name, f"dicore eval {name} -n 20")
+    use = _use(place, name, f"dicore eval {name} -n 20{' --trust' if own else ''}")
+    use += ["", f"It needs code that is not here: {', '.join(map(_plain, own))}."] if own else []
     signed = ["", "Its certificate says that a second training was equal bit for bit:",
               "`dicore verify RUN --certificate KEY.pub` checks it."]  # fmt: skip
     body = [f"# {name}", "", *table, "", "![Learning curve](curve.svg)", "", *use]

@@ -20,15 +20,16 @@ from typing import Any, Final
 
 from dicore import __version__
 from dicore.errors import UsageError
-from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.certificates import NAME as CERTIFICATE
-from dicore_tools.foreign import one_line, without_user
-from dicore_tools.hub.card import curve_of, readme
+from dicore_tools.foreign import is_web, one_line, without_user
+from dicore_tools.hub.card import curve_of, own_code, readme
 from dicore_tools.hub.contents import content, files_of, path_problem
+from dicore_tools.hub.damage import check_whole
 from dicore_tools.hub.store import Store, open_store
 from dicore_tools.licences import is_licence
 from dicore_tools.output_place import check_place
+from dicore_tools.reports.run_data import RunData, read_record
 
 __all__ = ["Card", "listed", "pull", "push"]
 
@@ -63,6 +64,8 @@ def push(
 
     Raises:
         UsageError: there is nothing to push, the name is taken, or the place cannot be written.
+        SchemaError: a file of a data set is damaged.
+        CheckpointError: a checkpoint, or the folder of a data set, is damaged.
     """
     path = Path(source)
     name = name or path.name
@@ -70,6 +73,11 @@ def push(
     if "://" not in place:
         check_place(place, folder=True)
     store, shown = open_store(place), without_user(place)
+    if is_web(place):
+        raise UsageError(
+            f"{shown}: a web server is only read",
+            hint=f"push {source} to the folder or store that it serves",
+        )
     old = _card(store, name)
     if not overwrite and old is not None:
         raise UsageError(
@@ -81,6 +89,7 @@ def push(
                             "dicore": __version__, **_facts(path, is_run=is_run)}  # fmt: skip
     card["files"] = {each: _stamp(content(file)) for each, file in files.items()}
     _check_files(path, card)
+    check_whole(files, str(path))
     extra = _pages(path, card, shown)
     if old is not None:
         store.write(f"{name}/{_CARD}", _json({"format": FORMAT, "incomplete": True}))
@@ -95,6 +104,7 @@ def pull(place: str, name: str, out: str | Path) -> Card:
 
     Raises:
         UsageError: there is no such item, its card or a file of it is wrong, or the folder exists.
+        DicoreError: it was damaged before it was pushed, see `push`.
     """
     target, shown = Path(out), without_user(place)
     if os.path.lexists(target):
@@ -112,6 +122,7 @@ def pull(place: str, name: str, out: str | Path) -> Card:
         beside = Path(tempfile.mkdtemp(prefix=".hub-", dir=target.parent))
         for path, facts in wanted.items():
             _fetch(store, f"{name}/{path}", beside / path, facts)
+        check_whole({each: beside / each for each in wanted}, f"{shown}/{name}")
         beside.chmod(0o755)
         beside.rename(target)
     except FileNotFoundError as error:
@@ -170,7 +181,8 @@ def _check_files(source: Path, card: Card) -> None:
 
 def _pages(path: Path, card: Card, place: str) -> dict[str, bytes]:
     """Returns the files for people, but for those that the item has itself."""
-    pages = {"README.md": readme(card, place).encode("utf-8", "replace")}
+    own = own_code(path) if card["kind"] == "run" else []
+    pages = {"README.md": readme(card, place, own).encode("utf-8", "replace")}
     if card["kind"] == "run" and (picture := curve_of(RunFolder(path))):
         pages["curve.svg"] = picture.encode()
     own = {each.casefold() for each in card["files"]}
@@ -206,22 +218,18 @@ def _forget(store: Store, old: Card | None, kept: set[str]) -> None:
 def _facts(path: Path, *, is_run: bool) -> dict[str, Any]:
     if not is_run:
         return {"kind": "dataset"}
-    try:
-        record = read_json(path / "run.json")
-        config = read_json(path / "config.json").get("config", {})
-        result = record.get("result") or {}
-        kept = ("best_return", "env_step", "train_iter", "stop", "wall_s")
-        return {
-            "kind": "run",
-            "env": one_line(config.get("env", {}).get("type", "")),
-            "policy": one_line(config.get("policy", {}).get("type", "")),
-            "seed": record.get("seed"),
-            "status": record.get("status"),
-            "result": {key: result[key] for key in kept if key in result},
-            "certificate": (path / CERTIFICATE).is_file(),
-        }
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise UsageError(f"{path}: its run.json or config.json is damaged: {error}") from error
+    record, config = read_record(RunFolder(path))
+    data = RunData(RunFolder(path), record, config, {})
+    kept = ("best_return", "env_step", "train_iter", "stop", "wall_s")
+    return {
+        "kind": "run",
+        "env": one_line(data.type_of("env")),
+        "policy": one_line(data.type_of("policy")),
+        "seed": record.get("seed"),
+        "status": record.get("status"),
+        "result": {key: data.result[key] for key in kept if key in data.result},
+        "certificate": (path / CERTIFICATE).is_file(),
+    }
 
 
 def _card(store: Store, name: str) -> Card | None:
