@@ -190,6 +190,27 @@ def test_several_processes_share_a_study() -> None:
     assert importances(load(Path("study"))) == {}
 
 
+@pytest.mark.parametrize(
+    ("kept", "told"), [(0.0, "it is empty or was cut off"), (0.7, "damaged: it was cut off")]
+)
+def test_a_log_that_was_cut_off_is_told_and_no_trial_replaced(
+    kept: float, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import optuna
+
+    file = Path("study/study.log")
+    file.parent.mkdir()
+    study = optuna.create_study(study_name="dicore", storage=_storage(file), direction="maximize")
+    _ = study.ask()
+    Path("study/trial_0000").mkdir()
+    assert load(Path("study")).trials
+    os.truncate(file, int(kept * file.stat().st_size))
+    assert main(["tune", "-o", "study", "--show"]) == 2
+    assert told in capsys.readouterr().err
+    with pytest.raises(UsageError, match="does not have trial_0000"):
+        tune(plan())
+
+
 def test_ctrl_c_ends_the_trial_and_the_study_goes_on() -> None:
     command = [sys.executable, "-c", MAIN, "tune", "cartpole_dqn", *SMALL, "--space", RATE]
     command += ["--max-env-step", "3000000", "-o", "study", "-n", "2"]

@@ -106,14 +106,32 @@ def load(folder: Path) -> Any:
     """Returns the study of a folder.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or its log is damaged.
     """
     file = folder / "study.log"
     if not file.is_file():
         raise UsageError(f"{folder}: no study", hint="dicore tune PRESET --space … -o FOLDER")
-    package = optuna()
+    package, begun = optuna(), _folders(folder)
     with reading(file):
-        return package.load_study(study_name="dicore", storage=_storage(file))
+        study = package.load_study(study_name="dicore", storage=_storage(file))
+        _check_log(study, begun, file)
+        return study
+
+
+def _folders(folder: Path) -> list[str]:
+    """Returns the names of the folders of trials, which are made after their lines in the log."""
+    found = (each.name for each in folder.glob("trial_*") if each.is_dir())
+    return sorted(name for name in found if name[6:].isdecimal())
+
+
+def _check_log(study: Any, begun: Sequence[str], file: Path) -> None:
+    """Refuses a log without trials that have a folder: they would be run again, and replaced."""
+    known = len(study.get_trials(deepcopy=False))
+    if lost := [name for name in begun if int(name[6:]) >= known]:
+        raise UsageError(
+            f"{file}: damaged: it was cut off, and does not have {', '.join(lost[:5])}",
+            hint="restore it from a copy; dicore plot and report show the runs of the trials",
+        )
 
 
 @contextmanager
@@ -124,8 +142,10 @@ def reading(file: Path) -> Iterator[None]:
     except DicoreError:
         raise
     except Exception as error:
+        is_cut = isinstance(error, KeyError) and "Record does not exist" in str(error)
+        why = "it is empty or was cut off" if is_cut else brief(error)
         raise UsageError(
-            f"{file}: not the log of a study of dicore: {brief(error)}",
+            f"{file}: not the log of a study of dicore: {why}",
             hint="name another folder: -o FOLDER",
         ) from error
 
@@ -143,13 +163,14 @@ def tune(plan: Plan) -> Any:
     package = optuna()
     _check(plan)
     with _only_start(plan.folder):
-        file = plan.folder / "study.log"
+        file, folders = plan.folder / "study.log", _folders(plan.folder)
         with reading(file):
             _end_at_a_line(file)
             study = package.create_study(
                 study_name="dicore", storage=_storage(file), direction="maximize",
                 load_if_exists=True,
             )  # fmt: skip
+            _check_log(study, folders, file)
             _agree(study, plan)
             _again(study)
             begun = sum(each.state.name != "WAITING" for each in study.get_trials(deepcopy=False))
