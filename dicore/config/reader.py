@@ -145,8 +145,7 @@ def _format_of(file: Path, label: str, suffix: str, names_only: bool) -> Any:
 
 def control_panel(label: str) -> Any:
     """Returns the installed control panel."""
-    found = find_format(_PANEL)
-    if found is None:
+    if (found := find_format(_PANEL)) is None:
         dist = known(_GROUP).get(_PANEL, "")
         raise ConfigError(f"{label}: control panels come with {dist}: pip install {dist}")
     return found
@@ -155,7 +154,8 @@ def control_panel(label: str) -> Any:
 def read_text(file: Path, parse: Any, cpanel: Mapping[str, object] | None) -> ConfigFile:
     """Reads a file with one tree."""
     with reading(file):
-        return tree_config(*parse(text_of(file)), file, cpanel)
+        tree, lines = parse(text_of(file))
+        return tree_config(tree, lines, file, cpanel)
 
 
 @contextmanager

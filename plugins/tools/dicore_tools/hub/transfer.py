@@ -181,8 +181,8 @@ def _check_files(source: Path, card: Card) -> None:
 
 def _pages(path: Path, card: Card, place: str) -> dict[str, bytes]:
     """Returns the files for people, but for those that the item has itself."""
-    own = own_code(path) if card["kind"] == "run" else []
-    pages = {"README.md": readme(card, place, own).encode("utf-8", "replace")}
+    code = own_code(path) if card["kind"] == "run" else []
+    pages = {"README.md": readme(card, place, code).encode("utf-8", "replace")}
     if card["kind"] == "run" and (picture := curve_of(RunFolder(path))):
         pages["curve.svg"] = picture.encode()
     own = {each.casefold() for each in card["files"]}
