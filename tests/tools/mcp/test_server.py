@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -275,6 +276,17 @@ def test_a_training_ends_with_the_server(root: Path, how: str) -> None:
     assert not alive
     assert '"status": "running"' not in (root / "runs/one/run.json").read_text()
     assert (root / "runs/one/ckpt/final/manifest.json").is_file(), "it was saved"
+
+
+def test_a_line_that_is_no_message_is_answered(root: Path) -> None:
+    told = subprocess.run(
+        [*PYTHON, "mcp", "--root", str(root)], input='{"a":\n\n[1]\n"x"\n', capture_output=True,
+        text=True, timeout=60, cwd=root.parent, env={**os.environ, warm.NESTED: "1"}, check=False,
+    )  # fmt: skip
+    answers = [json.loads(line) for line in told.stdout.splitlines()]
+    codes = [(each["jsonrpc"], each["id"], each["error"]["code"]) for each in answers]
+    assert codes == [("2.0", None, -32700), ("2.0", None, -32600), ("2.0", None, -32600)]
+    assert told.returncode == 0
 
 
 def test_without_the_package_there_is_one_clear_error(

@@ -21,6 +21,7 @@ import jsonschema  # type: ignore[import-untyped] # has no types
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from dicore import __version__
 from dicore.errors import DicoreError, UsageError
@@ -188,5 +189,33 @@ async def _serve(answers: _Answers) -> None:
         "dicore", version=__version__, instructions=NOTE,
         on_list_tools=answers.listed, on_call_tool=answers.called,
     )  # fmt: skip
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    async with stdio_server() as (read, write), anyio.create_task_group() as group:
+        passed, kept = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        group.start_soon(_refuse, read, passed, write.clone())
+        await server.run(kept, write, server.create_initialization_options())
+        group.cancel_scope.cancel()
+
+
+async def _refuse(read: Any, passed: Any, write: Any) -> None:
+    """Passes messages on, and answers what is none as JSON-RPC asks for; the SDK says nothing."""
+    async with read, passed, write:
+        async for item in read:
+            if isinstance(item, SessionMessage):
+                await passed.send(item)
+            elif (error := _error_of(item)) is not None:
+                await write.send(SessionMessage(error))
+
+
+def _error_of(problem: Exception) -> types.JSONRPCError | None:
+    """Returns the answer to a line that is no message; None: the line is blank."""
+    errors: Any = getattr(problem, "errors", lambda: [{}])  # of pydantic, which the SDK brings
+    first = errors()[0]
+    if not str(first.get("input", "x")).strip():
+        return None
+    if first.get("type") == "json_invalid":
+        code, text = types.PARSE_ERROR, f"Parse error: {first['msg']}"
+    else:
+        code, text = types.INVALID_REQUEST, "Invalid Request: not a message of JSON-RPC 2.0"
+    return types.JSONRPCError(
+        jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=text)
+    )
