@@ -320,11 +320,30 @@ def test_an_index_is_fetched_where_it_is_asked_for(
     assert "cannot fetch" in capsys.readouterr().err
 
 
+def test_a_folder_of_wheels_and_that_of_an_index_will_do(
+    served: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = wheel()
+    Path("wheels").mkdir()
+    file.rename(Path("wheels") / file.name)
+    assert main(["index", "wheels", "-o", "site"]) == 0
+    for place in ("site", f"{served}/site", f"{served}/site/"):
+        assert main(["search", "maze", "--index", place]) == 0
+        assert "acme-rl" in capsys.readouterr().out
+    Path("index.v1").write_bytes(Path("site/index.json").read_bytes())
+    Path("plain").write_bytes(Path("site/index.json").read_bytes())
+    for place in (f"{served}/index.v1", f"{served}/plain"):
+        assert main(["search", "maze", "--index", place]) == 0
+
+
 def test_a_file_that_is_missing_is_told_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.txt").write_text("")
     for words, said in (
         (["index", "a.whl", "-o", "site"], "a.whl: no such file\n  hint: name a wheel, "),
         (["search", "x", "--index", "a.json"], "--index: a.json: no such file\n  hint: dicore ind"),
-        (["search", "x", "--index", "."], "--index: cannot read .: "),
+        (["search", "x", "--index", "."], "--index: index.json: no such file\n  hint: dicore ind"),
+        (["index", ".", "-o", "site"], ".: a folder without wheels, and no package of this name"),
+        (["index", "a.txt", "-o", "site"], "a.txt: not a wheel, and no package of this name"),
     ):
         assert main(words) == 2
         assert capsys.readouterr().err.startswith(f"error: {said}")

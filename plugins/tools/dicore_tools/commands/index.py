@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import attrs
 import click
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 _INDEX_EPILOG = """\b
 Examples:
   dicore index -o site                     the packages that are installed here
-  dicore index wheels/*.whl -o site        those of some wheels
+  dicore index wheels -o site              those of the wheels in a folder
+  dicore index wheels/a*.whl -o site       those of some wheels
   dicore index -o site --results results.jsonl --key KEY.pub
 
 Writes index.json and index.html. Nothing of the packages is imported.
@@ -34,8 +36,8 @@ Writes index.json and index.html. Nothing of the packages is imported.
 _SEARCH_EPILOG = """\b
 Examples:
   dicore search atari                                  in the packages that are installed here
-  dicore search policy/ sac --index site/index.json    in an index of your own
-  dicore search maze --index https://example.org/index.json
+  dicore search policy/ sac --index site               in an index of your own
+  dicore search maze --index https://example.org/site
 
 Without --index nothing is read from elsewhere. An index is data: nothing is installed or run.
 """
@@ -44,7 +46,7 @@ _WRITES: Final = "dicore index -o FOLDER writes FOLDER/index.json"
 
 
 @click.command(name="index", cls=CommandWithExamples, epilog=_INDEX_EPILOG)
-@click.argument("wheels", nargs=-1, metavar="[WHEEL|PACKAGE]...")
+@click.argument("wheels", nargs=-1, metavar="[WHEEL|FOLDER|PACKAGE]...")
 @click.option("-o", "--out", metavar="FOLDER", required=True, help="Folder of the two files.")
 @click.option("--results", metavar="FILE", help="Records of dicore benchmark: packages with a row.")
 @click.option("--key", "keys", metavar="KEY.pub", multiple=True, help="Whose badges are trusted.")
@@ -86,7 +88,9 @@ def command(
 
 @click.command(name="search", cls=CommandWithExamples, epilog=_SEARCH_EPILOG)
 @click.argument("words", nargs=-1, required=True, metavar="WORD...")
-@click.option("--index", "place", metavar="FILE|URL", help="An index that dicore index wrote.")
+@click.option(
+    "--index", "place", metavar="PLACE", help="A folder, file or URL that dicore index wrote."
+)
 @AS_JSON
 @click.pass_context
 def search(ctx: click.Context, words: Sequence[str], place: str | None, *, as_json: bool) -> None:
@@ -121,7 +125,26 @@ def _packages(names: Sequence[str]) -> Iterator[Package]:
     from dicore_tools.plugin_index.package import installed, read_wheel
 
     for name in names:
-        yield read_wheel(Path(name)) if name.endswith(".whl") else installed(name)
+        path = Path(name)
+        if path.is_dir() and (wheels := sorted(path.glob("*.whl"))):
+            yield from map(read_wheel, wheels)
+        elif name.endswith(".whl"):
+            yield read_wheel(path)
+        else:
+            yield _found(name, installed)
+
+
+def _found(name: str, installed: Callable[[str], Package]) -> Package:
+    try:
+        return installed(name)
+    except UsageError as error:
+        if not Path(name).exists():
+            raise
+        what = "a folder without wheels" if Path(name).is_dir() else "not a wheel"
+        raise UsageError(
+            f"{name}: {what}, and no package of this name is installed",
+            hint="make wheels: pip wheel --no-deps -w wheels SOURCE; then dicore index wheels",
+        ) from error
 
 
 def _signed(packages: Sequence[Package], files: Sequence[str]) -> list[Package]:
@@ -168,10 +191,9 @@ def _fitting(package: Package, words: Sequence[str]) -> str:
 
 def _text_of(place: str) -> str:
     if is_web(place):
-        try:
-            return fetch(place, _MOST_BYTES).decode("utf-8", "replace")
-        except FileNotFoundError as error:
-            raise UsageError(f"--index: cannot fetch {error}: there is no such file") from error
+        return _fetched(place)
+    if Path(place).is_dir():
+        place = str(Path(place, "index.json"))
     try:
         return Path(place).read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -179,3 +201,16 @@ def _text_of(place: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not text"
         raise UsageError(f"--index: cannot read {place}: {why}", hint=_WRITES) from error
+
+
+def _fetched(place: str) -> str:
+    """Returns an index from a web server, by its own address or by that of its folder."""
+    parts = urlsplit(place)
+    inside = parts._replace(path=f"{parts.path.rstrip('/')}/index.json").geturl()
+    is_folder = "." not in parts.path.rpartition("/")[2]
+    for address in (inside, place) if is_folder else (place,):
+        try:
+            return fetch(address, _MOST_BYTES).decode("utf-8", "replace")
+        except FileNotFoundError as error:
+            missing = error
+    raise UsageError(f"--index: cannot fetch {missing}: there is no such file") from missing
