@@ -190,6 +190,17 @@ def test_a_config_that_is_empty_or_cut_off_is_told(
         assert "hint: it was damaged" in said
 
 
+def test_json_writes_no_page_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, file = str(make_run(tmp_path / "a", POINTS)), str(tmp_path / "x.html")
+    assert main(["report", folder, "-o", file, "--title", "x", "--json"]) == 2
+    assert "--out, --title would have no effect" in capsys.readouterr().err
+    assert main(["report", folder, "--json"]) == 0
+    assert main(["plot", folder, "--text", "-o", file]) == 2
+    assert "--out would have no effect" in capsys.readouterr().err
+
+
 def test_a_folder_whose_name_is_no_text_is_shown(tmp_path: Path) -> None:
     folder = make_run(tmp_path / os.fsdecode(b"caf\xe9_s0"), POINTS)
     assert "caf?_s0" in report(folder)

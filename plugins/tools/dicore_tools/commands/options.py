@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-__all__ = ["AS_JSON", "CHECKPOINT", "EPISODE_SEED", "TRUST"]
+__all__ = ["AS_JSON", "CHECKPOINT", "EPISODE_SEED", "TRUST", "given_of"]
 
 CHECKPOINT: Final = click.option(
     "--load-path",
@@ -26,3 +26,10 @@ TRUST: Final = click.option(
     help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+
+
+def given_of(ctx: click.Context, *names: str) -> str:
+    """Returns which of some options the command line has, as text; "" for none."""
+    shown = {each.name: max(each.opts, key=len) for each in ctx.command.params}
+    sources = {name: getattr(ctx.get_parameter_source(name), "name", "") for name in names}
+    return ", ".join(shown[name] for name in names if sources[name] == "COMMANDLINE")

@@ -11,7 +11,7 @@ import click
 from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
 from dicore_tools.commands.examples import CommandWithExamples
-from dicore_tools.commands.options import AS_JSON
+from dicore_tools.commands.options import AS_JSON, given_of
 from dicore_tools.commands.output import write_json
 from dicore_tools.output_place import check_place
 
@@ -118,7 +118,9 @@ ended. Unfinished runs are included; runs without the metric are skipped.
 @click.option("--text", is_flag=True, help="Draw in the terminal instead of a file.")
 @AS_JSON
 @verbosity
+@click.pass_context
 def command(  # noqa: PLR0913 - the options of the command
+    ctx: click.Context,
     places: Sequence[str],
     *,
     out: Path,
@@ -134,6 +136,8 @@ def command(  # noqa: PLR0913 - the options of the command
     """Plots learning curves of runs, with mean and band over seeds."""
     if as_json and text:
         raise UsageError("--json and --text both print")
+    if text and (unused := given_of(ctx, "out", "title", "xlim", "ylim", "band")):
+        raise UsageError(f"--text draws in the terminal: {unused} would have no effect")
     if not text:
         check_place(out)
     if profile:

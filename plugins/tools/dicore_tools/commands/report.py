@@ -12,6 +12,7 @@ import click
 from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
 from dicore_tools.commands.examples import CommandWithExamples
+from dicore_tools.commands.options import given_of
 from dicore_tools.output_place import check_place
 from dicore_tools.preset_versions import shown
 
@@ -63,7 +64,9 @@ the page of dicore benchmark has: curves with published returns as lines, score 
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
 @click.option("--json", "as_json", is_flag=True, help="Write no page; print only JSON.")
 @verbosity
+@click.pass_context
 def command(
+    ctx: click.Context,
     places: Sequence[str],
     *,
     out: Path,
@@ -81,6 +84,11 @@ def command(
 
     if records is not None and rows is None:
         raise UsageError("--records: of which benchmark?", hint="add --benchmark FILE")
+    if as_json and (unused := given_of(ctx, "out", "title", "rows", "records", "show")):
+        raise UsageError(
+            f"--json writes no page: {unused} would have no effect",
+            hint="print JSON and write the page by two commands",
+        )
     if not as_json:
         check_place(out)
     runs, problems = read_runs(find_runs(places))

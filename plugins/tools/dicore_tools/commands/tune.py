@@ -13,6 +13,7 @@ import click
 
 from dicore.console import own_process, plural, say, verbosity, write_table
 from dicore.errors import ConfigError, DicoreError, UsageError
+from dicore_tools.commands.options import given_of
 from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
@@ -119,8 +120,7 @@ def command(
             raise UsageError("--show: which study?", hint="dicore tune -o FOLDER --show")
         _tell(load(Path(out)), Path(out), as_json=as_json)
         return
-    counted = getattr(ctx.get_parameter_source("trials"), "name", "") == "COMMANDLINE"
-    if given["grid"] and counted:
+    if given["grid"] and given_of(ctx, "trials"):
         raise UsageError("-n has no effect with --grid, which tries each combination once")
     plan = _plan(words, spaces, out, given)
     check_place(plan.folder, option="--out" if out is not None else "", folder=True)
