@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from dicore.cli import main
 from dicore.run.launch import TrainRequest, compile_request
 from dicore_tools.commands import config
+from dicore_tools.commands.output import rate_text
 from dicore_tools.planning import planner
 from dicore_tools.planning.planner import Plan, make_plan
 from dicore_tools.planning.trial import Trial
@@ -208,6 +211,48 @@ def test_the_command_prints_figures_and_what_helps(
     assert "300 MiB in the training, 40 MiB in 1 worker" in out
     assert "1,000,000 env steps in 2.8 h" in out
     assert "helps:      pipeline.num_threads=2 (1.50 times as fast, measured twice)" in out
+
+
+def test_small_rates_have_digits_and_measurements_are_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = replace(trial(), env_steps=23, updates=1)
+    monkeypatch.setattr(planner, "measure", lambda *_, **__: slow)
+    assert main(["plan", CONFIG, "--no-changes", "--seconds", "2"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("measuring the config as it is: 2 s from its first step on\nmeasured")
+    assert "2.3 env steps/s, 0.1 updates/s" in out
+    assert [rate_text(each) for each in (0, 0.0523, 9.94, 9.96, 1234.5)] == [
+        "0", "0.052", "9.9", "10", "1,234",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_a_signal_before_all_was_measured_is_told(
+    after: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stopped(Measured):
+        def __call__(
+            self, request: TrainRequest, changes: Mapping[str, Any], **given: Any
+        ) -> Trial:
+            if len(self.asked) == after:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().__call__(request, changes, **given)
+
+    measured = Stopped(
+        {'{"env.collector_env_num": 32}': 2.0}, environments=1, acting=8.0, learning=0.5
+    )
+    monkeypatch.setattr(planner, "measure", measured)
+    assert main(["plan", CONFIG]) == 143
+    out = capsys.readouterr().out
+    assert "none of the changes" not in out
+    assert "measured twice" not in out
+    assert (
+        "may help:   env.collector_env_num=32 (2.00 times as fast, measured once; stopped)" in out
+    ) == (after >= 3)
+    both = ["env.collector_env_num=16", "env.collector_env_num=32"]
+    left = "; ".join(both[after - 1 :])
+    assert (f"stopped; not measured: {left}\n" in out) == bool(left)
 
 
 def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,12 @@ from pathlib import Path
 from dicore.console import say
 from dicore.errors import UsageError
 
-__all__ = ["write_json", "write_output"]
+__all__ = ["rate_text", "write_json", "write_output"]
+
+
+def rate_text(rate: float) -> str:
+    """Returns a rate in whole numbers, with two digits if it is small: 1,234, 9.6, 0.052."""
+    return f"{rate:,.0f}" if rate >= 9.95 or not rate else f"{rate:.2g}"
 
 
 def write_json(value: object) -> None:

@@ -13,6 +13,7 @@ import click
 from dicore.console import plain_table, plural, say, verbosity
 from dicore.errors import UsageError
 from dicore_tools.commands.options import TRUST
+from dicore_tools.commands.output import rate_text
 
 if TYPE_CHECKING:
     from dicore.run.launch import TrainRequest
@@ -81,9 +82,12 @@ def command(
     _check_file(file)
     check_request(request)
     shown = (lambda trial: None) if as_json else _progress
+    begun = (lambda changes, seconds: None) if as_json else _begun
     if not no_changes:
         _warn_of_other_work()
-    plan, code = make_plan(request, seconds=seconds, compare=not no_changes, said=shown)
+    plan, code = make_plan(
+        request, seconds=seconds, compare=not no_changes, said=shown, begun=begun
+    )
     if as_json:
         say(json.dumps(facts(plan), indent=1), result=True)
     else:
@@ -127,6 +131,11 @@ def _warn_of_other_work() -> None:
         )
 
 
+def _begun(changes: Mapping[str, Any], seconds: float) -> None:
+    """Says what is measured now: slow environments take longer than that."""
+    say(f"measuring {_changes(changes)}: {seconds:g} s from its first step on")
+
+
 def _progress(trial: Trial) -> None:
     """Says what a measurement has found, as soon as it has."""
     say(f"measured {_changes(trial.changes)}: {trial.problem or _rates(trial)}")
@@ -154,6 +163,7 @@ def facts(plan: Plan) -> PlanOfTraining:
         "buffer_bytes": plan.buffer_bytes,
         "trials": trials,
         "best": None if plan.best is None else dict(plan.best.changes),
+        "not_measured": [dict(each) for each in plan.not_measured],
     }
 
 
@@ -172,18 +182,26 @@ def lines(plan: Plan) -> Iterator[str]:
     if len(plan.trials) > 1:
         yield ""
         yield from _table(plan).rstrip("\n").splitlines()
-        yield _advice(plan)
+    if len(plan.trials) > 1 or plan.not_measured:
+        yield from _advice(plan)
 
 
-def _advice(plan: Plan) -> str:
-    if plan.best is None:
-        return "none of the changes makes it faster by 15 % or more"
-    times = f"{plan.speedup(plan.best):.2f} times as fast, measured twice"
-    return f"helps:      {_changes(plan.best.changes)} ({times})"
+def _advice(plan: Plan) -> Iterator[str]:
+    left = plan.not_measured
+    if (fastest := plan.fastest) is not None:
+        what, often = ("may help:  ", "once; stopped") if left else ("helps:     ", "twice")
+        times = f"{plan.speedup(fastest):.2f} times as fast, measured {often}"
+        yield f"{what} {_changes(fastest.changes)} ({times})"
+        left = tuple(each for each in left if each != fastest.changes)
+    elif not left:
+        yield "none of the changes makes it faster by 15 % or more"
+    if left:
+        yield f"stopped; not measured: {'; '.join(map(_changes, left))}"
 
 
 def _rates(trial: Trial) -> str:
-    return f"{trial.env_steps_per_s:,.0f} env steps/s, {trial.updates_per_s:,.0f} updates/s"
+    rates = map(rate_text, (trial.env_steps_per_s, trial.updates_per_s))
+    return "{} env steps/s, {} updates/s".format(*rates)
 
 
 def _memory(plan: Plan) -> str:
@@ -227,7 +245,7 @@ def _table(plan: Plan) -> str:
         if each.problem:
             rows.append([_changes(each.changes), NONE, NONE, each.problem[:60]])
         else:
-            rates = f"{each.env_steps_per_s:,.0f}", f"{each.updates_per_s:,.0f}"
+            rates = rate_text(each.env_steps_per_s), rate_text(each.updates_per_s)
             rows.append([_changes(each.changes), *rates, f"{plan.speedup(each):.2f} x"])
     return plain_table(["options", "env steps/s", "updates/s", "speed"], rows, (1, 2))
 

@@ -121,6 +121,7 @@ ended. Unfinished runs are included; runs without the metric are skipped.
 @click.pass_context
 def command(  # noqa: PLR0913 - the options of the command
     ctx: click.Context,
+    /,
     places: Sequence[str],
     *,
     out: Path,

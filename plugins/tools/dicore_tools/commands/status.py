@@ -17,6 +17,7 @@ from dicore.errors import UsageError
 from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.commands.examples import CommandWithExamples
+from dicore_tools.commands.output import rate_text
 from dicore_tools.reports.run_data import read_run, state_of
 
 __all__ = ["command", "read_status", "table"]
@@ -141,12 +142,13 @@ def table(facts: Mapping[str, Any]) -> Iterator[str]:
     state = _KILLED if facts["killed"] else state
     yield f"{state}, as of {age:.0f} s ago: {learner['env_step']} env steps"
     rows = [("role", "pid", "state", "version", "lag", "per second", "queue", "restarts")]
-    rate = f"{learner['updates_per_s']:.0f} updates, waits {learner['waited']:.0%}"
+    rate = f"{rate_text(learner['updates_per_s'])} updates, waits {learner['waited']:.0%}"
     stored = "" if learner["samples"] is None else f"{learner['samples']} stored"
     version = str(learner["train_iter"])
     rows.append(("learner", str(learner["pid"]), learner["state"], version, "", rate, stored, ""))
     for each in facts["collectors"]:
-        numbers = str(each["version"]), str(each["lag"]), f"{each['env_steps_per_s']:.0f} env steps"
+        rate = f"{rate_text(each['env_steps_per_s'])} env steps"
+        numbers = str(each["version"]), str(each["lag"]), rate
         name, rest = f"collector {each['index']}", (str(each["queue"]), str(each["restarts"]))
         rows.append((name, str(each["pid"] or ""), each["state"], *numbers, *rest))
     if (one := facts.get("evaluator")) is not None:

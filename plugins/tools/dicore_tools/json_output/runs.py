@@ -230,6 +230,7 @@ class PlanOfTraining(TypedDict):
     buffer_bytes: Annotated[float, "of the full replay buffer"]
     trials: Annotated[list[Trial], "the config first"]
     best: Annotated[dict[str, object] | None, "changes that help; null: none"]
+    not_measured: Annotated[list[dict[str, object]], "changes that a signal left out"]
 
 
 class ArrayFacts(TypedDict):

@@ -48,12 +48,15 @@ class Plan:
         trials: As it is, then with changes, in the order of the measurements.
         max_env_step: Budget in env steps; None: there is none.
         max_train_iter: Budget in updates; None: there is none.
+        not_measured: Changes that a signal left out: all that follow; or the fastest one, whose
+            second measurement it ended.
     """
 
     compiled: Compiled
     trials: tuple[Trial, ...]
     max_env_step: int | None
     max_train_iter: int | None
+    not_measured: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def base(self) -> Trial:
@@ -62,6 +65,11 @@ class Plan:
 
     @property
     def best(self) -> Trial | None:
+        """The fastest change, which was measured twice; None: there is none, or it was not."""
+        return None if self.not_measured else self.fastest
+
+    @property
+    def fastest(self) -> Trial | None:
         """The fastest change that is worth it; None: there is none."""
         better = [
             each for each in self.trials[1:] if self.speedup(each) >= WORTH and not each.refuted
@@ -117,6 +125,7 @@ def make_plan(
     seconds: float,
     compare: bool = True,
     said: Callable[[Trial], None] = lambda trial: None,
+    begun: Callable[[Mapping[str, Any], float], None] = lambda changes, seconds: None,
 ) -> tuple[Plan, int]:
     """Measures a config, and changes that its bottleneck suggests.
 
@@ -125,6 +134,7 @@ def make_plan(
         seconds: Time of each measurement, from its first step on.
         compare: Also measure changes.
         said: Is called with each trial.
+        begun: Is called before each measurement, with its changes and its seconds.
 
     Returns:
         The plan, and the exit code of the signal that ended it; 0: none did.
@@ -139,33 +149,36 @@ def make_plan(
     if warm_up and batch:
         quiet[_WARM_UP] = min(warm_up, batch)
     trials: list[Trial] = []
+    left: list[Mapping[str, Any]] = []
     flag = StopFlag()
     numbers = count()
     with tempfile.TemporaryDirectory(prefix="dicore-plan-") as folder, stop_on_signals(flag):
 
         def tried(changes: Mapping[str, Any]) -> Trial:
+            length = seconds * (_MORE if COLLECTORS in changes else 1.0)
+            begun(changes, length)
             return measure(
-                _with(request, {**quiet, **changes}), changes,
-                seconds=seconds * (_MORE if COLLECTORS in changes else 1.0),
+                _with(request, {**quiet, **changes}), changes, seconds=length,
                 folder=Path(folder) / str(next(numbers)), flag=flag,
             )  # fmt: skip
 
         def add(changes: Mapping[str, Any]) -> None:
-            trial = tried(changes)
-            if not flag:
-                trials.append(trial)
-                said(trial)
+            trial = None if flag else tried(changes)
+            if trial is None or flag:
+                left.append(changes)
+                return
+            trials.append(trial)
+            said(trial)
 
         add({})
         if compare and trials and not trials[0].problem:
             for changes in _changes(compiled, trials[0]):
-                if not flag:
-                    add(changes)
-            _confirm(compiled, trials, tried, flag)
+                add(changes)
+            left += _confirm(compiled, trials, tried, flag)
     if not trials:
         trials = [Trial(problem="stopped")]
     budgets = limits.get("max_env_step"), limits.get("max_train_iter")
-    return Plan(compiled, tuple(trials), *budgets), flag.exit_code
+    return Plan(compiled, tuple(trials), *budgets, tuple(left)), flag.exit_code
 
 
 def _confirm(
@@ -173,25 +186,29 @@ def _confirm(
     trials: list[Trial],
     tried: Callable[[Mapping[str, Any]], Trial],
     flag: StopFlag,
-) -> None:
+) -> list[Mapping[str, Any]]:
     """Measures the config and its best change once more, as other work of the machine may pass.
 
     Both count with the sums of their measurements. A change that is not faster in the second pair,
     too, is not recommended; the next best one is tried then.
+
+    Returns:
+        The change whose second measurement a signal ended; empty if none did.
     """
     while (best := Plan(compiled, tuple(trials), None, None).best) is not None:
         place = trials.index(best)
         pair = [Trial(problem="stopped") if flag else tried(trials[i].changes) for i in (0, place)]
         if flag:
-            return
+            return [best.changes]
         faster = not any(each.problem for each in pair)
         if faster:
             for number, again in zip((0, place), pair, strict=True):
                 trials[number] = trials[number].with_another(again)
             faster = Plan(compiled, tuple(pair), None, None).speedup(pair[1]) > 1
         if faster:
-            return
+            return []
         trials[place] = replace(trials[place], refuted=True)
+    return []
 
 
 def _with(request: TrainRequest, changes: Mapping[str, Any]) -> TrainRequest:
