@@ -123,7 +123,8 @@ _ARGUMENTS = {
     "RUN|DATA": "A run folder, or the file or folder of a data set.",
     "PLACE": "A folder, an address that fsspec knows, or a web server.",
     "ITEM": "Name of the item in the place.",
-    "WHEEL|PACKAGE": "Wheels, or installed packages; all of those here if none is named.",
+    "WHEEL|FOLDER|PACKAGE": "Wheels, folders of wheels, or installed packages; all of those here"
+    " if none is named.",
     "WORD": "Words that must all be found.",
     "PACKAGE|KIND/NAME|ENV_ID": "A package, a component, or an environment by id or file.",
     "FILE": "A file of rows in TOML, YAML or JSON.",

@@ -183,10 +183,15 @@ def test_a_config_that_is_empty_or_cut_off_is_told(
 ) -> None:
     folder = make_run(tmp_path / "a", POINTS)
     (folder / "config.json").write_text(content)
-    for words in (["diagnose"], ["status"], ["plot", "--text"]):
+    for name in ("status.json", "profile.json"):
+        (folder / "log" / name).write_text(content)
+    for words, name in (
+        (["diagnose"], "config.json"), (["plot", "--text"], "config.json"),
+        (["status"], "status.json: cannot be read"), (["plot", "--profile"], "profile.json"),
+    ):  # fmt: skip
         assert main([*words, str(folder)]) == 2
         said = capsys.readouterr().err
-        assert f"config.json: {told}" in said
+        assert f"{name}: {told}" in said
         assert "hint: it was damaged" in said
 
 

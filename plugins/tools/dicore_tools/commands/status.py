@@ -18,6 +18,7 @@ from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.output import rate_text
+from dicore_tools.reports.curves import DAMAGED, unread
 from dicore_tools.reports.run_data import read_run, state_of
 
 __all__ = ["command", "read_status", "table"]
@@ -111,7 +112,7 @@ def read_status(folder: Path) -> dict[str, object]:
     except NotADirectoryError:
         raise UsageError(f"{folder.parent} is a file", hint="name the folder of a run") from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: cannot be read: {error}") from None
+        raise UsageError(f"{file}: cannot be read: {unread(error)}", hint=DAMAGED) from None
     if not isinstance(found, dict) or found.get("format") != 1:
         raise UsageError(f"{file} is of another version of dicore", hint="use that version")
     age = datetime.now().timestamp() - file.stat().st_mtime

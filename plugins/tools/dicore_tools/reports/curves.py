@@ -37,6 +37,7 @@ __all__ = [
     "group_runs",
     "read_curve",
     "read_json_file",
+    "unread",
 ]
 
 Axis = Literal["env_step", "train_iter", "wall"]
@@ -351,10 +352,14 @@ def read_json_file(file: Path) -> object:
     try:
         return read_json(file, loads)
     except (OSError, ValueError) as error:
-        why = str(error) if isinstance(error, OSError) else f"not JSON: {error}"
-        if isinstance(error, JSONDecodeError) and not error.doc.strip():
-            why = "it is empty"
-        raise UsageError(f"cannot read {file}: {why}", hint=DAMAGED) from None
+        raise UsageError(f"cannot read {file}: {unread(error)}", hint=DAMAGED) from None
+
+
+def unread(error: Exception) -> str:
+    """Returns why a JSON file of a run cannot be read: it is empty, or no JSON."""
+    if isinstance(error, JSONDecodeError) and not error.doc.strip():
+        return "it is empty"
+    return f"not JSON: {error}" if isinstance(error, ValueError) else str(error)
 
 
 def _json(file: Path) -> Mapping[str, object]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
+from dicore_tools.reports.curves import DAMAGED, unread
 from dicore_tools.reports.picture import COLORS, new_figure
 
 if TYPE_CHECKING:
@@ -49,8 +50,11 @@ def read_profile(run: RunFolder) -> Profile:
     except FileNotFoundError:
         hint = "dicore train … --profile writes one"
         raise UsageError(f"{run}: no profile (log/profile.json)", hint=hint) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {unread(error)}", hint=DAMAGED) from None
+    except (KeyError, TypeError):
+        problem = f"cannot read {path}: it is not one that dicore wrote"
+        raise UsageError(problem, hint=DAMAGED) from None
 
 
 def draw_profiles(profiles: Sequence[Profile], *, title: str | None = None) -> Figure:
