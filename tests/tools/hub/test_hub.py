@@ -444,6 +444,17 @@ def test_what_is_damaged_is_neither_pushed_nor_pulled(
     assert not Path("mine").exists()
 
 
+def test_a_file_of_hdf5_may_begin_with_what_a_user_wrote() -> None:
+    h5py = pytest.importorskip("h5py")
+    Path("sub").mkdir()
+    with h5py.File("sub/a.h5", "w", userblock_size=1024) as file:
+        file["reward"] = np.zeros(300)
+    push("sub/a.h5", "hub")
+    Path("sub/a.h5").write_bytes(b"text" * 999)
+    with pytest.raises(SchemaError, match=r"^sub/a\.h5: .* not an HDF5 file"):
+        push("sub/a.h5", "hub", overwrite=True)
+
+
 def test_the_checkpoint_of_a_run_that_is_pushed_is_whole(run: Path) -> None:
     mine = shutil.copytree(run, Path("run"))
     cut(mine / "ckpt/final/tensors.safetensors")

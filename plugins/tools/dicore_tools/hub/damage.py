@@ -32,7 +32,7 @@ def check_whole(files: Mapping[str, Path], shown: str) -> None:
     """
     for path, file in files.items():
         if (check := _CHECKS.get(file.suffix.lower())) is not None:
-            _refuse(check, file, f"{shown}/{path}" if path != shown else path)
+            _refuse(check, file, shown if Path(shown) == file else f"{shown}/{path}")
     for folder in _sealed(files.values()):
         try:
             verify(folder)
@@ -79,15 +79,18 @@ def _archive(file: Path) -> None:
 def _hdf5(file: Path) -> None:
     """Compares the size of a file with that in its superblock (HDF5 File Format 3.0, II.A)."""
     with open_regular(file) as opened:
-        head = opened.read(48)
-    if not head.startswith(b"\x89HDF\r\n\x1a\n"):
-        raise ValueError("not an HDF5 file")
+        head, size, at = opened.read(48), file.stat().st_size, 512
+        while not head.startswith(b"\x89HDF\r\n\x1a\n"):  # or what a user wrote is before it
+            if at >= size:
+                raise ValueError("not an HDF5 file")
+            opened.seek(at)
+            head, at = opened.read(48), 2 * at
     base, end = (12, 28) if head[8] >= 2 else (24, 40)
     if head[9 if head[8] >= 2 else 13] != 8:  # bytes of an address
         return
     first, last = (int.from_bytes(head[at : at + 8], "little") for at in (base, end))
-    if first + last > file.stat().st_size:
-        raise ValueError(f"it has {file.stat().st_size} bytes, expected {first + last}")
+    if first + last > size and at == 512:
+        raise ValueError(f"it has {size} bytes, expected {first + last}")
 
 
 _CHECKS: Final = {".npz": _archive, ".hdf5": _hdf5, ".h5": _hdf5}
