@@ -524,10 +524,14 @@ def test_a_run_without_a_complete_checkpoint_goes_on_from_the_best_and_says_what
     store = CheckpointStore(tmp_path / "run/ckpt")
     for name in set(store.names()) - {"best"}:
         store.delete(name)
+    at = store.metadata("best")["train_iter"]
     said = here("train", "--resume", "run", "--max-env-step", "1500", cwd=tmp_path)
     assert "no complete checkpoint: resumes from 'best', at update " in said.stdout
     record = json.loads((tmp_path / "run/run.json").read_text())
     assert (record["status"], record["resumed"][0]["checkpoint"]) == ("done", "best")
+    returns = [line for line in read_metrics(tmp_path / "run/log/metrics.jsonl")
+               if "evaluator/return_mean" in line and line["train_iter"] <= at]  # fmt: skip
+    assert [line["train_iter"] for line in returns][-1:] == [at], "what made it the best"
     assert record["result"]["env_step"] >= 1500
 
 

@@ -198,11 +198,11 @@ class FQEvaluator(ScheduledEvaluator):
         statistics = _statistics(values, errors, time.perf_counter() - begun)
         mean = statistics["return_mean"]
         self._eval_iter_before = self._last_eval_iter
+        self._write(statistics, asked, _line(statistics, asked.train_iter))
         if mean > self.best_return:
             self.best_return = mean
             if asked.save_ckpt_fn is not None:
                 asked.save_ckpt_fn("ckpt_best.pth.tar")
-        self._write(statistics, asked, _line(statistics, asked.train_iter))
         stop = mean >= self._cfg.stop_estimate and asked.train_iter != 0
         infos: list[Info] = [{} for _ in values]
         self.last_result = EvalResult(stop, values.tolist(), statistics, infos)

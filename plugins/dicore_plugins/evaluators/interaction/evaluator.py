@@ -160,11 +160,11 @@ class InteractionEvaluator(ScheduledEvaluator):
         mean = statistics["return_mean"]
         facts = {"train_iter": asked.train_iter, "return_mean": mean, "starts": self._starts}
         self._measured = facts
+        self._write(statistics, asked, _line(statistics, asked.train_iter, asked.envstep))
         if value > self.best_return:
             self.best_return = value
-            if asked.save_ckpt_fn is not None:
+            if asked.save_ckpt_fn is not None:  # with the place in the log, after these numbers
                 asked.save_ckpt_fn("ckpt_best.pth.tar")
-        self._write(statistics, asked, _line(statistics, asked.train_iter, asked.envstep))
         self.last_result = EvalResult(
             self._consecutive >= self._cfg.consecutive,
             monitor.get_episode_reward(),

@@ -126,15 +126,15 @@ class MetricEvaluator(ScheduledEvaluator):
             found.append(self._compared(np.arange(first, last), asked.policy_kwargs))
         metric = self._metric.reduce_mean(found)
         value, parts = _value_of(metric)
-        if self._best is None or self._metric.gt(metric, self._best):
-            self._best, self.best_return = metric, value
-            if asked.save_ckpt_fn is not None:
-                asked.save_ckpt_fn("ckpt_best.pth.tar")
         statistics = {
             "return_mean": value, **parts, "sample_count": float(len(self._dataset)),
             "evaluate_time": time.perf_counter() - start,
         }  # fmt: skip
         self._write(statistics, asked)
+        if self._best is None or self._metric.gt(metric, self._best):
+            self._best, self.best_return = metric, value
+            if asked.save_ckpt_fn is not None:
+                asked.save_ckpt_fn("ckpt_best.pth.tar")
         stop = asked.train_iter != 0 and self._reached(value, parts)
         self.last_result = EvalResult(stop, [value], statistics)
         return self.last_result
