@@ -65,6 +65,7 @@ _ELSEWHERE = {
         **dict.fromkeys(("play", "render", "visualize", "video"), "enjoy"),
         **dict.fromkeys(("rollout", "record"), "collect"),
         **dict.fromkeys(("optimize", "hpo"), "tune"),
+        "compare": "plot RUN RUN, report RUN RUN, or config diff RUN RUN",
         "tensorboard": "board",
     },
     "policy": {

@@ -267,6 +267,21 @@ def test_options_of_an_environment(
     assert "only environments by id or file" in capsys.readouterr().err
 
 
+def test_an_error_of_the_environment_has_its_place_and_no_hint_about_checks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text(
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Broken(CartPoleEnv):\n"
+        "    def step(self, action):\n"
+        "        raise ValueError('engine off')\n"
+    )
+    assert main(["check", f"{tmp_path}/broken.py"]) == 1
+    said = capsys.readouterr().out
+    assert f"ValueError: engine off ({tmp_path}/broken.py:4, in step)" in said
+    assert "hint: return observation" not in said
+
+
 def test_json(world: World) -> None:
     found = json.loads(world.dicore("check", "Acme_RL", "--json").stdout)
     assert found["failed"] == 0

@@ -77,6 +77,7 @@ def test_every_option_of_the_table_is_one_of_some_policy() -> None:
         (["--data", "demo"], "no such option '--data'; write pipeline.dataset.path=VALUE"),
         (["--capture-video"], "; dicore eval RUN --replay-path DIR records videos"),
         (["-p", "recurrent_ppo"], "'recurrent_ppo'; here it is ppo with policy.model.rnn=lstm"),
+        (["--onnx"], "'--onnx'; the ending of -o FILE tells the format"),
         (["--algo=dqn"], "no such option '--algo'; did you mean '--policy'?"),
         (["-p", "dnq"], "policy.type: no policy named 'dnq'; did you mean 'dqn'?"),
         (["--max-env-step", "1.5e0"], "'1.5e0' is not a valid integer"),

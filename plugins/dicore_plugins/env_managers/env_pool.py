@@ -260,7 +260,7 @@ class EnvPool:
             space = get(old_name, None)
         if space is None:
             raise EnvSpaceError(
-                f"{env!r} has no {name}",
+                f"the environment {type(env).__name__} has no {name}",
                 hint=f"set self.{name}=gymnasium.spaces.… in its __init__",
             )
         return space

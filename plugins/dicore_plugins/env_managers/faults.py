@@ -185,14 +185,20 @@ def all_of(errors: Sequence[DicoreError]) -> DicoreError:
         who, _, text = error.message.partition(": ")
         alike.setdefault(_SEED.sub("", text), []).append((who, text))
     joined = type(first)(
-        "\n".join(
-            f"{', '.join(who for who, _ in group)}: {group[0][1]}" for group in alike.values()
-        ),
+        "\n".join(map(_of_several, alike.values())),
         hint=first.hint,
         context={**first.context, "env_ids": [error.context.get("env_id") for error in errors]},
     )
     joined.__cause__ = first.__cause__
     return joined
+
+
+def _of_several(group: list[tuple[str, str]]) -> str:
+    """Returns one text of several environments, with the seed of the first one."""
+    (first, text), *others = group
+    if all(other == text for _, other in others):
+        return f"{', '.join(who for who, _ in group)}: {text}"
+    return f"{first}: {text}; likewise {', '.join(who for who, _ in others)}"
 
 
 def after_failures(error: DicoreError, failures: Sequence[tuple[float, str]]) -> DicoreError:

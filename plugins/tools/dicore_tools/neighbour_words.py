@@ -137,6 +137,7 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 _VIDEOS: Final = ("capture_video", "record_video", "save_video", "video")
+_FORMATS: Final = ("onnx", "torchscript", "jit", "format")
 _OF_ALL: Final = "counts the steps of all environments together"
 _UPDATES: Final = "counts updates, not env steps"
 _UNITS: Final[dict[str, str]] = {
@@ -195,6 +196,8 @@ def meant_flag(error: NoSuchOption) -> str:
     word, path = error.option_name, meant_option(error.option_name)
     if _plain(word) in _VIDEOS:
         return "; dicore eval RUN --replay-path DIR records videos"
+    if _plain(word) in _FORMATS:
+        return "; the ending of -o FILE tells the format: .onnx, .pt2 or .ts"
     close = next(iter(error.possibilities or ()), "")
     flags = {each.name: each.opts for each in error.ctx.command.params} if error.ctx else {}
     if error.ctx and [word.lstrip("-")] in flags.values():  # an argument

@@ -24,6 +24,7 @@ from dicore_plugins.env_managers import ThreadEnvManager, env_pool, episodes
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.faults import (
     RemoteError,
+    all_of,
     described,
     retry_wait,
     warn_no_effect,
@@ -258,8 +259,12 @@ def test_the_same_fault_of_all_environments_is_one_line() -> None:
     with pytest.raises(EnvStepError) as caught:
         rollout(manager, 2)
     first, second = str(caught.value.message).splitlines()
-    assert first.startswith("env 0, env 1: reward of shape (2,) is not a number; several need")
+    assert first.startswith("env 0: reward of shape (2,) is not a number; several need")
+    assert first.endswith("; likewise env 1")
     assert second.startswith("env 2: reward None")
+    group = [EnvStepError(f"env {n}: step 3 of the episode with seed {n + 5}") for n in range(3)]
+    text = "env 0: step 3 of the episode with seed 5; likewise env 1, env 2"
+    assert all_of(group).message == text
     assert caught.value.context["env_ids"] == [0, 1, 2]
 
 

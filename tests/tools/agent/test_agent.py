@@ -78,6 +78,18 @@ def test_training_is_that_of_the_command() -> None:
     assert ours.evaluate(3, seed=9).returns != ours.evaluate(3, seed=8).returns
 
 
+def test_methods_of_others_and_a_folder_that_was_there(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    (here / "x").mkdir()
+    made = agent()
+    made.train(step=16)
+    assert "x was there before: this run is in x-1\n" in capsys.readouterr().out
+    with pytest.raises(AttributeError, match=r"no attribute 'learn'; here it is train\(step"):
+        made.learn(total_timesteps=16)
+    assert not hasattr(made, "nothing")
+
+
 def test_training_goes_on_where_it_ended() -> None:
     twice = agent()
     assert twice.train(step=400).env_step == 400

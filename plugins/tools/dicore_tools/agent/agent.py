@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from dicore.config import Compiled, bind
 from dicore.config.paths import replace
+from dicore.console import say
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json
@@ -128,6 +129,12 @@ class Agent:
         where = f" in {self._folder}" if self._folder is not None else ""
         return f"{type(self).__name__}({_label(self.config)}, {label}{where})"
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Answers methods of other libraries with those of here."""
+        meant = {"learn": "train(step=…)", "predict": "act(obs)"}.get(name)
+        hint = f"; here it is {meant}" if meant else ""
+        raise AttributeError(f"an Agent has no attribute '{name}'{hint}", name=name, obj=self)
+
     # ---- training
 
     def train(self, step: int | None = None, *, n_iter: int | None = None) -> TrainResult:
@@ -153,7 +160,9 @@ class Agent:
             )
         self._act = None
         outcome = launch(self._next(step, n_iter))
-        run = outcome.run
+        run, wanted = outcome.run, self._request.exp_name
+        if self._folder is None and wanted and Path(str(run.folder)) != Path(wanted):
+            say(f"{wanted} was there before: this run is in {run.folder}")
         self._folder, self._compiled = Path(str(run.folder)), None
         store = CheckpointStore(run.folder.checkpoints)
         self._checkpoint = "final" if "final" in store.names() else store.latest()

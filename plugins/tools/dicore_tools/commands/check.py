@@ -234,6 +234,8 @@ def _temporary_folder() -> Iterator[None]:
 
 
 def _run(check: Check | EnvCheck, *, verbose: bool) -> _Result:
+    from dicore.errors import ContractError
+
     outcome, reason = "ok", ""
     summary, hint = _about(check)
     try:
@@ -244,6 +246,7 @@ def _run(check: Check | EnvCheck, *, verbose: bool) -> _Result:
     except (Exception, SystemExit) as error:
         outcome = "failed"
         reason = "".join(traceback.format_exception(error)) if verbose else _brief(error)
+        hint = hint if isinstance(error, ContractError) else ""
     hint = hint if outcome == "failed" else ""
     return _Result(check.component.label, check.name, outcome, reason, summary, hint)
 
@@ -279,7 +282,10 @@ def _brief(error: BaseException) -> str:
     from dicore.errors import ContractError
 
     text = str(error).strip()
-    return text if isinstance(error, ContractError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, ContractError):
+        return text
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {text} ({at.filename}:{at.lineno}, in {at.name})"
 
 
 def _print(result: _Result, out: TextIO, *, summary: bool) -> None:

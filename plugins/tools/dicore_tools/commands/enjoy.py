@@ -36,7 +36,7 @@ Examples:
   dicore enjoy runs/x --show video -o film -n 3
   dicore enjoy --all --exclude 'atari*' --show none --steps 200
 
-A window is opened where there is a display; otherwise frames are drawn in the terminal. Nothing is
+A window is opened where there is a display; otherwise frames are drawn in a terminal. Nothing is
 trained and nothing is written to the run folder. With several environments, or --all, those that
 fail are listed at the end, and the exit code is 1.
 """
