@@ -213,6 +213,8 @@ class ActingChecks(PolicyChecks):
         length, stride = facts_of(policy.collect_mode)[:2]
         if "next_obs" not in samples or "obs" not in block or stride != 1 or length == "episode":
             skip("its samples are no steps with next_obs")
+        if _forms(tree_row(samples["obs"], 0)) != _forms(_at(block["obs"], 0, 0)):
+            skip("its samples are sequences")
         steps = len(block)
         after = [self._as_column(policy, state) for state in played.states]
         for row in range(len(samples)):
@@ -280,6 +282,10 @@ def _first(obs: Tree, ids: list[int]) -> EnvBatch[Tree]:
 def _by_env(acted: Tree, ids: list[int]) -> dict[int, object]:
     columns = tree_map(array, dict(EnvBatch.of(acted).value))
     return {env: copied(tree_row(columns, row)) for row, env in enumerate(ids)}
+
+
+def _forms(tree: object) -> list[tuple[int, ...]]:
+    return [array(leaf).shape for _, leaf in leaves_of(tree, "")]
 
 
 def _at(column: Tree, t: int, env: int) -> object:

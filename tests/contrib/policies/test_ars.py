@@ -42,6 +42,7 @@ def test_a_step_weights_directions_by_their_returns(top: int | None) -> None:
     wanted = [(plus[k] - minus[k]) / (len(used) * std) if k in used else 0.0 for k in range(3)]
     assert ars_step(plus, minus, top) == pytest.approx(wanted)
     assert ars_step(np.ones(2), np.ones(2)).tolist() == [0, 0]
+    assert ars_step(np.full(2, np.nan), np.full(2, np.nan)).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -69,8 +69,10 @@ def ars_step(plus: Returns, minus: Returns, top: int | None = None) -> Returns:
     """
     best = np.argsort(-np.fmax(plus, minus), kind="stable")[: top or len(plus)]
     used = np.stack([plus[best], minus[best]])
-    std, mean = np.nanstd(used), np.nanmean(np.stack([plus, minus]))
     weight = np.zeros(len(plus))
+    if not np.isfinite(used).any():
+        return weight
+    std, mean = np.nanstd(used), np.nanmean(np.stack([plus, minus]))
     if std > 0:
         gained = np.where(np.isnan(used), mean, used)
         weight[best] = (gained[0] - gained[1]) / (len(best) * std)
@@ -235,6 +237,7 @@ class ARSPolicy(Policy):
             self._waiting.clear()
         both = np.isfinite([plus, minus])
         returns = np.array([plus, minus])[both]
+        returns = returns if len(returns) else np.full(1, np.nan)
         return {
             "total_loss": -float(returns.mean()),
             "step_norm": float(np.linalg.norm(step)),
