@@ -210,5 +210,5 @@ SWIMMER_PPO_V2: dict[str, Any] = {
         "eval": {"evaluator": {"eval_freq": 1_600}},
     },
 }
-"""PPO on Swimmer with the settings of rl-zoo3: 356 to 359 after 1M env steps (four of five). One seed
-finds another gait and stays at 150."""
+"""PPO on Swimmer with the settings of rl-zoo3: 356 to 359 after 1M env steps (four of five). One
+seed finds another gait and stays at 150."""
