@@ -180,11 +180,11 @@ from dicore_plugins.policies.offline.td3_bc_config import ReBRACLearnConfig as R
 from dicore_plugins.policies.offline.td3_bc_config import TD3BCConfig as TD3BCConfig
 from dicore_plugins.policies.offline.td3_bc_config import TD3BCLearnConfig as TD3BCLearnConfig
 from dicore_plugins.policies.offline.xql import XQLPolicy as XQLPolicy
-from dicore_plugins.policies.random import FixedConfig as FixedConfig
 from dicore_plugins.policies.random import FixedPolicy as FixedPolicy
-from dicore_plugins.policies.random import RandomCollectConfig as RandomCollectConfig
-from dicore_plugins.policies.random import RandomConfig as RandomConfig
 from dicore_plugins.policies.random import RandomPolicy as RandomPolicy
+from dicore_plugins.policies.random_config import FixedConfig as FixedConfig
+from dicore_plugins.policies.random_config import RandomCollectConfig as RandomCollectConfig
+from dicore_plugins.policies.random_config import RandomConfig as RandomConfig
 from dicore_plugins.policies.recurrent import RecurrentPolicy as RecurrentPolicy
 from dicore_plugins.policies.rewards import with_reward_model as with_reward_model
 from dicore_plugins.policies.unit_actions import UnitActions as UnitActions

@@ -7,48 +7,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from dicore.config.schema import frozen, option, section
-from dicore.config.sections import CollectConfig, PolicyConfig
+from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail, facts_of
 from dicore.run.random import stream
 from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.exploration import allowed, greedy, masks_of
-from dicore_plugins.lazy import builds
 from dicore_plugins.policies.base import Policy
+from dicore_plugins.policies.random_config import FixedConfig, RandomConfig
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Space
 
 
 _DISCRETE = ("Discrete", "MultiDiscrete")
-
-
-@frozen(kw_only=True)
-class RandomCollectConfig(CollectConfig):
-    """Options of collecting."""
-
-    n_sample: int | None = option(
-        8, "samples per collect; use a multiple of env.collector_env_num", ge=1
-    )
-
-
-@frozen(kw_only=True)
-class FixedConfig(PolicyConfig):
-    """Options of policies that act and never learn."""
-
-    learns: ClassVar[bool] = False
-
-    on_policy: bool = option(False, "train only on samples of the current policy")
-    collect: RandomCollectConfig = section(RandomCollectConfig)
-
-
-@frozen(kw_only=True)
-class RandomConfig(FixedConfig):
-    """Samples actions uniformly: for warm-up and as a baseline."""
-
-    build = builds("dicore_plugins.policies.random:RandomPolicy", takes="action_space")
 
 
 class FixedPolicy(Policy):

@@ -48,10 +48,10 @@ class FastTD3Policy(ContinuousQPolicy):
     def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         collect, known = self._cfg.collect, self._std_of
         ids = env_id.tolist()
-        new = sorted({*ids} - known.keys())
-        if new:
-            drawn = self._rng.uniform(collect.noise_min, collect.noise_max, len(new))
-            known.update(zip(new, drawn.tolist(), strict=True))
+        # one for each, also where none is new: else a reset would change the noise of all others
+        drawn = self._rng.uniform(collect.noise_min, collect.noise_max, len(ids))
+        for each, fresh in zip(ids, drawn.tolist(), strict=True):
+            known.setdefault(each, fresh)
         std = np.array([[known[each]] for each in ids], np.float32)
         action: npt.NDArray[np.float32] = np.tanh(output["mean"])
         noise = self._rng.standard_normal(action.shape, np.float32)

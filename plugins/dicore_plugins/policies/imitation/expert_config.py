@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dicore.config.schema import REQUIRED, frozen, option, section
 from dicore_plugins.lazy import builds
-from dicore_plugins.policies.random import FixedConfig, RandomCollectConfig
+from dicore_plugins.policies.random_config import FixedConfig, RandomCollectConfig
 
 
 @frozen(kw_only=True)
