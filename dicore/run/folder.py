@@ -169,7 +169,9 @@ class RunFolder:
         """Returns the folder of an existing run, or raises `UsageError`; changes nothing."""
         folder = cls(path)
         if not folder.path.is_dir():
-            raise UsageError(f"{folder}: no such folder", hint="pass a run folder, as runs/NAME")
+            near = Path("runs", folder.path.name)
+            hint = f"it may be {near}" if near.is_dir() else "pass a run folder, as runs/NAME"
+            raise UsageError(f"{folder}: no such folder", hint=hint)
         if not folder.config.is_file():
             inside = sorted(str(file.parent) for file in Path(path).glob("*/config.json"))
             names = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")

@@ -167,11 +167,16 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
         RunFolder.prepare(tmp_path / ("x" * 300))
 
 
-def test_opening_something_else_says_so(tmp_path: Path) -> None:
+def test_opening_something_else_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         RunFolder.open(tmp_path / "x")
     with pytest.raises(UsageError, match=r"no config\.json"):
         RunFolder.open(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/x").mkdir(parents=True)
+    with pytest.raises(UsageError) as caught:
+        RunFolder.open("x")
+    assert caught.value.hint == f"it may be {Path('runs/x')}"
 
 
 @pytest.mark.parametrize(
