@@ -9,8 +9,9 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from inspect import signature
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Self
@@ -24,6 +25,7 @@ from dicore.errors import ConfigError, ConfigWarning, EnvCreateError, MissingDep
 from dicore.run.env_factory import BuildContext
 from dicore_registry import code_paths
 
+_TRUTHS: Final = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 _LOG = logging.getLogger("dicore.env")
 
 
@@ -115,6 +117,7 @@ class GymnasiumConfig(EnvConfig):
         if _spec(self.env_id, need=True) is None:
             raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
         code_paths.check_arguments(self.make_kwargs, "env.make_kwargs")
+        _refuse_words(self.env_id, self.make_kwargs)
         if parent_process() is None:  # in others it was told where they are started
             _tell_of_later(self.env_id)
         try:
@@ -177,6 +180,25 @@ def _spec(env_id: str, *, need: bool = False) -> Any:
     if need and space is not None:
         space.quieten()
     return spec
+
+
+def _refuse_words(env_id: str, given: Mapping[str, Any]) -> None:
+    """Raises ConfigError for `no` where an environment takes False: as text it would be true."""
+    words = {key: each for key, each in given.items() if str(each).lower() in _TRUTHS}
+    if not words:
+        return
+    from gymnasium.envs.registration import load_env_creator
+
+    spec = _spec(env_id)
+    make = spec.entry_point
+    make = load_env_creator(make) if isinstance(make, str) else make
+    defaults = {each.name: each.default for each in signature(make).parameters.values()}
+    for key, word in words.items():
+        if isinstance({**defaults, **spec.kwargs}.get(key), bool):
+            raise ConfigError(
+                f"env.make_kwargs.{key}: expected true or false, got the text {word!r}",
+                hint=f"write env.make_kwargs.{key}={_TRUTHS[word.lower()]}",
+            )
 
 
 def _unknown(env_id: str) -> str:

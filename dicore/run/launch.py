@@ -298,7 +298,7 @@ def _device(compiled: Compiled, plugins: Plugins) -> str:
         return "cpu"
     if torch is not None and not torch.cuda.is_available():
         text = "policy.cuda: no CUDA device is available"
-        raise ConfigError(text, hint="set policy.cuda=False")
+        raise ConfigError(text, hint="set policy.cuda=False (--device cpu)")
     return plugins.first("dicore_pick_device", cfg=compiled.cfg) or "cuda"
 
 

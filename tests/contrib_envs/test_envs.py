@@ -486,6 +486,16 @@ def test_arguments_reach_gymnasium() -> None:
     manager.close()
 
 
+@pytest.mark.parametrize(("word", "meant"), [("no", "false"), ("On", "true")])
+def test_a_word_of_truth_is_not_taken_for_text(word: str, meant: str) -> None:
+    env = compiled({"type": "cartpole", "make_kwargs": {"sutton_barto_reward": word}}).env
+    with pytest.raises(
+        ConfigError, match=rf"make_kwargs\.sutton_barto_reward: .* '{word}'"
+    ) as told:
+        env.build(None)
+    assert told.value.hint == f"write env.make_kwargs.sutton_barto_reward={meant}"
+
+
 def test_modules_register_their_own_ids(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_envs.py").write_text(
         "import gymnasium\n"

@@ -192,7 +192,8 @@ class Policy:
 
         if not torch.cuda.is_available():
             raise ModeError(
-                "policy.cuda: no CUDA device is available", hint="set policy.cuda=False"
+                "policy.cuda: no CUDA device is available",
+                hint="set policy.cuda=False (--device cpu)",
             )
         return "cuda"
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dicore.interfaces.env import EnvSpec, Space
 
 
+_SHOWN = 12
 _asking: ContextVar[bool] = ContextVar("policies are being asked whether they fit", default=False)
 
 
@@ -22,7 +23,11 @@ def hint_for(space: Space) -> str:
         return ""
     names = fitting(space)
     if names:
-        return f"choose a policy that fits: {', '.join(names)}"
+        first = [name for name in ("ppo", "dqn", "sac", "td3") if name in names]
+        more = [name for name in names if name not in first][: _SHOWN - len(first)]
+        rest = len(names) - len(first + more)
+        end = f" and {rest} more (dicore list policy)" if rest else ""
+        return f"choose a policy that fits: {', '.join(first + more)}{end}"
     if type(space).__name__ in ("Dict", "Tuple"):
         return "flatten the action space to MultiDiscrete"
     return "flatten or discretise the action space in an env wrapper"

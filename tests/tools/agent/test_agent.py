@@ -87,6 +87,12 @@ def test_methods_of_others_and_a_folder_that_was_there(
     assert "x was there before: this run is in x-1\n" in capsys.readouterr().out
     with pytest.raises(AttributeError, match=r"no attribute 'learn'; here it is train\(step"):
         made.learn(total_timesteps=16)
+    with pytest.raises(UsageError, match="no argument 'total_timesteps'; it is step here"):
+        made.train(total_timesteps=16)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"no argument 'progress_bar'\n"):
+        made.train(progress_bar=True)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="env='MlpPolicy': networks follow from the spaces"):
+        Agent("MlpPolicy", "CartPole-v1")
     assert not hasattr(made, "nothing")
 
 

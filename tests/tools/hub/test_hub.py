@@ -444,6 +444,21 @@ def test_what_is_damaged_is_neither_pushed_nor_pulled(
     assert not Path("mine").exists()
 
 
+def test_an_archive_that_packs_well_is_checked_and_a_bomb_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez_compressed("a.npz", reward=np.zeros(10**6))
+    push("a.npz", "hub")
+    data = bytearray(Path("a.npz").read_bytes())
+    data[-200] ^= 255  # within what is packed
+    Path("a.npz").write_bytes(data)
+    with pytest.raises(SchemaError, match=r"^a\.npz: cannot be read"):
+        push("a.npz", "hub", overwrite=True)
+    monkeypatch.setattr("dicore_tools.hub.damage._MOST_BYTES", 10**6)
+    push("a.npz", "hub", overwrite=True)
+    assert "a.npz: not checked for damage: it grows to 0.0 GiB" in capsys.readouterr().out
+
+
 def test_a_file_of_hdf5_may_begin_with_what_a_user_wrote() -> None:
     h5py = pytest.importorskip("h5py")
     Path("sub").mkdir()

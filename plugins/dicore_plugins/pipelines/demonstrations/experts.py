@@ -42,7 +42,9 @@ def source_problems(cfg: Any) -> Iterator[tuple[str, str]]:
     elif dataset is not None and expert is not None:
         yield "pipeline.expert", "has no effect beside pipeline.dataset; remove one of them"
     elif absent := getattr(dataset, "absent", lambda: None)():
-        yield "pipeline.dataset.path", f"{absent}; {_MAKING}"
+        columns = ", ".join(dataset.get("extra") or ())  # which no policy writes
+        made = f"docs/algorithms.md tells what writes {columns}" if columns else _MAKING
+        yield "pipeline.dataset.path", f"{absent}; {made}"
 
 
 def recorded(cfg: Any, ctx: BuildContext) -> IDataset:

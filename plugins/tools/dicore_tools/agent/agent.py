@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, NoReturn, Self
 
 from dicore.config import Compiled, bind
 from dicore.config.paths import replace
@@ -22,7 +22,7 @@ from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore_tools.agent.inference import make_act
-from dicore_tools.agent.names import component_name
+from dicore_tools.agent.names import component_name, refuse_words
 from dicore_tools.evaluation.evaluate import Evaluation, run_episodes
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy
 from dicore_tools.output_place import check_place
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from dicore.data import Tree
 
 __all__ = ["Agent", "TrainResult"]
+
+_BUDGETS: Final = {"pipeline.max_env_step": "step", "pipeline.max_train_iter": "n_iter"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,9 @@ class Agent:
 
     # ---- training
 
-    def train(self, step: int | None = None, *, n_iter: int | None = None) -> TrainResult:
+    def train(
+        self, step: int | None = None, *, n_iter: int | None = None, **unknown: Never
+    ) -> TrainResult:
         """Trains, or resumes the training.
 
         A training that has reached its stop value is not resumed. Ctrl-C saves a checkpoint and
@@ -146,11 +150,14 @@ class Agent:
         Args:
             step: Additional env steps; None: the budget of the config.
             n_iter: Additional gradient updates; None: the budget of the config.
+            **unknown: Refused, with the word that is meant.
 
         Raises:
-            UsageError: a number is not positive, or the loaded checkpoint is not the last one.
+            UsageError: a number is not positive, an argument is unknown, or the loaded checkpoint
+                is not the last one.
             DicoreError: the training failed; `run.json` has the error.
         """
+        refuse_words("train", unknown, _BUDGETS)
         step, n_iter = _count("step", step), _count("n_iter", n_iter)
         if self._checkpoint not in (None, "final"):
             raise UsageError(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dicore.config.resolver import type_of
 from dicore.errors import UsageError
 from dicore_registry import default, register
+from dicore_tools.neighbour_words import meant_option
 
-__all__ = ["component_name"]
+__all__ = ["component_name", "refuse_words"]
+
+_NETWORKS = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy", "CnnLstmPolicy")
 
 
 def component_name(kind: str, component: Any) -> str | None:
@@ -21,9 +25,16 @@ def component_name(kind: str, component: Any) -> str | None:
         component: A name, a class, or None, which is returned as it is.
 
     Raises:
-        UsageError: `component` is neither a name nor a class.
+        UsageError: `component` is neither a name nor a class, or names a network of
+            Stable-Baselines3.
         PluginConflictError: the name of the class is already registered.
     """
+    if component in _NETWORKS:
+        raise UsageError(
+            f"{kind}={component!r}: networks follow from the spaces of the environment here",
+            hint="name the environment and the algorithm: Agent('CartPole-v1', 'ppo'); options of"
+            " the network begin with policy__model__",
+        )
     if component is None or isinstance(component, str):
         return component
     if not isinstance(component, type):
@@ -40,3 +51,21 @@ def component_name(kind: str, component: Any) -> str | None:
         name = component.__name__.lower()
         register(kind, name)(component)
     return name
+
+
+def refuse_words(method: str, words: Mapping[str, object], meant: Mapping[str, str]) -> None:
+    """Raises UsageError for arguments that a method does not have.
+
+    Args:
+        method: Name of the method.
+        words: The arguments.
+        meant: Arguments of the method by the option of the config that counts the same.
+    """
+    if not words:
+        return
+    word = next(iter(words))
+    own = meant.get(meant_option(word), "")
+    raise UsageError(
+        f"{method}() has no argument '{word}'{f'; it is {own} here' if own else ''}",
+        hint=f"{method}() takes {' and '.join(meant.values())}",
+    )

@@ -71,8 +71,8 @@ class Evaluation:
 
 def evaluate(
     run: str | Path,
-    *,
     n_episode: int | None = None,
+    *,
     seed: int | None = None,
     load_path: str | Path | None = None,
     replay_path: str | Path | None = None,

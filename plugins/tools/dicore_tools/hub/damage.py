@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from dicore.console import say
 from dicore.errors import DicoreError, SchemaError
 from dicore.run.atomic import open_regular, read_json
 from dicore.run.checkpoint_io import MANIFEST, TENSORS, verify
@@ -16,7 +17,8 @@ __all__ = ["check_whole"]
 
 _CUT: Final = "it was cut off or damaged: make it again, or take another copy"
 _MOST_RATIO: Final = 100
-"""Archives that grow by more are not unpacked: a stranger's may be made to take forever."""
+_MOST_BYTES: Final = 2**30
+"""Archives that grow beyond both are not unpacked: a stranger's may be made to take forever."""
 
 
 def check_whole(files: Mapping[str, Path], shown: str) -> None:
@@ -70,7 +72,8 @@ def _is_manifest(file: Path) -> bool:
 def _archive(file: Path) -> None:
     with zipfile.ZipFile(file) as archive:
         size = sum(each.file_size for each in archive.infolist())
-        if size > _MOST_RATIO * file.stat().st_size:
+        if size > max(_MOST_RATIO * file.stat().st_size, _MOST_BYTES):
+            say(f"{file.name}: not checked for damage: it grows to {size / 2**30:.1f} GiB")
             return
         if (member := archive.testzip()) is not None:
             raise ValueError(f"{member} has another checksum")
