@@ -67,5 +67,5 @@ def refuse_words(method: str, words: Mapping[str, object], meant: Mapping[str, s
     own = meant.get(meant_option(word), "")
     raise UsageError(
         f"{method}() has no argument '{word}'{f'; it is {own} here' if own else ''}",
-        hint=f"{method}() takes {' and '.join(meant.values())}",
+        hint=f"{method}() takes {' and '.join(meant.values())}; see help(Agent.{method})",
     )
