@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from inspect import signature
 from multiprocessing import parent_process
@@ -297,16 +297,21 @@ class _Namespace(NamedTuple):
         extra: Extra of this package that installs what the ids need.
         module: Registers the ids when it is imported; "": gymnasium has them.
         component: Environment component that the ids select; "": the one for any id.
+        function: Of the module, registers the ids; "": importing it does.
     """
 
     prefixes: tuple[str, ...]
     extra: str
     module: str = ""
     component: str = ""
+    function: str = ""
 
     def register(self) -> None:
         """Imports the package that registers the ids."""
-        if not self.module or sys.modules.get(self.module):
+        import gymnasium
+
+        there = not self.module or sys.modules.get(self.module)
+        if there and (not self.function or self.known(gymnasium.registry)):
             return
         import io
 
@@ -315,9 +320,15 @@ class _Namespace(NamedTuple):
         # shimmy imports the old gym if it is there, which writes a notice; glfw misses a display
         with contextlib.redirect_stderr(notices), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            importlib.import_module(self.module)
+            module = importlib.import_module(self.module)
+            if self.function:
+                getattr(module, self.function)()
         if notices.getvalue():
             _LOG.debug("on import of %s: %s", self.module, notices.getvalue().strip())
+
+    def known(self, ids: Iterable[str]) -> bool:
+        """Returns whether one of these ids begins as its ids do."""
+        return any(each.startswith(self.prefixes) for each in ids)
 
     def quieten(self) -> None:
         """Keeps the simulator from writing to the terminal.
@@ -343,6 +354,7 @@ class _Namespace(NamedTuple):
 
 _NAMESPACES: Final = (
     _Namespace(("ALE/",), "atari", "ale_py", "atari"),
+    _Namespace(("MinAtar/",), "minatar", "minatar.gym", "minatar", "register_envs"),
     _Namespace(("MiniGrid-", "BabyAI-"), "minigrid", "minigrid", "minigrid"),
     _Namespace(("dm_control/",), "dm_control", "shimmy", "dm_control"),
     _Namespace(("LunarLander", "BipedalWalker", "CarRacing"), "box2d"),

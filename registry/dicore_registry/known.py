@@ -170,9 +170,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "env": (
             "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "
             "cartpole_pomdp chain cliffwalking dm_control frozenlake gymnasium halfcheetah hopper "
-            "humanoid lunarlander lunarlander_continuous mini_breakout minigrid mountain_car "
-            "mountain_car_continuous moving nim pendulum pendulum_pomdp pong swimmer t_maze taxi "
-            "two_step walker2d"
+            "humanoid lunarlander lunarlander_continuous minatar mini_breakout minigrid "
+            "mountain_car mountain_car_continuous moving nim pendulum pendulum_pomdp pong swimmer "
+            "t_maze taxi two_step walker2d"
         ),
         "env_manager": "ale_vector",
         "preset": (
@@ -187,15 +187,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "cartpole_rbc cartpole_sqil cartpole_sql cartpole_sqn cartpole_trpo chain_dqn_rnd "
             "cliffwalking_dqn dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac "
             "hopper_ppo hopper_sac humanoid_sac lunarlander_continuous_ppo "
-            "lunarlander_continuous_sac lunarlander_dqn lunarlander_ppo mini_breakout_dqn "
-            "minigrid_dqn mountain_car_continuous_sac mountain_car_dqn mountain_car_dqn_rnd "
-            "moving_paddpg moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq "
-            "pendulum_cal_ql pendulum_cql pendulum_crossq pendulum_d4pg pendulum_ddpg "
-            "pendulum_droq pendulum_edac pendulum_ibc pendulum_iql pendulum_mbpo pendulum_ppo "
-            "pendulum_rebrac pendulum_redq pendulum_sac pendulum_sac_n pendulum_simba "
-            "pendulum_td3 pendulum_td3_bc pendulum_tqc pendulum_trpo pendulum_xql pong_dqn "
-            "swimmer_ppo_v1 swimmer_ppo_v2 swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 "
-            "taxi_dqn two_step_bdq two_step_dqn walker2d_ppo walker2d_sac"
+            "lunarlander_continuous_sac lunarlander_dqn lunarlander_ppo minatar_ppo "
+            "mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac mountain_car_dqn "
+            "mountain_car_dqn_rnd moving_paddpg moving_pdqn moving_ppo pendulum_awac pendulum_bc "
+            "pendulum_bcq pendulum_cal_ql pendulum_cql pendulum_crossq pendulum_d4pg "
+            "pendulum_ddpg pendulum_droq pendulum_edac pendulum_ibc pendulum_iql pendulum_mbpo "
+            "pendulum_ppo pendulum_rebrac pendulum_redq pendulum_sac pendulum_sac_n "
+            "pendulum_simba pendulum_td3 pendulum_td3_bc pendulum_tqc pendulum_trpo pendulum_xql "
+            "pong_dqn swimmer_ppo_v1 swimmer_ppo_v2 swimmer_sac t_maze_dqn t_maze_r2d2 "
+            "t_maze_r2d3 taxi_dqn two_step_bdq two_step_dqn walker2d_ppo walker2d_sac"
         ),
     },
 }

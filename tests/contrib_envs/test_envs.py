@@ -69,6 +69,7 @@ ENVS = {
     "humanoid": Env("Humanoid-v5", INF, (348,), (17,), needs="mujoco"),
     "lunarlander": Env("LunarLander-v3", 200.0, (8,), 4, needs="Box2D"),
     "lunarlander_continuous": Env("LunarLanderContinuous-v3", 200.0, (8,), (2,), needs="Box2D"),
+    "minatar": Env("MinAtar/Breakout-v1", None, (10, 10, 4), 3, 20, needs="minatar"),
     "mini_breakout": Env(TASKS + "MiniBreakout-v0", 10.0, (10, 10, 4), 3, 20),
     "minigrid": Env("MiniGrid-Empty-5x5-v0", 0.95, (7, 7, 20), 7, needs="minigrid"),
     "mountain_car": Env("MountainCar-v0", -110.0, (2,), 3),
@@ -337,6 +338,7 @@ def test_retired_and_misspelt_ids_name_the_nearest(env_id: str, nearest: str) ->
     [
         ("ALE/Seaquest-v5", "atari"),
         ("ALE/Pong-v5", "pong"),
+        ("MinAtar/Freeway-v1", "minatar"),
         ("MiniGrid-DoorKey-5x5-v0", "minigrid"),
         ("dm_control/walker-walk-v0", "dm_control"),
         ("HalfCheetah-v5", "halfcheetah"),
@@ -355,7 +357,8 @@ def test_ids_of_other_packages_are_registered_on_demand(env_id: str, component: 
 @pytest.mark.parametrize(
     ("module", "env_id", "extra"),
     [("ale_py", "ALE/Pong-v5", "atari"), ("mujoco", "Hopper-v5", "mujoco"),
-     ("minigrid", "MiniGrid-Empty-5x5-v0", "minigrid"), ("Box2D", "LunarLander-v3", "box2d"),
+     ("minigrid", "MiniGrid-Empty-5x5-v0", "minigrid"),
+     ("minatar.gym", "MinAtar/Breakout-v1", "minatar"), ("Box2D", "LunarLander-v3", "box2d"),
      ("shimmy", "dm_control/cartpole-balance-v0", "dm_control")],
 )  # fmt: skip
 def test_a_missing_package_is_named_with_its_extra(module: str, env_id: str, extra: str) -> None:

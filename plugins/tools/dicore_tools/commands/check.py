@@ -22,7 +22,7 @@ import click
 import dicore_registry
 from dicore.console import plural, say
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
-from dicore_registry import LOCAL, dist_name
+from dicore_registry import LOCAL, Registry, dist_name
 from dicore_registry.known import known
 from dicore_registry.queries import provided
 from dicore_tools.commands.examples import CommandWithExamples
@@ -161,10 +161,9 @@ def _find_checks(what: str, options: Sequence[str]) -> Sequence[Check | EnvCheck
 
     registry = dicore_registry.default()
     kind, slash, name = what.partition("/")
-    is_package = dist_name(what) in registry.distributions or what == LOCAL
     if ":" in what or (slash and kind not in registry.kinds() and not known(kind)):
         return checks_of_id(what, options)
-    if not slash and not is_package:
+    if not slash and not _is_package(registry, what):
         try:
             return checks_of_id(what, options)
         except ConfigError as error:
@@ -187,6 +186,15 @@ def _find_checks(what: str, options: Sequence[str]) -> Sequence[Check | EnvCheck
         reasons = "; ".join(f"{entry.kind}/{entry.name}: {entry.reason}" for entry in broken)
         raise UsageError(f"{dist} has broken entries: {reasons}", hint="run dicore doctor")
     return checks_of(dist=dist, suites={"env": Envs})
+
+
+def _is_package(registry: Registry, what: str) -> bool:
+    """Returns whether a word names a package; an environment's package may have its name, too."""
+    entries, name = registry.entries(), dist_name(what)
+    if what == LOCAL or any(each.dist == name for each in entries):
+        return True
+    is_env = any((each.kind, each.name) == ("env", what) for each in entries)
+    return name in registry.distributions and not is_env
 
 
 def _no_such(what: str, error: ConfigError) -> ConfigError:
