@@ -54,7 +54,8 @@ class MinAtarConfig(GymnasiumConfig):
             def reset(
                 self, *, seed: int | None = None, options: dict[str, Any] | None = None
             ) -> tuple[Any, dict[str, Any]]:
-                self.unwrapped.game.last_action = 0  # else sticky in the next episode
+                game: Any = self.unwrapped
+                game.game.last_action = 0  # else sticky in the next episode
                 return super().reset(seed=seed, options=options)
 
             def render(self) -> Any:
