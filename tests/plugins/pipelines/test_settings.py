@@ -12,6 +12,7 @@ import torch
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
+from dicore.run.request import TrainRequest, compile_request
 from dicore_plugins.middleware import StepCollector
 from dicore_plugins.policies import DQNPolicy
 
@@ -130,3 +131,15 @@ def test_a_final_evaluation_that_was_due_is_not_made_again_by_a_resumed_run(
 
     assert len(train("parts", 4_096)) == 2
     assert train("parts", 8_192) == train("whole", 8_192)
+
+
+@pytest.mark.parametrize("policy", ["a2c", "pqn"])
+def test_annealing_ends_with_the_budget(policy: str) -> None:
+    def anneal(*overrides: str, budget: int | None = None) -> object:
+        request = TrainRequest(
+            env="acrobot", policy=policy, max_env_step=budget, overrides=overrides
+        )
+        return compile_request(request).policy.learn["anneal"]
+
+    assert (anneal(), anneal(budget=500)) == (100_000, 500)
+    assert anneal("policy.learn.anneal=70", budget=500) == 70

@@ -32,6 +32,7 @@ class ActorCriticLearnConfig(LearnConfig):
         " values",
         ge=1,
         unit="env steps",
+        follows="pipeline.max_env_step",
     )
     value_weight: float = option(0.5, "weight of the value loss", ge=0)
     entropy_weight: float = option(

@@ -37,6 +37,7 @@ class PQNLearnConfig(LearnConfig):
         "length of the linear decay of learning_rate to the final value",
         ge=1,
         unit="env steps",
+        follows="pipeline.max_env_step",
     )
     td_lambda: float = option(
         0.65, "lambda of the returns; lower: less variance, more bias by the values", ge=0, le=1
