@@ -89,7 +89,9 @@ def without_secrets(text: str) -> str:
 
 
 def number(value: float) -> str:
-    """Formats a return with one decimal, with two if it is small: 500.0, 12.3, 0.85."""
+    """Formats a return with one decimal, with two if it is small: 500.0, 12.3, 0.85, 1.2e+30."""
+    if abs(value) >= 1e9:
+        return f"{value:.4g}"
     return f"{value:.{1 if abs(value) >= 10 or value == round(value, 1) else 2}f}"
 
 

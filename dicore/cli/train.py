@@ -53,6 +53,9 @@ class Count(click.IntRange):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Returns the number; see `click.ParamType`."""
+        if isinstance(value, str) and "," in value and param.multiple:
+            first = param.opts[0]
+            self.fail(f"write {' '.join(f'{first} {one}' for one in value.split(','))}", param, ctx)
         if isinstance(value, str) and "e" in value.lower():
             with suppress(ValueError, OverflowError):
                 value = int(value) if float(value) % 1 else int(float(value))
@@ -65,7 +68,7 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     ("-e --env", {"metavar": "NAME"}, "Environment, or a Gymnasium id."),
     ("-p --policy", {"metavar": "NAME"}, "Algorithm (dicore list policy)."),
     ("--no-preset", _FLAG, "Begin with the defaults, not with the preset <env>_<policy>."),
-    ("-s --seed seeds", {"type": click.IntRange(0), "multiple": True},
+    ("-s --seed seeds", {"type": Count(0), "multiple": True},
      "Random seed. Repeat to train one run per seed and print a summary."),
     ("--jobs", {"type": click.IntRange(1), "default": 1},
      "Number of seeds to train in parallel, one process each.  [default: 1]"),
@@ -139,7 +142,8 @@ def command(
             raise UsageError(f"{word}: a command stands first", hint=f"dicore {word} …")
     if len(files) > 1:
         wrong = f"expected at most one config file, got {', '.join(files)}"
-        raise UsageError(wrong, hint=f"-e {files[0]} -p {files[1]}? Overrides: a.b=c, no spaces")
+        names = "" if "=" in words else f"-e {files[0]} -p {files[1]}? "
+        raise UsageError(wrong, hint=f"{names}Overrides: a.b=c, without spaces")
     resumes = given["resume"] or given["exist"] == "resume" or requeue
     if (given["allow_change"] or given["ignore_missing"]) and not resumes:
         raise UsageError("--allow-change and --ignore-missing have no effect without --resume RUN")
@@ -190,10 +194,12 @@ class Announcer:
         say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
         if request.exist == "resume" and run.resumed_from is None:
             say("no checkpoint to resume from: training starts from scratch")
+        at = "env step {env_step}, update {train_iter}".format(**run.reached)
         if run.resumed_from == "best":
-            at = run.reached["train_iter"]
-            say(f"no complete checkpoint: resumes from 'best', at update {at};"
+            say(f"no complete checkpoint: resumes from 'best', at {at};"
                 " later updates and bulky parts, such as the replay buffer, are lost")  # fmt: skip
+        elif run.resumed_from is not None:
+            say(f"resumes from '{run.resumed_from}', at {at}")
         if not run.limits.ends:
             say("no budget and no env.stop_value: training runs until Ctrl-C, then saves")
         elif run.limits.max_env_step is run.limits.max_train_iter is None:

@@ -417,6 +417,8 @@ def _hint(key: str, cls: type[Section], paths: Sequence[str], every: Set[str]) -
         if "." in path or path in siblings:  # a whole component only where it stands
             return f"; '{key}' is {path} here{public_name('unit_of_word')(key)}"
     close = nearest(key, siblings, paths)
+    if not close and "make_kwargs" in siblings:
+        return f"; an argument of the environment is env.make_kwargs.{key}"
     said = f"did you mean '{close}'?" if close != key else f"'{key}' stands at the top of a config"
     return f"; {said}" if close else ""
 

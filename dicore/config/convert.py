@@ -180,8 +180,8 @@ def _int(value: object, path: str) -> int:
 
 def _sequence(hint: object, value: object, path: str) -> object:
     origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
-    if isinstance(value, str) and "," in value:  # 64,64 on the command line
-        value = [parse_value(item.strip()) for item in value.split(",")]
+    if isinstance(value, str) and "," in value:  # 64,64 or (64, 64) on the command line
+        value = [parse_value(item.strip()) for item in value.strip("()").split(",")]
     if not isinstance(value, _LISTS):
         raise _mismatch(hint, value, path)
     fixed = origin is tuple and args and args[-1] is not Ellipsis

@@ -15,6 +15,7 @@ from dicore.config.schema import ComponentConfig, Section, component, fields_of,
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
 from dicore_registry import Entry, Resolved, canonical, code_paths, nearest
+from dicore_registry.explain import beside
 from dicore_registry.known import known
 
 _NAMELESS = object()
@@ -168,7 +169,8 @@ class ComponentResolver:
         if choice.tried and (no_name or wanted != canonical(wanted)):
             self.tried[wanted] = f"; tried in order: {', '.join(choice.tried)}"
             if no_name:
-                raise UnknownComponentError(f"no env '{wanted}'{self.tried[wanted]}")
+                meant = beside(wanted) if "::" in wanted else ""
+                raise UnknownComponentError(meant or f"no env '{wanted}'{self.tried[wanted]}")
         return choice.type, choice.env_id
 
     def _same(self, kind: str, low: Mapping[str, object], high: Mapping[str, object]) -> bool:

@@ -219,9 +219,9 @@ def preset_of(env: str, policy: str) -> str | None:
         return f"{env}_{policy}"
     from dicore.config.env_names import EnvNames
 
-    registry = default()
+    registry, end = default(), f"_{policy.lower().replace('-', '_')}"  # in any case; versioned
     if registry.switches.names_only or not any(
-        entry.name.endswith(f"_{policy}") for entry in registry.entries("preset")
+        end in entry.name for entry in registry.entries("preset")
     ):
         return None
     try:
@@ -240,10 +240,10 @@ def _is_preset(name: str) -> bool:
 
 
 def folder_name(compiled: Compiled, request: TrainRequest) -> str:
-    """Returns the requested folder, or `runs/<env>_<policy>_s<seed>`."""
-    return compiled.exp_name or default_name(
-        env_label(compiled, request.env), compiled.policy.type, compiled.seed
-    )
+    """Returns the requested folder, or `runs/<env>_<policy>_s<seed>`; `~` is the home folder."""
+    label = env_label(compiled, request.env)
+    name = compiled.exp_name or default_name(label, compiled.policy.type, compiled.seed)
+    return str(Path(name).expanduser())
 
 
 def env_label(compiled: Compiled, requested: str | None) -> str:

@@ -112,11 +112,19 @@ def unknown(
     """
     dist, slash, bare = written.rpartition("/")
     name = f"{dist_name(dist)}{slash}{canonical(bare)}"
-    file = f"{written}.py"
-    beside = f"{file} is here: for a class of it, write {file}:CLASS"
-    hint = beside if os.path.isfile(file) else _hint(kind, name, entries, order)  # noqa: PTH113
+    hint = beside(written) or _hint(kind, name, entries, order)
     text = f"no {kind} named '{written}'; {hint}"
     return UnknownComponentError(at(where, text), context={"kind": kind, "name": name})
+
+
+def beside(written: str) -> str:
+    """Returns how to write a class of a file that is here, for `a.b`, `a.py::b`; "" if none is."""
+    file, _, name = written.replace(".py", "").replace("::", ":").rpartition(":")
+    pairs = [(file, name), written.replace(".py", "").rpartition(".")[::2], (written, "CLASS")]
+    for stem, attr in pairs:
+        if stem and attr.isidentifier() and os.path.isfile(f"{stem}.py"):  # noqa: PTH113
+            return f"{stem}.py is here: for a class of it, write {stem}.py:{attr}"
+    return ""
 
 
 def _hint(kind: str, name: str, entries: Sequence[Entry], order: Sequence[str]) -> str:

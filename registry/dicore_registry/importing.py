@@ -320,7 +320,8 @@ def _home(found: object) -> object:
 def _module(kind: str, text: str, left: str, where: str) -> ModuleType:
     file = left.endswith(".py") or "/" in left or "\\" in left
     if file and not os.path.isfile(left):  # noqa: PTH113
-        raise UnknownComponentError(explain.at(where, f"no file '{left}' in {os.getcwd()}"))  # noqa: PTH109
+        hint = explain.beside(text) or f"no file '{left}' in {os.getcwd()}"  # noqa: PTH109
+        raise UnknownComponentError(explain.at(where, hint))
     try:
         if not file:
             importable(os.getcwd())  # noqa: PTH109 - as `python -m` does

@@ -526,7 +526,7 @@ def test_a_run_without_a_complete_checkpoint_goes_on_from_the_best_and_says_what
         store.delete(name)
     at = store.metadata("best")["train_iter"]
     said = here("train", "--resume", "run", "--max-env-step", "1500", cwd=tmp_path)
-    assert "no complete checkpoint: resumes from 'best', at update " in said.stdout
+    assert "no complete checkpoint: resumes from 'best', at env step " in said.stdout
     record = json.loads((tmp_path / "run/run.json").read_text())
     assert (record["status"], record["resumed"][0]["checkpoint"]) == ("done", "best")
     returns = [line for line in read_metrics(tmp_path / "run/log/metrics.jsonl")

@@ -107,7 +107,7 @@ def test_a_run_whose_process_is_gone(
     for pid, written in ((gone.pid, None), (os.getpid(), 1e9)):  # another process of this number
         lines = first_line(pid, written)
         assert lines[0].startswith("ended without a word (killed?)")
-        assert lines[-1] == f"go on: dicore train --resume {run}"
+        assert lines[-1] == f"go on from its last checkpoint: dicore train --resume {run}"
     assert main(["status", str(run), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["killed"] is True  # nothing beside it
     assert main(["status", str(run), "--every", "1"]) == 0  # and does not wait

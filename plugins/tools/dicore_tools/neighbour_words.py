@@ -137,6 +137,8 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 _VIDEOS: Final = ("capture_video", "record_video", "save_video", "video")
+_SCREENS: Final = ("render", "render_mode", "show", "human")
+_CHECKPOINTS: Final = ("checkpoint", "ckpt", "model", "weights", "model_path")
 _FORMATS: Final = ("onnx", "torchscript", "jit", "format")
 _OF_ALL: Final = "counts the steps of all environments together"
 _UPDATES: Final = "counts updates, not env steps"
@@ -198,10 +200,16 @@ def meant_flag(error: NoSuchOption) -> str:
         return "; dicore eval RUN --replay-path DIR records videos"
     if _plain(word) in _FORMATS:
         return "; the ending of -o FILE tells the format: .onnx, .pt2 or .ts"
+    if "." in word.strip("-"):
+        return f"; write {word.lstrip('-')}=VALUE"
+    if _plain(word) in _SCREENS:
+        return "; dicore enjoy RUN shows a policy in a window"
     close = next(iter(error.possibilities or ()), "")
     flags = {each.name: each.opts for each in error.ctx.command.params} if error.ctx else {}
     if error.ctx and [word.lstrip("-")] in flags.values():  # an argument
         return f"; write {error.ctx.command_path} {word.lstrip('-').upper()}"
+    if _plain(word) in _CHECKPOINTS and "load_path" in flags:
+        return "; write --load-path CKPT"
     own = flags.get(path.rpartition(".")[2])
     if path and own is None and not path.startswith("pipeline.max_"):  # of trainings
         return f"; write {path}=VALUE{unit_of_word(word)}"

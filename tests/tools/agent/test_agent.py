@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import itertools
 import os
+import pickle  # noqa: TID251 - only what was pickled here
 import signal
 import subprocess
 from collections.abc import Callable
@@ -129,7 +130,7 @@ def test_an_agent_acts_before_it_has_learned() -> None:
 def test_mistakes_are_told_when_it_is_made(here: Path) -> None:
     with pytest.raises(ConfigError, match=r"policy\.learn\.batch_sise.*batch_size"):
         Agent("cartpole", policy="dqn", policy__learn__batch_sise=3)
-    with pytest.raises(UsageError, match="nothing to train"):
+    with pytest.raises(UsageError, match="an Agent needs an environment and an algorithm"):
         Agent("cartpole")
     with pytest.raises(UsageError, match="mp4"):
         agent().deploy(video="x.gif")
@@ -389,3 +390,20 @@ def test_counts_and_seeds_are_whole_numbers() -> None:
         for seed in (-1, 1.5, "x"):
             with pytest.raises(UsageError, match=f"seed={seed!r}: seed must be a whole number >= "):
                 call(seed=seed)
+
+
+def test_an_agent_is_pickled_and_what_it_does_not_know_is_told(tmp_path: Path) -> None:
+    made = Agent("cartpole", policy="dqn", exp_name=tmp_path / "kept", **SMALL)
+    made.train(step=16)
+    made.act(np.zeros(4))
+    with pytest.raises(UsageError, match=r"load\(\) is a method of an agent\n.*from_run\(.*kept"):
+        Agent.load(tmp_path / "kept")  # type: ignore[arg-type,type-var]
+    loaded = Agent.from_run(tmp_path / "kept")
+    copied = pickle.loads(pickle.dumps(made))
+    assert loaded.folder == copied.folder == tmp_path / "kept"
+    obs = np.array([0.1, 0.2, -0.1, 0.0])
+    assert made.act(obs) == loaded.act(obs) == copied.act(obs)
+    with pytest.raises(UsageError, match=r"^observation: is not a number at \[2\]"):
+        made.act([0.0, 0.0, np.nan, 0.0])
+    with pytest.raises(UsageError, match="'n_eval_episodes'; it is n_episode here"):
+        made.evaluate(n_eval_episodes=3)  # type: ignore[arg-type]

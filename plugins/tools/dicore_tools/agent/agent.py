@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Agent", "TrainResult"]
 
 _BUDGETS: Final = {"pipeline.max_env_step": "step", "pipeline.max_train_iter": "n_iter"}
+_EVALUATIONS: Final = {"env.n_evaluator_episode": "n_episode", "seed": "seed", "sample": "sample"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,11 @@ class Agent:
     ) -> None:
         env_name = component_name("env", env)
         policy_name = component_name("policy", policy) or self.algorithm
+        if cfg is None and None in (env_name, policy_name) and not overrides:
+            raise UsageError(
+                "an Agent needs an environment and an algorithm, or a config",
+                hint="Agent('CartPole-v1', 'dqn'), or Agent(cfg=…); dicore list policy",
+            )
         self._request = TrainRequest(
             config=cfg,
             env=env_name,
@@ -130,6 +136,9 @@ class Agent:
         label = self._checkpoint or "untrained"
         where = f" in {self._folder}" if self._folder is not None else ""
         return f"{type(self).__name__}({_label(self.config)}, {label}{where})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_act": None}  # is built again
 
     def __getattr__(self, name: str) -> NoReturn:
         """Answers methods of other libraries with those of here."""
@@ -189,17 +198,22 @@ class Agent:
             trust=self._trust,
         )
 
-    def load(self, path: str | Path, *, trust: bool = False) -> Self:
-        """Loads the parameters of a run.
+    def load(self, path: str | Path = "", *, trust: bool = False) -> Self:
+        """Loads the parameters of a run; `Agent.from_run` makes an agent of one.
 
         Args:
             path: A run folder, whose training can be resumed, or the folder of a checkpoint.
             trust: Run code that the run's config names by path.
 
         Raises:
-            UsageError: the folder is not a run folder, or the run has another policy or env.
+            UsageError: the folder is not a run folder, the run has another policy or env, or
+                this is not called on an agent.
             CheckpointError: there is no valid checkpoint.
         """
+        if not isinstance(self, Agent):
+            raise UsageError("load() is a method of an agent", hint=f"Agent.from_run({self!r})")
+        if not str(path):
+            raise UsageError("load() needs the folder of a run")
         trained = find_policy(path, trust=trust)
         theirs, ours = _label(trained.compiled), _label(self.config)
         if theirs != ours:
@@ -259,6 +273,8 @@ class Agent:
                 f"{target} already exists", hint="name a folder that does not exist yet"
             )
         shutil.copytree(self._folder, target)
+        if target.suffix in (".zip", ".pt", ".pth"):
+            say(f"{target} is a folder, with config and checkpoints: Agent.from_run reads it")
         return target
 
     def _end(self, otherwise: str) -> str:
@@ -269,7 +285,12 @@ class Agent:
     # ---- inference
 
     def evaluate(
-        self, n_episode: int | None = None, *, seed: int | None = None, sample: bool = False
+        self,
+        n_episode: int | None = None,
+        *,
+        seed: int | None = None,
+        sample: bool = False,
+        **unknown: Never,
     ) -> Evaluation:
         """Evaluates the policy; see `dicore_tools.evaluation.evaluate.evaluate`.
 
@@ -277,7 +298,12 @@ class Agent:
             n_episode: Number of episodes; None takes the config's.
             seed: Seed of the episodes; None takes the run's.
             sample: Draw actions as in training; False: greedy actions.
+            **unknown: Refused, with the word that is meant.
+
+        Raises:
+            UsageError: a number is not positive, or an argument is unknown.
         """
+        refuse_words("evaluate", unknown, _EVALUATIONS)
         n_episode = _count("n_episode", n_episode)
         same = n_episode is None and seed is None and not sample
         return run_episodes(

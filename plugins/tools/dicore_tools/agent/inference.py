@@ -81,6 +81,8 @@ def _to_array(space: Space, value: Any, path: str) -> object:
         raise _misfit(path, text) from None
     if array.shape != shape:
         raise _misfit(path, f"expected shape {[*shape]}, got {[*array.shape]}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise _misfit(path, f"is not a number at {np.argwhere(np.isnan(array))[0].tolist()}")
     return array
 
 

@@ -130,6 +130,9 @@ def _evaluate(words: Sequence[str], **given: Any) -> Evaluation:
     seed, trust, load_path = given.pop("seed"), given.pop("trust"), given.pop("load_path")
     places, overrides = split_words(words)
     if len(places) == 1 and Path(places[0]).is_file():
+        if load_path is None and Path(places[0]).with_name("run.json").is_file():
+            folder = Path(places[0]).parent
+            raise UsageError(f"{places[0]} is a file of a run", hint=f"dicore eval {folder}")
         names["config"], places = _only(names["config"], places[0]), []
     if len(places) > 1:
         raise UsageError(f"expected one run, got {', '.join(places)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext, redirect_stdout
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -88,7 +89,7 @@ def pull(place: str, name: str, *, out: str | None, as_json: bool) -> None:
     if card.get("kind") == "run":
         own = own_code(Path(folder))
         what = f"dicore eval{' --trust' if own else ''}"
-    say(printable(f"{folder}: {len(card['files'])} files; {what} {folder}"), result=True)
+    say(printable(f"{folder}: {len(card['files'])} files; {what} {quote(folder)}"), result=True)
     for each in own:
         say(f"not in {printable(folder)}: {each}, which its config names; --trust runs it")
 

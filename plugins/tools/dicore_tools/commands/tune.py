@@ -7,6 +7,7 @@ import json
 import sys
 from math import isfinite
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -224,7 +225,8 @@ def _results(study: Any, folder: Path) -> None:
         say(f"share in the differences of the score: {text}")
     if rows[0].complete:
         write_best(rows, folder / "best.yaml")
-        say(f"best config: {folder / 'best.yaml'} (train it: dicore train {folder / 'best.yaml'})")
+        best = folder / "best.yaml"
+        say(f"best config: {best} (train it: dicore train {quote(str(best))})")
     try:
         draw(rows, folder / "trials.png")
         say(f"picture: {folder / 'trials.png'}")

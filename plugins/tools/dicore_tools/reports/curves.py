@@ -371,7 +371,8 @@ def _tag_hint(tag: str, tags: Collection[str]) -> str:
     from dicore_registry import nearest
 
     inside = [each for each in tags if tag and tag in each]
-    close = nearest(tag, tags) or min(inside, key=len, default="")
+    means = [each for each in tags if each.endswith(f"{tag}_mean")]  # the first is of evaluations
+    close = min(means, default="") or nearest(tag, tags) or min(inside, key=len, default="")
     if close:
         return f"did you mean '{close}'?"
     return "log/metrics.jsonl lists the metric names" if tags else "the run has logged nothing yet"

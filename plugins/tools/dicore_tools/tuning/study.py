@@ -197,8 +197,10 @@ def _only_start(folder: Path) -> Iterator[None]:
     """Makes and locks the folder of a study: a second start would take running trials for killed.
 
     Raises:
-        UsageError: the folder cannot be made, or another process runs the study.
+        UsageError: the folder cannot be made or is of a run, or another process runs the study.
     """
+    if (folder / "run.json").is_file():
+        raise UsageError(f"{folder} is the folder of a run", hint="name another folder: -o FOLDER")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = RunLock(folder)
