@@ -35,9 +35,9 @@ demo: $(DEMO)
 	@$(BIN)/python examples/demo.py
 
 # Slow tests are excluded; `make learns` runs them. Four tenths of the time of a worker is waiting
-# (for processes, limits, signals), so three of them keep two cores busy.
+# (for processes, limits, signals), so four of them keep two cores busy.
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n 3 --dist worksteal
+	@$(BIN)/python -m pytest -n 4 --dist worksteal
 
 # Trains every preset on three seeds, including slow ones; takes 15 minutes.
 learns: $(STAMP)
@@ -46,7 +46,7 @@ learns: $(STAMP)
 # Tests in full what `make test` samples (half an hour), then compares the buffers with their list
 # models for a million operations; takes an hour more.
 soak: $(STAMP)
-	@DICORE_SOAK=1 $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
+	@DICORE_SOAK=1 $(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow"
 	@$(BIN)/python -m tests.plugins.buffers.soak --operations 1000000
 
 lint: $(STAMP)
