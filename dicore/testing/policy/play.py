@@ -168,7 +168,14 @@ class PolicyChecks(Suite):
         return mode.forward(obs, **(self.collect_kwargs if name == "collect" else {}))
 
     def transition(
-        self, policy: Any, count: int, obs: Tree = None, after: Any = None, ends: Any = None
+        self,
+        policy: Any,
+        count: int,
+        obs: Tree = None,
+        after: Any = None,
+        ends: Any = None,
+        *,
+        gain: float = 0.0,
     ) -> dict[str, Any]:
         """One step: the first environment terminates, the second is truncated.
 
@@ -178,13 +185,14 @@ class PolicyChecks(Suite):
             obs: Their observations; None: drawn.
             after: Their next observations; None: drawn.
             ends: Environments whose episode ends, in this order; None: the first two.
+            gain: What is added to their rewards, -1 to 1.
         """
         seen = self.obs(count) if obs is None else EnvBatch(np.arange(count), obs)
         output = EnvBatch.of(self.act(policy, "collect", seen))
         terminated, truncated = np.zeros((2, count), np.bool_)
         for env in (0, 1) if ends is None else ends:
             (truncated if env else terminated)[env : env + 1] = True
-        reward = np.linspace(-1, 1, count, dtype=np.float32)
+        reward = np.linspace(-1, 1, count, dtype=np.float32) + np.float32(gain)
         reward = reward.reshape(-1, *(1,) * len(shape := self.spec().reward_shape))
         reward = np.broadcast_to(reward, (count, *shape)).copy()
         later = self.obs(count).value if after is None else after
@@ -194,10 +202,11 @@ class PolicyChecks(Suite):
         )
         return columns
 
-    def played(self, policy: Any, num_envs: int = 4) -> Played:
+    def played(self, policy: Any, num_envs: int = 4, gain: float = 0.0) -> Played:
         """Steps of environments, the first two of which end an episode in every step.
 
-        With `sample_len` "episode" it is one episode of one environment, which terminates.
+        With `sample_len` "episode" it is one episode of one environment, which terminates. `gain`
+        is added to each reward.
         """
         length, stride = facts_of(policy.collect_mode)[:2]
         whole = length == "episode"
@@ -216,7 +225,7 @@ class PolicyChecks(Suite):
             ends = [env for step, env in ended if step == t and env < num_envs]
             for env in ends:
                 tree_map(lambda to, value, i=env: to.__setitem__(i, value[i]), after, finals[t])
-            rows.append(self.transition(policy, num_envs, states[t], after, ends))
+            rows.append(self.transition(policy, num_envs, states[t], after, ends, gain=gain))
         columns: dict[str, Tree] = tree_stack([tree_map(array, row) for row in rows])
         columns["end"] = np.zeros((steps, num_envs), np.bool_)
         for t, env in ended:
@@ -231,9 +240,19 @@ class PolicyChecks(Suite):
         return self.played(policy, num_envs).part()
 
     def samples(self, policy: IPolicy) -> Batch:
-        """The samples of `block`."""
-        samples: Batch = policy.collect_mode.get_train_sample(*self.block(policy))
-        return samples
+        """The samples of `block`; with it, those of the other episodes of a collect.
+
+        The latter if the policy learns on-policy from whole episodes; each has another return.
+        """
+        mode, facts = policy.collect_mode, facts_of(policy.collect_mode)
+        samples: Batch = mode.get_train_sample(*self.block(policy))
+        if not facts.on_policy or facts.sample_len != "episode":
+            return samples
+        parts = [samples]
+        for gain in range(1, facts.n_episode or 1):
+            mode.reset([0])
+            parts.append(mode.get_train_sample(*self.played(policy, gain=gain).part()))
+        return Batch.concat(parts)
 
 
 @dataclass(frozen=True)
