@@ -220,6 +220,7 @@ class CheckpointStore:
 
         Raises:
             CheckpointCorruptError: there are some, and all are invalid.
+            CheckpointError: there are others alone, such as imported weights.
         """
         return self.newest_state()[0]
 
@@ -241,6 +242,11 @@ class CheckpointStore:
         if name is None and "best" in self.names():
             with suppress(CheckpointError):
                 return "best", self.load("best")
+        if name is None and (others := [each for each in self.names() if each != "exception"]):
+            raise CheckpointError(
+                f"{self.folder}: no training can be resumed from {', '.join(others)}",
+                hint="begin a new one with its network: dicore train RUN/config.json --from RUN",
+            )
         return name, state
 
     def _may_resume(self, name: str) -> bool:

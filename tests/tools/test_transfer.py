@@ -183,3 +183,7 @@ def test_nothing_to_begin_from(
     assert "no such folder" in capfd.readouterr().err
     with pytest.raises(UsageError, match="resumed run has its own weights"):
         begun_from(TrainRequest(resume=str(source)), source)
+    with pytest.raises(UsageError, match="not given what is trained") as told:
+        begun_from(TrainRequest(env="pendulum"), source)
+    assert "dicore train" in told.value.hint
+    assert str(source / "config.json") in told.value.hint

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Protocol
 
 import numpy as np
@@ -55,6 +56,11 @@ def begun_from(request: TrainRequest, run: str | Path) -> TrainRequest:
     if request.resume is not None:
         raise UsageError(
             f"--from {run}: a resumed run has its own weights", hint="drop --from, or --resume"
+        )
+    if request.config is None and None in (request.env, request.policy):
+        raise UsageError(
+            f"--from {run}: not given what is trained",
+            hint=f"as that run: dicore train {quote(str(Path(run, 'config.json')))} --from {run}",
         )
     source = _state_of(run)
     compiled = compile_request(request)

@@ -547,6 +547,17 @@ def test_a_sealed_lie_is_corrupt_and_the_one_before_is_used(
     assert "checkpoint iteration_1 is used instead of iteration_2" in caplog.text
 
 
+def test_weights_from_elsewhere_are_no_training_to_resume(store: CheckpointStore) -> None:
+    store.save("exception", state(1), train_iter=1)
+    assert store.resumable() is None
+    store.save("imported", state(1), train_iter=0)
+    with pytest.raises(CheckpointError, match="no training can be resumed from imported") as told:
+        store.resumable()
+    assert told.value.hint.endswith("dicore train RUN/config.json --from RUN")
+    store.save("iteration_1", state(1), train_iter=1, complete=True)
+    assert store.resumable() == "iteration_1"
+
+
 GOLDEN = Path(__file__).with_name("golden")
 
 

@@ -407,3 +407,32 @@ def test_an_agent_is_pickled_and_what_it_does_not_know_is_told(tmp_path: Path) -
         made.act([0.0, 0.0, np.nan, 0.0])
     with pytest.raises(UsageError, match="'n_eval_episodes'; it is n_episode here"):
         made.evaluate(n_eval_episodes=3)  # type: ignore[arg-type]
+
+
+def _short(reward: float) -> type:
+    class Short(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action: Any) -> Any:
+            return np.zeros(2, np.float32), reward, True, False, {}
+
+    return Short
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_classes_of_one_name_are_each_what_they_are(nested: bool) -> None:
+    """Made by a function, or defined again as by a cell that was changed."""
+    with using(Registry()):
+        first, second = _short(1.0), _short(-7.0)
+        first.__module__ = second.__module__ = "__main__"
+        if not nested:
+            first.__qualname__ = second.__qualname__ = "Short"
+        agents = [Agent(each, policy="dqn", **SMALL) for each in (first, second)]
+        found = [each.evaluate(1).mean_return for each in agents]
+        assert found == [1.0, -7.0]
+        assert Agent(second, policy="dqn", **SMALL).evaluate(1).mean_return == -7.0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from dicore.config.resolver import type_of
 from dicore.errors import UsageError
-from dicore_registry import default, register
+from dicore_registry import LOCAL, default, register
 from dicore_tools.neighbour_words import meant_option
 
 __all__ = ["component_name", "refuse_words"]
@@ -47,10 +48,23 @@ def component_name(kind: str, component: Any) -> str | None:
         got = "a function" if got in ("function", "method") else f"an object of class {got}"
         raise UsageError(f"{kind}={component!r}: expected a name or a class, got {got}", hint=hint)
     name = type_of(kind, component, default())
-    if name is None:
+    if name is None or _is_another(kind, name, component):
         name = component.__name__.lower()
+        if "<locals>" in component.__qualname__:  # a function may make several of one name
+            numbered = (f"{name}_{number}" for number in count(2))
+            while _is_another(kind, name, component):
+                name = next(numbered)
         register(kind, name)(component)
     return name
+
+
+def _is_another(kind: str, name: str, component: type) -> bool:
+    """Returns whether a namesake is registered in this process, such as before a cell ran again."""
+    found = [each for each in default().entries(kind) if (each.dist, each.name) == (LOCAL, name)]
+    target = f"{component.__module__}:{component.__qualname__}"
+    if not found or found[0].target != target:  # the class may be configured by the registered one
+        return False
+    return default().resolve(kind, name).target is not component
 
 
 def refuse_words(method: str, words: Mapping[str, object], meant: Mapping[str, str]) -> None:
