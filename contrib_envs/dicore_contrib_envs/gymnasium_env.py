@@ -21,7 +21,13 @@ import attrs
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 from dicore.console import without_secrets
-from dicore.errors import ConfigError, ConfigWarning, EnvCreateError, MissingDependencyError
+from dicore.errors import (
+    ConfigError,
+    ConfigWarning,
+    EnvCreateError,
+    MissingDependencyError,
+    UsageError,
+)
 from dicore.run.env_factory import BuildContext
 from dicore_registry import code_paths
 
@@ -138,11 +144,29 @@ class GymnasiumConfig(EnvConfig):
             why = without_secrets(str(error))  # gymnasium shows all arguments
             raise ConfigError(f"env.make_kwargs: '{self.env_id}': {why}") from error
         except (AssertionError, AttributeError) as error:
+            self._refuse_pictures()
             raise _misfit(self.env_id, error) from error
         return self.adapt(made)
 
+    # ---- ids
 
-# ---- ids
+    def _refuse_pictures(self) -> None:
+        """Raises UsageError if a render mode is asked for that the environment does not have."""
+        wanted = self.make_kwargs.get("render_mode")
+        modes = getattr(_creator(_spec(self.env_id)), "metadata", {}).get("render_modes", ())
+        if wanted is not None and wanted not in modes:
+            raise UsageError(
+                f"'{self.env_id}' has no render mode {wanted}; it has {', '.join(modes) or 'none'}",
+                hint="dicore enjoy shows what has the mode human" if "human" in modes else "",
+            )
+
+
+def _creator(spec: Any) -> Any:
+    """Returns the class, or the function, that makes an environment."""
+    from gymnasium.envs.registration import load_env_creator
+
+    make = spec.entry_point
+    return load_env_creator(make) if isinstance(make, str) else make
 
 
 def _spec(env_id: str, *, need: bool = False) -> Any:
@@ -187,12 +211,9 @@ def _refuse_words(env_id: str, given: Mapping[str, Any]) -> None:
     words = {key: each for key, each in given.items() if str(each).lower() in _TRUTHS}
     if not words:
         return
-    from gymnasium.envs.registration import load_env_creator
-
     spec = _spec(env_id)
-    make = spec.entry_point
-    make = load_env_creator(make) if isinstance(make, str) else make
-    defaults = {each.name: each.default for each in signature(make).parameters.values()}
+    made = signature(_creator(spec)).parameters.values()
+    defaults = {each.name: each.default for each in made}
     for key, word in words.items():
         if isinstance({**defaults, **spec.kwargs}.get(key), bool):
             raise ConfigError(

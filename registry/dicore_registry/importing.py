@@ -139,6 +139,7 @@ class CodePaths:
     def import_module(self, name: str, where: str = "") -> ModuleType:
         """Imports a module that a config names; see `check`."""
         self.check(name, where)
+        importable(os.getcwd())  # noqa: PTH109 - as where it was trained
         return importlib.import_module(name)
 
     def state(self) -> tuple[bool, tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -15,9 +16,15 @@ import pytest
 
 from dicore.cli import main
 from dicore.config import bind, compile_config
-from dicore.errors import ConfigError, ConfigWarning, EnvCreateError, MissingDependencyError
+from dicore.errors import (
+    ConfigError,
+    ConfigWarning,
+    EnvCreateError,
+    MissingDependencyError,
+    UsageError,
+)
 from dicore.run.env_factory import make_env_manager, spec_of
-from dicore_contrib_envs.gymnasium_env import _tell_of_later
+from dicore_contrib_envs.gymnasium_env import GymnasiumConfig, _tell_of_later
 from dicore_contrib_envs.one_at_a_time import OneAtATime
 from dicore_plugins.env_managers import ThreadEnvManager
 from dicore_registry import default
@@ -537,6 +544,18 @@ def test_atari_ends_collected_episodes_at_a_lost_life() -> None:
 
 
 SIMULATED = {"mujoco", "dm_control"}
+SHOWN_ONLY = """
+import gymnasium
+
+class Shown(gymnasium.Env):
+    metadata = {"render_modes": ["human"]}
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, render_mode=None):
+        assert render_mode in (None, *self.metadata["render_modes"])
+
+gymnasium.register("Shown-v0", entry_point=Shown)
+"""
 RENDERED = [
     pytest.param(name, marks=pytest.mark.slow if env.needs in SIMULATED else ())
     for name, env in ENVS.items()
@@ -557,6 +576,23 @@ def test_envs_are_rendered_without_a_display(name: str, monkeypatch: pytest.Monk
         assert image.std() > 0
     finally:
         env.close()
+
+
+def test_an_env_without_pictures_and_a_module_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluations make what a training made, from the same folder."""
+    (tmp_path / "shown_only.py").write_text(SHOWN_ONLY)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    env = GymnasiumConfig(
+        type="gymnasium", env_id="shown_only:Shown-v0", n_evaluator_episode=1, stop_value=1.0
+    )
+    env.build(None).close()
+    with warnings.catch_warnings(), pytest.raises(UsageError) as told:
+        warnings.simplefilter("ignore")  # gymnasium warns before
+        env.with_pictures().build(None)
+    assert "'shown_only:Shown-v0' has no render mode rgb_array; it has human" in str(told.value)
 
 
 def test_roles_have_their_numbers_and_seeds() -> None:

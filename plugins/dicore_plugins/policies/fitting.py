@@ -29,7 +29,7 @@ def hint_for(space: Space) -> str:
         end = f" and {rest} more (dicore list policy)" if rest else ""
         return f"choose a policy that fits: {', '.join(first + more)}{end}"
     if type(space).__name__ in ("Dict", "Tuple"):
-        return "flatten the action space to MultiDiscrete"
+        return "flatten it to MultiDiscrete or to one Box in an env wrapper"
     return "flatten or discretise the action space in an env wrapper"
 
 

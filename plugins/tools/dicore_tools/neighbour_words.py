@@ -116,7 +116,7 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
     "gpu": ("policy.cuda",),
     "no_cuda": ("policy.cuda",),
     "num_gpus": ("policy.cuda",),
-    "env_id": ("env",),
+    **dict.fromkeys(("env_id", "environment", "enviroment", "env_name"), ("env",)),
     "algo": ("policy",),
     "algorithm": ("policy",),
     "agent": ("policy",),

@@ -373,7 +373,7 @@ def test_pdqn_refuses_other_action_spaces(actions: Any) -> None:
 def test_tuples_without_real_numbers_are_to_be_flattened() -> None:
     with pytest.raises(ConfigError) as caught:
         policy_of("ppo", actions=spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]))
-    assert "flatten the action space to MultiDiscrete" in str(caught.value)
+    assert "flatten it to MultiDiscrete or to one Box" in str(caught.value)
 
 
 def test_tuple_actions_get_the_hint_of_the_wrapper() -> None:

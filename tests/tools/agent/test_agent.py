@@ -436,3 +436,11 @@ def test_classes_of_one_name_are_each_what_they_are(nested: bool) -> None:
         found = [each.evaluate(1).mean_return for each in agents]
         assert found == [1.0, -7.0]
         assert Agent(second, policy="dqn", **SMALL).evaluate(1).mean_return == -7.0
+
+
+def test_a_class_may_be_named_like_an_installed_one() -> None:
+    with using(Registry()):
+        cls = _short(3.0)
+        cls.__module__, cls.__qualname__, cls.__name__ = "__main__", "CartPole", "CartPole"
+        made = Agent(cls, policy="dqn", **SMALL)
+        assert (made.config.env.type, made.evaluate(1).mean_return) == ("own_cartpole", 3.0)

@@ -50,6 +50,8 @@ def component_name(kind: str, component: Any) -> str | None:
     name = type_of(kind, component, default())
     if name is None or _is_another(kind, name, component):
         name = component.__name__.lower()
+        if any(each.name == name and each.dist != LOCAL for each in default().entries(kind)):
+            name = f"own_{name}"
         if "<locals>" in component.__qualname__:  # a function may make several of one name
             numbered = (f"{name}_{number}" for number in count(2))
             while _is_another(kind, name, component):

@@ -99,7 +99,18 @@ def kinds() -> list[str]:
 _TEMPLATES: Final = "dicore_tools.templates"
 
 
-@click.group(name="new", epilog=_EPILOG)
+class _Group(click.Group):
+    """Says how a component of a kind is made, which is asked for as `dicore new env`."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in kinds():
+            raise UsageError(
+                f"no such command '{cmd_name}'", hint=f"dicore new plugin NAME --kind {cmd_name}"
+            )
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(name="new", cls=_Group, epilog=_EPILOG)
 def command() -> None:
     """Creates a plugin package from a template."""
 
