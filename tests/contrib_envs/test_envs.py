@@ -589,10 +589,11 @@ def test_an_env_without_pictures_and_a_module_of_the_working_folder(
         type="gymnasium", env_id="shown_only:Shown-v0", n_evaluator_episode=1, stop_value=1.0
     )
     env.build(None).close()
-    with warnings.catch_warnings(), pytest.raises(UsageError) as told:
+    shown = env.with_pictures()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # gymnasium warns before
-        env.with_pictures().build(None)
-    assert "'shown_only:Shown-v0' has no render mode rgb_array; it has human" in str(told.value)
+        with pytest.raises(UsageError, match="v0' has no render mode rgb_array; it has human"):
+            shown.build(None)
 
 
 def test_roles_have_their_numbers_and_seeds() -> None:

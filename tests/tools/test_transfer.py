@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from dicore.cli import main
 from dicore.config import bind
@@ -17,6 +18,8 @@ from dicore.run.env_factory import BuildContext, spec_of
 from dicore.run.launch import launch
 from dicore.run.random import seeded
 from dicore.run.request import TrainRequest, compile_request
+from dicore_registry.errors import MissingPackageError
+from dicore_registry.public_names import public_name
 from dicore_tools.transfer import FromRunHook, begun_from, taken
 
 QUICK = [
@@ -174,6 +177,25 @@ def test_the_simple_form_of_the_hook_is_a_path(source: Path) -> None:
     assert FromRunHook.from_value("", "before_run") is None
     with pytest.raises(TypeError, match="folder of a run"):
         FromRunHook.from_value(3, "before_run")
+
+
+@pytest.mark.parametrize("compare", [True, False])
+def test_checkpoints_of_others_without_the_package_that_reads_them(
+    compare: bool, source: Path, tmp_path: Path,
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def absent(name: str, where: str = "") -> object:
+        if name == "peer_weights":
+            raise MissingPackageError("'peer_weights' comes with dicore-compat")
+        return public_name(name, where)
+
+    monkeypatch.setattr("dicore_registry.public_names.public_name", absent)
+    (tmp_path / "a.npz").touch()
+    torch.save({"other.weight": torch.zeros(3)}, tmp_path / "a.pt")
+    words = ["--run", str(source), *(["--compare", str(tmp_path / "a.npz")] if compare else [])]
+    assert main(["import-weights", str(tmp_path / "a.pt"), *words]) == 2
+    start = "error" if compare else "note"
+    assert f"{start}: 'peer_weights' comes with dicore-compat" in capfd.readouterr().err
 
 
 def test_nothing_to_begin_from(

@@ -120,9 +120,13 @@ def _peer(file: str, obs_norm: str | None, compare: str | None) -> Any:
     """Returns the weights of a checkpoint of a framework that is known; None of others."""
     from dicore_registry.public_names import public_name
 
-    found = None
-    with contextlib.suppress(MissingPackageError):  # then by names and tables
+    try:
         found = public_name("peer_weights")(file, obs_norm=obs_norm)
+    except MissingPackageError as missing:
+        if obs_norm or compare:
+            raise
+        click.echo(f"note: {missing.message}; without it, tensors are taken by names", err=True)
+        return None
     if found is None and (obs_norm or compare):
         raise UsageError(
             f"{file}: not a checkpoint of CleanRL, rsl_rl, skrl, Stable-Baselines3 or tianshou",
