@@ -20,6 +20,7 @@ from dicore_plugins.buffers import SequenceReplayBuffer
 from dicore_plugins.middleware import OffPolicyLearner
 from dicore_plugins.policies import create_policy
 from dicore_worlds import MuZeroNet, MuZeroPolicy, two_hot_nll
+from dicore_worlds.policies.muzero import _sequences
 from tests.plugins.policies.resuming import same_after_resume
 
 VECTOR = spaces.Box(-1, 1, (4,), np.float32)
@@ -136,6 +137,42 @@ def test_only_a_terminal_state_is_worth_nothing() -> None:
     assert losses[True] > losses[False] + 1
 
 
+@pytest.mark.parametrize("kind", ["muzero", "gumbel_muzero", "efficient_zero"])
+def test_every_step_of_an_episode_is_learned(kind: str) -> None:
+    """Another reward or policy of any step changes the losses, those of the last one, too."""
+    policy, count = made(kind=kind), 15
+    for parameter in policy.get_attribute("model").parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)  # the first outputs are all alike
+    step = np.arange(count + NSTEP)  # the last steps wait for those after them
+    end = (step == count - 1)[:, None]
+    seen = np.zeros((len(step), 1, 4), np.float32)
+    block = {
+        "obs": seen, "next_obs": seen, "action": np.full((len(step), 1), 2),
+        "reward": np.zeros((len(step), 1), np.float32), "done": end.astype(np.float32), "end": end,
+        "env_id": np.zeros((len(step), 1), np.int64), "number": step[:, None],
+    }  # fmt: skip
+    buffer = SequenceReplayBuffer(policy._cfg.other.replay_buffer, rng=np.random.default_rng(0))
+    buffer.push(policy._get_train_sample(Batch(block, len(step))))
+    assert buffer.count() == count
+    batch = buffer.sample_batch(300, replace=True)
+
+    def losses(changed: dict[str, Any]) -> list[float]:
+        torch.manual_seed(0)
+        given = Batch({**batch.columns, **changed}, len(batch))
+        found = policy._losses(_sequences(given.to_torch()))
+        return [found[f"{each}_loss"].item() for each in ("policy", "value", "reward")]
+
+    before = losses({})
+    for each in range(count):
+        at = batch["number"] == each
+        preferred = np.where(at[..., None], np.eye(3, dtype=np.float32)[0], batch["search_policy"])
+        changed = losses({
+            "search_policy": preferred, "reward": batch["reward"] + at,
+            "step_reward": batch["step_reward"] + at,
+        })  # fmt: skip
+        assert all(abs(old - new) > 1e-5 for old, new in zip(before, changed, strict=True)), each
+
+
 def test_value_prefixes_are_sums_since_the_last_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss of rewards by a loop over the steps of each sequence, with restarts after two."""
     seed_everything(0)
@@ -233,6 +270,8 @@ def test_spaces_and_options_that_do_not_fit_are_refused() -> None:
             made(action=action)
     for change, said in (
         ({"other": {"replay_buffer": {"unroll_len": 2}}}, "unroll_len"),
+        ({"other": {"replay_buffer": {"padding": True}}}, "must be all"),
+        ({"other": {"replay_buffer": {"stride": 9}}}, "must be <= 8"),
         ({"other": {"replay_buffer": {"type": "naive"}}}, "sequence"),
         ({"model": {"bins": 4}}, "odd"),
         ({"priority_IS_weight": True}, "priority_IS_weight"),

@@ -15,6 +15,7 @@ from dicore.config import compile_config
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ConfigError, NonFiniteError
 from dicore.run.random import seed_everything
+from dicore_plugins.buffers import SequenceReplayBuffer
 from dicore_plugins.policies import create_policy
 from dicore_worlds import TDMPC2Net, TDMPC2Policy
 from dicore_worlds.functional import two_hot_mean, two_hot_nll
@@ -59,6 +60,14 @@ def sequences(lengths: tuple[int, ...], steps: int = 4) -> Batch:
         },
         len(lengths),
     )
+
+
+def test_every_observation_is_encoded_with_gradients() -> None:
+    """Those are the first ones of sequences, which begin up to the last step of an episode."""
+    buffer = SequenceReplayBuffer(made()._cfg.other.replay_buffer)
+    buffer.push(Batch({"number": np.arange(9), "end": np.arange(9) == 8}))
+    first = buffer.sample_batch(200, replace=True)["number"][:, 0]
+    assert {*first.tolist()} == {*range(9)}
 
 
 def test_a_network_is_what_it_says() -> None:

@@ -48,10 +48,10 @@ class SequenceConfig(ComponentConfig):
         ge=1,
         unit="steps",
     )
-    padding: bool = option(
+    padding: bool | Literal["all"] = option(
         True,
         "also sample the last steps of an episode that do not fill a sequence, with `valid` False"
-        " after the end; False: only full sequences",
+        " after the end; all: those that are in full sequences, too; False: only full sequences",
     )
     state_keys: tuple[str, ...] = option(
         (), "columns of the recurrent state, returned for the first step of a sequence only"

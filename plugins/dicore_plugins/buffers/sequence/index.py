@@ -50,7 +50,8 @@ class SequenceIndex:
         capacity: C.
         length: L.
         stride: Steps between the starts of two sequences of an episode.
-        padding: The last steps of an episode form a shorter sequence.
+        padding: The last steps of an episode form a shorter sequence; "all": even if others have
+            all of them, so that sequences begin up to the last step.
 
     Attributes:
         count: Number of sequences.
@@ -58,7 +59,7 @@ class SequenceIndex:
         first: bool [C]; the slot has the first step of an episode.
     """
 
-    def __init__(self, capacity: int, length: int, stride: int, *, padding: bool) -> None:
+    def __init__(self, capacity: int, length: int, stride: int, *, padding: bool | str) -> None:
         self._capacity = capacity
         self._length, self._stride, self._padding = length, stride, padding
         self._offsets = np.arange(length)
@@ -220,7 +221,9 @@ class SequenceIndex:
         return slots
 
     def _short_starts(self, steps: int) -> IntArray:
-        """Returns where sequences begin that do not fit into an episode, but have steps of its own.
+        """Returns where sequences begin that do not fit into an episode.
+
+        They have steps of their own, except with the padding "all".
 
         Args:
             steps: Of the whole episode.
@@ -228,7 +231,8 @@ class SequenceIndex:
         stride, length = self._stride, self._length
         first = max(0, (steps - length) // stride + 1)
         starts = np.arange(first * stride, steps, stride)
-        found: IntArray = starts[(starts == 0) | (starts + length - stride < steps)]
+        own = (starts == 0) | (starts + length - stride < steps) | (self._padding == "all")
+        found: IntArray = starts[own]
         return found
 
     # ---- reading
@@ -269,7 +273,7 @@ class SequenceIndex:
     def state_dict(self, held: int) -> StateDict:
         """Returns the index of the first `held` slots, which are all that are stored."""
         return {
-            "form": [self._length, self._stride, int(self._padding)],
+            "form": [self._length, self._stride, (False, True, "all").index(self._padding)],
             "lengths": self.lengths[:held],
             "first": self.first[:held],
             "stream": self._stream[:held],

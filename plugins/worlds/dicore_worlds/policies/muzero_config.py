@@ -77,7 +77,13 @@ class MuZeroCollectConfig(CollectConfig):
     )
 
 
-_REPLAY = {"type": "sequence", "replay_buffer_size": 200_000, "unroll_len": 10, "stride": 1}
+_REPLAY = {
+    "type": "sequence",
+    "replay_buffer_size": 200_000,
+    "unroll_len": 10,
+    "stride": 1,
+    "padding": "all",  # the last nstep of a sequence only bootstrap
+}
 
 
 @frozen(kw_only=True)
@@ -151,11 +157,16 @@ class MuZeroConfig(PolicyConfig):
             )
         elif buffer.get("burn_in") or buffer.get("state_keys"):
             yield place, "burn_in must be 0 and state_keys empty: nothing is remembered"
-        elif not buffer.get("padding"):
+        elif buffer.get("padding") != "all":
             yield (
                 f"{place}.padding",
-                "must be True, or the ends of episodes are never seen; set it to true, or leave it"
+                "must be all, or the ends of episodes are never learned; set it to all, or leave it"
                 " out",
+            )
+        elif (buffer.get("stride") or length) > length - self.nstep:
+            yield (
+                f"{place}.stride",
+                f"must be <= {length - self.nstep} (unroll_len - nstep), or steps are left out",
             )
         if self.learn.consistency_weight and not self.model.get("projects", True):
             yield "learn.consistency_weight", "must be 0 with model.projects=False"

@@ -85,7 +85,13 @@ class TDMPC2CollectConfig(CollectConfig):
     temperature: float = option(0.5, "how much better plans count more", gt=0)
 
 
-_REPLAY = {"type": "sequence", "replay_buffer_size": 1_000_000, "unroll_len": 4, "stride": 1}
+_REPLAY = {
+    "type": "sequence",
+    "replay_buffer_size": 1_000_000,
+    "unroll_len": 4,
+    "stride": 1,
+    "padding": "all",  # only first observations are encoded with gradients
+}
 
 
 @frozen(kw_only=True)
