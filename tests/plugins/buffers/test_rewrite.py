@@ -48,6 +48,16 @@ def test_rings_replace_the_samples_of_ids(kind: Any) -> None:
     assert buffer.check_valid() == (True, "")
 
 
+@pytest.mark.parametrize("kind", RINGS)
+def test_batches_that_are_drawn_together_have_what_was_written_since(kind: Any) -> None:
+    buffer: Any = kind({"replay_buffer_size": 8})
+    ids, rewards = buffer.push(numbered_rows(8)), []
+    for number, batch in enumerate(buffer.sample_batches(3, 4), 1):
+        rewards.append({*batch["reward"].tolist()})
+        buffer.write(ids, {"reward": np.full(8, -number, np.float32)})
+    assert rewards[1:] == [{-1.0}, {-2.0}]
+
+
 @pytest.mark.parametrize("storage", ["mmap", "device"])
 def test_other_storages_are_written_too(storage: str, tmp_path: Any) -> None:
     made = DeviceStorage("cpu") if storage == "device" else storage_of("mmap", folder=tmp_path)

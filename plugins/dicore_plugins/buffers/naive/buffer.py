@@ -92,7 +92,7 @@ class NaiveReplayBuffer(ReplayBuffer):
         period = cfg.periodic_thruput_seconds
         self._tracked = tracked = cfg.enable_track_used_data
         self._usage = Usage(self._ring.capacity, tracked=tracked, period=period, log=log)
-        self._warned = False
+        self._warned, self._writes = False, 0
 
     @property
     def push_count(self) -> int:
@@ -147,6 +147,7 @@ class NaiveReplayBuffer(ReplayBuffer):
             rows = last_of_each(slots)
             for path, each in values.items():
                 self._ring.column(path)[slots[rows]] = each[rows]
+            self._writes += 1
             return len(rows)
 
     def _slots_of(self, ids: Tree) -> IntArray:
@@ -195,8 +196,11 @@ class NaiveReplayBuffer(ReplayBuffer):
                 count -= some
                 slots = self._draw(some * batch_size, batch_size, replace=False)
                 self._usage.drawn(slots, ring.push_count)
-                batches = ring.recycled(slots, batch_size)
-            yield from batches
+                batches, writes = ring.recycled(slots, batch_size), self._writes
+            for rows, batch in zip(slots.reshape(-1, batch_size), batches, strict=True):
+                with self._lock:  # after a `write`, what was gathered is old
+                    now = batch if self._writes == writes else ring.recycled(rows, batch_size)[0]
+                yield now
         return None
 
     def _draw(self, number: int, batch_size: int, replace: bool) -> IntArray:
