@@ -64,7 +64,7 @@ _ELSEWHERE = {
         **dict.fromkeys(("test", "evaluate", "predict", "load"), "eval"),
         **dict.fromkeys(("play", "render", "visualize", "video"), "enjoy"),
         **dict.fromkeys(("rollout", "record"), "collect"),
-        **dict.fromkeys(("optimize", "hpo"), "tune"),
+        **dict.fromkeys(("optimize", "hpo", "sweep"), "tune"),
         "compare": "plot RUN RUN, report RUN RUN, or config diff RUN RUN",
         "tensorboard": "board",
     },
@@ -82,6 +82,7 @@ _ELSEWHERE = {
         "drqn": "r2d2",
         "td3bc": "td3_bc",
         "discrete_bc": "bc",
+        "her": "dqn with policy.reward_model=her",
     },
 }
 """What other libraries call a component, by kind; what to write here begins with its name."""

@@ -82,6 +82,18 @@ def test_no_module_of_the_working_folder_hides_another(
     assert "working folder" not in done.stdout + done.stderr
 
 
+def test_an_env_without_spaces_fails_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bare.py").write_text("import gymnasium\nclass Bare(gymnasium.Env):\n    pass\n")
+    assert main(["check", "bare.py:Bare"]) == 1
+    said = capsys.readouterr().out
+    assert said.count("failed  ") == 1
+    assert "bare.py:Bare:spaces: it has no observation_space" in said
+    assert "11 skipped, 1 failed" in said
+
+
 def test_a_bad_one_fails_by_the_name_of_its_check(world: World) -> None:
     done = world.dicore("check", "env/deaf")
     assert done.returncode == 1

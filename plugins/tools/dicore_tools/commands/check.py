@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dicore.testing import Check
     from dicore_tools.commands.check_env import EnvCheck
 
+_NEEDED = "it needs what failed before"
 _EPILOG = """\b
 Examples:
   dicore check acme-rl                 all that a package declares
@@ -109,10 +110,11 @@ def command(
         for check in checks:
             label = check.component.label
             if label in unloadable:
-                result = _Result(label, check.name, "skipped", "the component does not load")
+                result = _Result(label, check.name, "skipped", _NEEDED)
             else:
                 result = _run(check, verbose=verbose)
-            if (check.name, result.outcome) == ("loads", "failed"):
+            no_spaces = check.name == "spaces" and result.reason.startswith("it has no ")
+            if (check.name, result.outcome) == ("loads", "failed") or no_spaces:
                 unloadable.add(label)
             failed_anew = result.outcome == "failed" and not _repeated(result, results)
             results.append(result)

@@ -49,8 +49,8 @@ def hardly_any_updates(run: Evidence) -> Finding | None:
     if steps <= 0 or warm_up < _LATE * whole:
         return None
     return Finding(
-        f"{warm_up:.0f} of {whole:.0f} env steps are collected with random"
-        f" actions before the first update; {run.updates} updates were made",
+        f"the first {warm_up:.0f} env steps are collected with random actions, and the budget is"
+        f" {whole:.0f}; {run.updates} updates were made",
         "the warm-up is as long as the budget",
         (run.change(_WARM_UP, f"{0.05 * whole:.0f} or less"),),
         {"random_collect_size": warm_up, "env_steps": float(steps), "updates": float(run.updates)},
