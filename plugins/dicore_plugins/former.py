@@ -86,7 +86,6 @@ MODULES = {
 """Other modules."""
 _ROOT = "dicore_plugins."
 
-
 _TOOLS = ("importlib", "pkgutil", "unittest.mock", "contextlib")
 """Modules that import what somebody else asks for."""
 

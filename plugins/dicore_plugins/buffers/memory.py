@@ -24,7 +24,6 @@ __all__ = [
     "remove_abandoned", "row_bytes", "verdict",
 ]  # fmt: skip
 
-
 Fact = tuple[object, str]
 """What holds in a valid part, and what is wrong if it does not."""
 

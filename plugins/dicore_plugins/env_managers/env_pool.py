@@ -39,7 +39,6 @@ CLOSE_S = 5.0
 """Seconds in which all environments are closed."""
 _GARBAGE_S = 0.1
 
-
 Results = tuple[
     list[int], Any, Any, list[Any], dict[int, tuple[Any, Any]], dict[int, BaseException]
 ]

@@ -40,7 +40,6 @@ _KEPT = 1_000
 _MOST_ABNORMAL = 100
 """Abnormal episodes in a row after which there is no hope of a normal one."""
 
-
 RUN, RESET, STEP = (
     EnvState.RUN,
     EnvState.RESET,

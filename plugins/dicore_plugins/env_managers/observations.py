@@ -29,7 +29,6 @@ __all__ = ["BoundsWarning", "Fault", "Leaf", "Nested", "ObsBuffers", "obs_buffer
 
 _LOG = logging.getLogger("dicore.env")
 
-
 # infinity times zero, by which `Leaf.stack` finds it, is a fault that is reported as one
 warnings.filterwarnings("ignore", "invalid value encountered in", RuntimeWarning, __name__)
 

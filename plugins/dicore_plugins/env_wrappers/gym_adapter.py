@@ -218,7 +218,6 @@ _CONVERTERS: dict[str, Any] = {
     "Text": _text,
 }
 
-
 # ---- the package gym
 
 

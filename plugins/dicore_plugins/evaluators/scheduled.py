@@ -15,7 +15,6 @@ from dicore.values import Info, Tree
 
 __all__ = ["Asked", "ScheduledEvaluator", "VectorEvalMonitor"]
 
-
 EVAL_FREQ: Final = 1000
 """Updates between evaluations if `eval_freq` is None."""
 

@@ -27,7 +27,6 @@ __all__ = [
 Array = Any
 """An array or a tensor; a function returns the type that it is given."""
 
-
 Schedule = Callable[[float], float]
 
 

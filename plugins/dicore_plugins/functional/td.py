@@ -31,7 +31,6 @@ __all__ = [
     "nstep_td_error", "q_nstep_target", "q_nstep_td_loss", "sequence_priority", "td_loss",
 ]  # fmt: skip
 
-
 Criterion = Literal["huber", "mse"]
 _HALF = (torch.float16, torch.bfloat16)
 _LEAST, _NARROW = -1e8, ("float16", "torch.float16")

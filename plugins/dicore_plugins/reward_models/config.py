@@ -39,7 +39,6 @@ _RELABEL = (
     " is; False: once, when they are collected"
 )
 
-
 _Activation = Literal["relu", "tanh", "elu", "gelu"]
 _HIDDEN = partial(option, (128, 128), "sizes of the hidden layers", ge=1)
 _ACTIVATION = partial(option, "relu", "activation function of the hidden layers")

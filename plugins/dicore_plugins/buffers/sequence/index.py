@@ -28,7 +28,6 @@ Slots = npt.NDArray[np.int32]
 _MANY = 64
 """Environments that are remembered even if none of their steps is stored."""
 
-
 _FIRST = 64
 """States for which there is memory in the beginning."""
 

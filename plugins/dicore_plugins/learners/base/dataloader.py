@@ -11,7 +11,6 @@ from dicore.data import Batch
 POLL_S = 0.05
 """Interval of the check whether the loader was closed."""
 
-
 BatchT = TypeVar("BatchT")
 
 

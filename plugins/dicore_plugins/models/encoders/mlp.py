@@ -102,14 +102,12 @@ ACTIVATIONS: dict[str, Activation] = {
     "gelu": Activation(F.gelu, None, math.sqrt(2)),
 }
 
-
 SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "relu": lambda grad, y: torch.ops.aten.threshold_backward(grad, y, 0),
     "tanh": torch.ops.aten.tanh_backward,
 }
 """Gradients below activation functions, from those above and the outputs."""
 Pull = Callable[..., Tensor | None]
-
 
 _APPLIES: dict[tuple[type, str, tuple[str, ...]], bool] = {}
 
