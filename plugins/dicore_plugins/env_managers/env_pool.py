@@ -12,20 +12,9 @@ from threading import Thread
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dicore.errors import (
-    DicoreError,
-    EnvCreateError,
-    EnvSpaceError,
-    EnvStateError,
-    UsageError,
-)
+from dicore.errors import DicoreError, EnvCreateError, EnvSpaceError, EnvStateError, UsageError
 from dicore.values import Info, State, Tree
-from dicore_plugins.env_managers.adapt import (
-    Adapted,
-    StatefulLayers,
-    adapt,
-    innermost,
-)
+from dicore_plugins.env_managers.adapt import Adapted, StatefulLayers, adapt, innermost
 from dicore_plugins.env_managers.faults import described
 from dicore_plugins.env_managers.observations import has_old_info
 

@@ -19,11 +19,7 @@ from dicore.config.schema import ComponentConfig
 from dicore.data import Batch, State, StateDict, Tree
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.reward_models.config import NGUConfig
-from dicore_plugins.reward_models.intrinsic import (
-    DistillationNet,
-    IntrinsicRewardModel,
-    InverseNet,
-)
+from dicore_plugins.reward_models.intrinsic import DistillationNet, IntrinsicRewardModel, InverseNet
 from dicore_plugins.reward_models.return_scale import origin_of
 
 if TYPE_CHECKING:

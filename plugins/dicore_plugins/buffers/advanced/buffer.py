@@ -30,12 +30,7 @@ from dicore_plugins.buffers.memory import Fact, check_entries, fitted
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.priorities import Late, Priorities, by_slot, is_far
-from dicore_plugins.buffers.priority_tree import (
-    FloatArray,
-    checked_priorities,
-    ids_of,
-    masses_of,
-)
+from dicore_plugins.buffers.priority_tree import FloatArray, checked_priorities, ids_of, masses_of
 from dicore_plugins.buffers.ring import IntArray
 
 if TYPE_CHECKING:

@@ -19,13 +19,7 @@ from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.base import ReplayBuffer, Samples, check_draw, samples_of, stored
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.episode.config import EpisodeConfig
-from dicore_plugins.buffers.memory import (
-    Fact,
-    available_bytes,
-    check_bytes,
-    check_room,
-    row_bytes,
-)
+from dicore_plugins.buffers.memory import Fact, available_bytes, check_bytes, check_room, row_bytes
 from dicore_plugins.buffers.ring import MUCH, IntArray
 
 __all__ = ["EpisodeBuffer", "EpisodeReplayBuffer"]

@@ -44,13 +44,7 @@ from dicore_plugins.policies.actor_critic.minibatches import (
     minibatches,
     with_scaled_advantages,
 )
-from dicore_plugins.policies.base import (
-    Actor,
-    Results,
-    Samples,
-    evaluating,
-    switched_modules,
-)
+from dicore_plugins.policies.base import Actor, Results, Samples, evaluating, switched_modules
 from dicore_plugins.policies.compiled import differentiates, for_updates
 from dicore_plugins.policies.recurrent import RecurrentPolicy
 from dicore_plugins.policies.unit_actions import UnitActions

@@ -8,11 +8,7 @@ from typing import Any, ClassVar, Literal
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.interfaces.env import EnvSpec
-from dicore_plugins.optimizers.config import (
-    autocast_option,
-    compile_option,
-    optimizer_problems,
-)
+from dicore_plugins.optimizers.config import autocast_option, compile_option, optimizer_problems
 from dicore_plugins.policies.required import NO_REPLAY, ONE_PROCESS, Required
 
 

@@ -9,16 +9,8 @@ from dicore.config.schema import ComponentConfig, component, frozen, option, sec
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
-from dicore_plugins.models.shapes import (
-    action_dims_option,
-    action_high_option,
-    action_low_option,
-)
-from dicore_plugins.optimizers.config import (
-    autocast_option,
-    compile_option,
-    optimizer_problems,
-)
+from dicore_plugins.models.shapes import action_dims_option, action_high_option, action_low_option
+from dicore_plugins.optimizers.config import autocast_option, compile_option, optimizer_problems
 from dicore_plugins.policies.required import IN_REPLAY, ONE_PROCESS, SAMPLES, SINGLE_STEPS, Required
 from dicore_plugins.policies.value.dqn_config import replay_problems
 

@@ -16,11 +16,7 @@ from dicore_plugins.models.shapes import (
     choice_or_box_options,
     options_for,
 )
-from dicore_plugins.optimizers.config import (
-    autocast_option,
-    compile_option,
-    optimizer_problems,
-)
+from dicore_plugins.optimizers.config import autocast_option, compile_option, optimizer_problems
 from dicore_plugins.policies.required import Required
 
 

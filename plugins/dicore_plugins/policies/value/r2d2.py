@@ -23,12 +23,7 @@ from torch import Tensor
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, Tree, tree_map
 from dicore.interfaces.policy import Tail
-from dicore_plugins.functional.bridges import (
-    BRIDGED,
-    STATE,
-    nstep_sequences,
-    with_bridges,
-)
+from dicore_plugins.functional.bridges import BRIDGED, STATE, nstep_sequences, with_bridges
 from dicore_plugins.functional.rescale import value_inv_transform, value_transform
 from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.functional.td import legal, sequence_priority, td_loss
