@@ -78,11 +78,12 @@ def _minatar(**policy: Any) -> dict[str, Any]:
 MINATAR_PPO = _minatar(
     type="ppo",
     discount_factor=0.99,
-    model={"encoder_hidden_size_list": [128, 128]},
+    model={"encoder_hidden_size_list": [128, 128], "activation": "relu"},
     learn={
         "batch_size": 1_024,
         "epoch_per_collect": 4,
-        "learning_rate": 1e-3,
+        "learning_rate": 5e-3,
+        "learning_rate_end": 0.02,
         "entropy_weight": 0.01,
         "max_grad_norm": 0.5,
     },
