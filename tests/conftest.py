@@ -136,6 +136,15 @@ def processes_are_forked() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def nobody_waits_for_the_disk() -> Iterator[None]:
+    """Leaves out `os.fsync`, which only a loss of power shows, but in a soak."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not SOAK:
+            patch.setattr("os.fsync", lambda file: None)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def may_import_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forgets the code paths and secrets of earlier tests, and that they read a saved config."""
@@ -198,6 +207,5 @@ def _import_share(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Spares the garbage collector the tests themselves, hundreds of thousands of objects."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 20, 20)

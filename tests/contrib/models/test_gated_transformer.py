@@ -110,7 +110,8 @@ def test_a_gate_is_that_of_the_paper_and_lets_its_input_pass_at_first() -> None:
     ("policy", "steps", "options"),
     [
         ("r2d2", 512, ["policy.model.type=gtrxl_dqn", "policy.collect.unroll_len=8",
-                       "policy.collect.burn_in=4", "policy.nstep=1"]),
+                       "policy.collect.burn_in=4", "policy.nstep=1",
+                       "policy.learn.batch_size=8", "policy.learn.update_per_collect=4"]),
         ("ppo", 64, ["policy.model.type=gtrxl_vac", "policy.collect.unroll_len=8",
                      "policy.collect.n_sample=16", "policy.learn.batch_size=8"]),
     ],

@@ -14,6 +14,7 @@ from dicore_plugins.pipelines import serial_pipeline
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 BUDGET = 800
+FEW = "policy.learn.update_per_collect=8"
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def test_same_seed_same_parameters(example: Any, seed: int, tmp_path: Path) -> N
         seed=seed,
         max_env_step=BUDGET,
         exp_name=str(tmp_path / "entry"),
-        overrides=[unreachable, "pipeline.logger=[]"],
+        overrides=[unreachable, FEW, "pipeline.logger=[]"],
     )
-    options = {"seed": seed, "max_env_step": BUDGET, "overrides": [unreachable]}
+    options = {"seed": seed, "max_env_step": BUDGET, "overrides": [unreachable, FEW]}
     by_main = example("custom_main").main(exp_name=str(tmp_path / "main"), **options)
     by_task = example("task_form").main(exp_name=str(tmp_path / "task"), **options)
     assert torch.equal(parameters(by_entry), parameters(by_main))
@@ -60,7 +61,7 @@ def test_another_seed_gives_other_numbers(tmp_path: Path) -> None:
             seed=seed,
             max_env_step=800,
             exp_name=str(tmp_path / str(seed)),
-            overrides=["env.stop_value=inf", "pipeline.logger=[]"],
+            overrides=["env.stop_value=inf", FEW, "pipeline.logger=[]"],
         )
         for seed in (0, 1)
     )
@@ -78,6 +79,7 @@ def test_priority_alone_chooses_a_prioritized_buffer_and_weights_change_the_run(
             exp_name=str(tmp_path / str(weighted)),
             overrides=[
                 "env.stop_value=inf",
+                FEW,
                 "pipeline.logger=[]",
                 "policy.priority=true",
                 f"policy.priority_IS_weight={weighted}",
