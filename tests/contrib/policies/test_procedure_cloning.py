@@ -228,6 +228,8 @@ def test_other_spaces_networks_and_samples_are_refused() -> None:
         ProcedureCloningPolicy(policy.get_attribute("cfg"), DQN(4, 2))
     with pytest.raises(SchemaError, match="procedure"):
         policy.learn_mode.forward(Batch({"obs": obs}, 3))
+    with pytest.raises(SchemaError, match=r"up to 14 steps; the policy would end its own after 13"):
+        made(max_steps=13).learn_mode.forward(Batch({"obs": obs, "procedure": searches(obs)}, 3))
     for wrong in (searches(obs)[:, :, :5], np.full((3, 2, 6, 6), 9, np.uint8)):
         with pytest.raises(SchemaError, match="labels below 6"):
             policy.learn_mode.forward(Batch({"obs": obs, "procedure": wrong}, 3))

@@ -153,7 +153,8 @@ class ProcedureCloningPolicy(Policy):
             which all labels are right.
 
         Raises:
-            SchemaError: there are no steps of searches, or they do not fit the network.
+            SchemaError: there are no steps of searches, they do not fit the network, or are more
+                than `max_steps`.
         """
         batch = to_batch(data, self._device)
         if _STEPS not in batch:
@@ -187,6 +188,12 @@ class ProcedureCloningPolicy(Policy):
             raise SchemaError(
                 f"column '{_STEPS}': expected labels below {most} [B, L, {form[0]}, {form[1]}], got"
                 f" {list(steps.shape)} with labels up to {int(steps.max())}"
+            )
+        if steps.shape[1] > self._cfg.max_steps:
+            raise SchemaError(
+                f"column '{_STEPS}' has searches of up to {steps.shape[1]} steps; the policy would"
+                f" end its own after {self._cfg.max_steps}",
+                hint=f"set policy.max_steps={steps.shape[1]}",
             )
         blank = torch.zeros_like(steps[:, :1])
         before = torch.cat([blank, steps[:, :-1]], 1)
