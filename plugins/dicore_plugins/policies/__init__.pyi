@@ -186,6 +186,7 @@ from dicore_plugins.policies.random_config import FixedConfig as FixedConfig
 from dicore_plugins.policies.random_config import RandomCollectConfig as RandomCollectConfig
 from dicore_plugins.policies.random_config import RandomConfig as RandomConfig
 from dicore_plugins.policies.recurrent import RecurrentPolicy as RecurrentPolicy
+from dicore_plugins.policies.required import unused_options as unused_options
 from dicore_plugins.policies.rewards import with_reward_model as with_reward_model
 from dicore_plugins.policies.unit_actions import UnitActions as UnitActions
 from dicore_plugins.policies.value.bdq import BDQPolicy as BDQPolicy

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from dicore.config.schema import fields_of
 
 __all__ = [
     "IN_REPLAY", "NO_DOUBLE", "NO_REPLAY", "ONE_PROCESS", "PIECES", "SAMPLES", "SINGLE_STEPS",
-    "Required",
+    "Required", "unused_options",
 ]  # fmt: skip
 
 Required = Mapping[str, tuple[Any, str] | None]
@@ -30,3 +32,13 @@ NO_REPLAY: Required = {
 NO_DOUBLE: Required = {
     "learn.double": (False, "has no greedy action in its target; set it to False")
 }
+
+
+def unused_options(
+    section: Any, without: str, *names: str, place: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Yields the options that are set, and have no effect without another one; as `check` does."""
+    fields = fields_of(type(section))
+    for name in names:
+        if name in fields and section[name] != fields[name].default():
+            yield f"{place}{name}", f"has no effect without {without}; leave it out"

@@ -154,6 +154,7 @@ def test_observations_are_normalised_by_those_of_former_collects() -> None:
         ("learn.batch_size=4", "learns from all episodes"),
         ("discount_factor=0.9", "undiscounted"),
         ("collect.n_sample=8", "whole episodes"),
+        ("priority_IS_weight=True", "no replay buffer"),
         ("learn.ignore_done=True", "no values"),
         ("learn.optimizer=adam", "without gradients"),
         ("other.replay_buffer=advanced", "used once"),

@@ -208,6 +208,7 @@ def test_entropy_is_kept_near_minus_half_of_the_action_values() -> None:
         ({"learn": {"resets": [5, 5]}}, "must rise"),
         ({"learn": {"resets": [0]}}, "resets"),
         ({"learn": {"kl_target": 0.0}}, "kl_target"),
+        ({"learn": {"auto_alpha": False, "target_entropy": -1.0}}, "target_entropy: has no effect"),
         ({"model": {**SMALL, "critic_hidden_size_list": [8, 4]}}, "equal size"),
         ({"model": {**SMALL, "gsde": True}}, "gsde"),
         ({"model": {**SMALL, "num_critics": 5}}, "num_critics"),

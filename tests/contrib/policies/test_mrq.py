@@ -340,6 +340,8 @@ def test_a_network_of_nan_does_not_act() -> None:
         ({"nstep": 6}, BOX, "unroll_len"),
         ({"priority": False, "learn": {"min_priority": 0.5}}, BOX, "min_priority"),
         ({"priority_IS_weight": True}, BOX, "Huber"),
+        ({"priority": False, "other": {"replay_buffer": {"alpha": 0.7}}}, BOX, "alpha: has no"),
+        ({"other": {"replay_buffer": {"beta": 0.2}}}, BOX, "beta: has no effect"),
         ({"other": {"replay_buffer": {"type": "sequence"}}}, BOX, "already"),
         ({"other": {"replay_buffer": {"type": "naive"}}}, BOX, "priority=False"),
         ({"other": {"replay_buffer": {"replay_buffer_size": 255}}}, BOX, "must be <= 255"),

@@ -272,6 +272,8 @@ def test_spaces_and_options_that_do_not_fit_are_refused() -> None:
         ({"other": {"replay_buffer": {"unroll_len": 2}}}, "unroll_len"),
         ({"other": {"replay_buffer": {"padding": True}}}, "must be all"),
         ({"other": {"replay_buffer": {"stride": 9}}}, "must be <= 8"),
+        ({"other": {"replay_buffer": {"beta": 0.2}}}, "beta: has no effect without priority"),
+        ({"other": {"replay_buffer": {"newest": 65}}}, "must be <= learn.batch_size = 64"),
         ({"other": {"replay_buffer": {"type": "naive"}}}, "sequence"),
         ({"model": {"bins": 4}}, "odd"),
         ({"priority_IS_weight": True}, "priority_IS_weight"),

@@ -249,6 +249,8 @@ def test_a_network_of_nan_does_not_act(part: str) -> None:
         ({"model": {"bins": 10}}, BOX, "odd"),
         ({"nstep": 3}, BOX, "nstep"),
         ({"other": {"replay_buffer": {"replay_buffer_size": 255}}}, BOX, "must be <= 255"),
+        ({"other": {"replay_buffer": {"alpha": 0.1}}}, BOX, "alpha: has no effect"),
+        ({"other": {"replay_buffer": {"newest": 257}}}, BOX, "learn.batch_size = 256"),
     ],
 )
 def test_what_it_does_not_do_is_refused(config: Any, actions: Any, problem: str) -> None:

@@ -71,6 +71,7 @@ class ARSConfig(PolicyConfig):
         "on_policy": (True, "learns from the episodes of a collect; set it to True"),
         "multi_gpu": (False, "has no gradients; set it to False"),
         "priority": (False, "has no replay buffer; set it to False"),
+        "priority_IS_weight": (False, "has no replay buffer; set it to False"),
         "traj_len_inf": (False, "learns from whole episodes anyway; leave it out"),
         "nstep": (1, "learns from returns of whole episodes; set it to 1"),
         "discount_factor": (1.0, "learns from undiscounted returns; leave it out"),

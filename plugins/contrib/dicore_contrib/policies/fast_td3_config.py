@@ -93,8 +93,6 @@ class FastTD3Config(ContinuousQPolicyConfig):
         collect, learn, model = self.collect, self.learn, self.model
         if collect.noise_min > collect.noise_max:
             yield "collect.noise_min", f"must be <= noise_max = {collect.noise_max}"
-        if not learn.target_noise and learn.target_noise_clip != 0.5:
-            yield "learn.target_noise_clip", "has no effect without target_noise; leave it out"
         if model is not None and model.get("stochastic"):
             yield "model.stochastic", "the actor is deterministic; leave it out"
         if model is not None and model.get("num_critics") == 1 and learn.clipped:

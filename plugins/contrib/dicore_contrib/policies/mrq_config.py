@@ -181,6 +181,10 @@ class MRQConfig(PolicyConfig):
             yield "learn.target_noise_clip", "has no effect without target_noise; leave it out"
         if not self.priority and learn.min_priority != 1.0:
             yield "learn.min_priority", "has no effect without priority; leave it out"
+        if not self.priority and buffer.get("alpha") not in (None, _REPLAY["alpha"]):
+            yield "other.replay_buffer.alpha", "has no effect without priority; leave it out"
+        if buffer.get("beta") not in (None, _REPLAY["beta"]):
+            yield "other.replay_buffer.beta", "has no effect: errors have no weights; leave it out"
         size = buffer.get("replay_buffer_size")
         if size is not None and learn.batch_size > size:
             yield "learn.batch_size", f"must be <= {size}, the capacity of other.replay_buffer"

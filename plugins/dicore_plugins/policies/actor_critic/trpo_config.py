@@ -12,6 +12,7 @@ from dicore_plugins.policies.actor_critic.base_config import (
     ActorCriticPolicyConfig,
 )
 from dicore_plugins.policies.actor_critic.ppo_config import PPOCollectConfig
+from dicore_plugins.policies.required import unused_options
 
 __all__ = ["NPGConfig", "NPGLearnConfig", "TRPOConfig", "TRPOLearnConfig"]
 
@@ -48,6 +49,14 @@ class TRPOLearnConfig(ActorCriticLearnConfig):
         0.8, "length of a step as a fraction of the one tried before", gt=0, lt=1
     )
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that have no effect."""
+        if not self.line_search_steps:
+            yield from unused_options(self, "line_search_steps", "line_search_shrink")
+        if not self.value_epoch:
+            names = ("batch_size", "learning_rate", "max_grad_norm")
+            yield from unused_options(self, "value_epoch", *names)
+
 
 @frozen(kw_only=True)
 class TRPOConfig(ActorCriticPolicyConfig):
@@ -80,9 +89,3 @@ class NPGConfig(TRPOConfig):
     """Natural policy gradient: steps of a given KL divergence, not tried (Kakade 2001)."""
 
     learn: NPGLearnConfig = section(NPGLearnConfig)
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        yield from super().check()
-        if not self.learn.line_search_steps and self.learn.line_search_shrink != 0.8:
-            yield "learn.line_search_shrink", "has no effect without line_search_steps; remove it"

@@ -11,6 +11,7 @@ from dicore_plugins.policies.continuous.base_config import (
     ContinuousQLearnConfig,
     ContinuousQPolicyConfig,
 )
+from dicore_plugins.policies.required import unused_options
 
 
 @frozen(kw_only=True)
@@ -28,6 +29,14 @@ class SACLearnConfig(ContinuousQLearnConfig):
     target_entropy_decay: int = option(
         10_000, "length of the linear change to target_entropy_end", ge=1, unit="updates"
     )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that have no effect."""
+        names = ("target_entropy", "target_entropy_end", "target_entropy_decay")
+        if not self.auto_alpha:
+            yield from unused_options(self, "auto_alpha", *names)
+        elif self.target_entropy_end is None:
+            yield from unused_options(self, "target_entropy_end", names[-1])
 
 
 @frozen(kw_only=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import ClassVar
+
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.functional.exploration import get_schedule
 from dicore_plugins.lazy import builds
@@ -10,6 +13,7 @@ from dicore_plugins.policies.continuous.base_config import (
     ContinuousQLearnConfig,
     ContinuousQPolicyConfig,
 )
+from dicore_plugins.policies.required import Required, unused_options
 
 _NOISE = "standard deviation of the exploration noise; the range of actions is [-1, 1]"
 
@@ -27,6 +31,11 @@ class TD3LearnConfig(ContinuousQLearnConfig):
     )
     target_noise_clip: float = option(0.5, "largest noise of target actions", ge=0)
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that have no effect."""
+        if not self.target_noise:
+            yield from unused_options(self, "target_noise", "target_noise_clip")
+
 
 @frozen(kw_only=True)
 class TD3CollectConfig(ContinuousQCollectConfig):
@@ -40,6 +49,11 @@ class TD3CollectConfig(ContinuousQCollectConfig):
         10_000, "length of the linear decay to noise_end", ge=1, unit="env steps"
     )
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that have no effect."""
+        if self.noise_end is None:
+            yield from unused_options(self, "noise_end", "noise_decay")
+
     def noise_at(self, env_step: float | None) -> float:
         """Returns the standard deviation of the exploration noise; None: at the end."""
         if self.noise_end is None:
@@ -52,6 +66,10 @@ class TD3CollectConfig(ContinuousQCollectConfig):
 @frozen(kw_only=True)
 class TD3Config(ContinuousQPolicyConfig):
     """TD3 for continuous actions: twin critics, delayed actor (Fujimoto et al. 2018)."""
+
+    requires: ClassVar[Required] = {
+        "model.stochastic": (False, "has a deterministic actor; leave it out")
+    }
 
     model: ComponentConfig = component(
         "model", default={"type": "qac", "stochastic": False}, help="actor and Q networks"

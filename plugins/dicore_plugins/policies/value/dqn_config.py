@@ -9,18 +9,8 @@ from dicore.config.schema import ComponentConfig, Section, component, frozen, op
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
 from dicore.interfaces.env import EnvSpec
 from dicore_plugins.lazy import builds
-from dicore_plugins.optimizers.config import (
-    autocast_option,
-    compile_option,
-    optimizer_problems,
-)
-from dicore_plugins.policies.required import (
-    IN_REPLAY,
-    ONE_PROCESS,
-    SAMPLES,
-    SINGLE_STEPS,
-    Required,
-)
+from dicore_plugins.optimizers.config import autocast_option, compile_option, optimizer_problems
+from dicore_plugins.policies.required import IN_REPLAY, ONE_PROCESS, SAMPLES, SINGLE_STEPS, Required
 
 
 @frozen(kw_only=True)
@@ -200,3 +190,5 @@ def replay_problems(cfg: Any) -> Iterator[tuple[str, str]]:
             "learn.batch_size",
             f"must be <= {size}, the capacity of other.replay_buffer, got {cfg.learn.batch_size}",
         )
+    if getattr(cfg.other.replay_buffer, "newest", 0) > cfg.learn.batch_size:
+        yield "other.replay_buffer.newest", f"must be <= learn.batch_size = {cfg.learn.batch_size}"

@@ -27,6 +27,7 @@ from dicore_plugins.models import (
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
 from dicore_worlds.pixels import check_pixels
+from dicore_worlds.policies.replay import replay_problems
 
 __all__ = ["DreamerCollectConfig", "DreamerConfig", "DreamerLearnConfig"]
 
@@ -165,6 +166,7 @@ class DreamerConfig(PolicyConfig):
         """Yields the options that contradict each other."""
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
+        yield from replay_problems(self)
         buffer, place = self.other.replay_buffer, "other.replay_buffer"
         keys = buffer.get("state_keys")
         if buffer.get("unroll_len") is None or keys is None:

@@ -22,6 +22,7 @@ from dicore_plugins.models import action_start, discrete_shape, options_for
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
 from dicore_worlds.pixels import check_pixels
+from dicore_worlds.policies.replay import replay_problems
 
 __all__ = [
     "EfficientZeroConfig", "GumbelMuZeroConfig", "MuZeroCollectConfig", "MuZeroConfig",
@@ -146,6 +147,7 @@ class MuZeroConfig(PolicyConfig):
         """Yields the options that contradict each other."""
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
+        yield from replay_problems(self)
         buffer, place = self.other.replay_buffer, "other.replay_buffer"
         length = buffer.get("unroll_len")
         if length is None or buffer.get("state_keys") is None:

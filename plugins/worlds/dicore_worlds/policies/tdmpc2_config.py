@@ -28,6 +28,7 @@ from dicore_plugins.models import (
 from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
 from dicore_worlds.pixels import check_pixels
+from dicore_worlds.policies.replay import replay_problems
 
 __all__ = ["TDMPC2CollectConfig", "TDMPC2Config", "TDMPC2LearnConfig"]
 
@@ -152,10 +153,8 @@ class TDMPC2Config(PolicyConfig):
         """Yields the options that contradict each other."""
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
+        yield from replay_problems(self)
         collect, buffer = self.collect, self.other.replay_buffer
-        size = buffer.get("replay_buffer_size")
-        if size is not None and self.learn.batch_size > size:
-            yield "learn.batch_size", f"must be <= {size}, the capacity of other.replay_buffer"
         if buffer.get("unroll_len") is None:
             yield "other.replay_buffer", "must be 'sequence', which makes sequences of steps"
         elif buffer.get("burn_in"):
