@@ -37,7 +37,9 @@ def made(kind: str = "recurrent_sac", rnn: str = "gru", **learn: Any) -> Any:
         {
             "type": kind, "model": {**SMALL, "rnn": rnn}, "discount_factor": 0.9,
             "learn": {**options, **learn},
-            "other": {"replay_buffer": {"burn_in": BURN_IN, "unroll_len": STEPS - BURN_IN}},
+            "other": {
+                "replay_buffer": {"burn_in": BURN_IN, "unroll_len": STEPS - BURN_IN, "stride": 1}
+            },
         },
         observation_space=VECTOR,
         action_space=BOX,
@@ -208,6 +210,9 @@ def test_an_exported_network_acts_as_the_policy_with_its_memory(kind: str) -> No
         ({"other": {"replay_buffer": {"state_keys": []}}}, "prev_state"),
         ({"other": {"replay_buffer": {"state_every": 4}}}, "must be 0"),
         ({"other": {"replay_buffer": {"unroll_len": 1}}}, "2 or more"),
+        ({"other": {"replay_buffer": {"stride": 33}}}, "stride: must be <= unroll_len = 32"),
+        ({"other": {"replay_buffer": {"newest": 33}}}, "newest: must be <= learn.batch_size"),
+        ({"other": {"replay_buffer": {"eta": 0.3}}}, "eta: has no effect without priority"),
         ({"nstep": 3}, "single rewards"),
         ({"priority": True}, "draws sequences uniformly"),
         ({"learn": {"compile": True}}, "varying size"),

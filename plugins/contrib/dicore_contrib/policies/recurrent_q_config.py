@@ -12,6 +12,7 @@ from dicore_plugins.policies import (
     TD3Config,
     TD3LearnConfig,
     builds,
+    unused_options,
 )
 
 __all__ = [
@@ -51,6 +52,11 @@ def _buffer_problems(buffer: ComponentConfig | None) -> Iterator[tuple[str, str]
         yield f"{place}.state_every", "must be 0: a sequence goes on from its first state"
     elif buffer["unroll_len"] < 2:
         yield f"{place}.unroll_len", "must be 2 or more, or nothing is learned to be remembered"
+    elif (buffer["stride"] or 0) > buffer["unroll_len"]:
+        longest = buffer["unroll_len"]
+        yield f"{place}.stride", f"must be <= unroll_len = {longest}, or steps are left out"
+    names = ("alpha", "beta", "anneal_step", "eta")
+    yield from unused_options(buffer, "priority", *names, place=f"{place}.")
 
 
 @frozen(kw_only=True)
