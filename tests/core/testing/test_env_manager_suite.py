@@ -24,6 +24,7 @@ from dicore.errors import (
 )
 from dicore.run.random import episode_seed
 from dicore.testing.env_manager import EnvManagerContract
+from tests.soak import some
 
 from .faults import Fault, broken, catches
 
@@ -529,6 +530,12 @@ class TestGoodManager(EnvManagerContract):
 class TestGoodWorkers(EnvManagerContract):
     def make(self, env_fn: Any, options: Any = None) -> GoodWorkers:
         return GoodWorkers(env_fn, options)
+
+
+# What is said of workers, and a share of what holds for every manager, as above.
+_OTHERS = [each for each in EnvManagerContract.checks() if each not in dict(WORKER_FAULTS)]
+for _check in {*_OTHERS} - {*some(_OTHERS, 6, "workers")}:
+    setattr(TestGoodWorkers, f"test_{_check}", None)
 
 
 class TestWithoutCapabilities(EnvManagerContract):
