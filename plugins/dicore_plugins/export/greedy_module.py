@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from dicore.data import Columns, Tree
 from dicore.errors import UsageError
 from dicore_plugins.functional.td import legal
-from dicore_plugins.policies.base import action_bounds
-from dicore_plugins.policies.unit_actions import UnitActions
+from dicore_plugins.policies.unit_actions import UnitActions, action_bounds
 
 __all__ = ["GreedyModule", "greedy_module"]
 

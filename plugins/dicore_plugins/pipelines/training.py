@@ -28,6 +28,7 @@ from dicore_plugins.middleware.callbacks import (
     termination_checker,
 )
 from dicore_plugins.models.shapes import transposed
+from dicore_plugins.pipelines.ending import about_last_evaluation, why_no_update
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer, IDataset
@@ -53,8 +54,6 @@ _METHODS = {
     "world_model": ("should_train", "train", "step", *_STATE),
 }
 """Methods of each role that training calls."""
-_LITTLE_S = 5.0
-"""Seconds of a last evaluation that nobody needs to be told of."""
 
 
 class Parts:
@@ -482,7 +481,7 @@ class TrainingPipeline:
         final_eval = self._cfg.final_eval and not run.stop_requested
         final_eval = final_eval and not _was_finished(evaluator, run, train_iter, env_step)
         if evaluator is not None and not stopped and final_eval:
-            if text := _about_last_evaluation(parts, run, env_step):
+            if text := about_last_evaluation(parts, run, env_step):
                 run.log.log_text(text)
             save = lambda name: run.save_best(evaluator.best_return)  # noqa: E731
             annealed = eval_kwargs(parts.policy.command_mode.get_setting_eval, train_iter, env_step)
@@ -493,7 +492,7 @@ class TrainingPipeline:
             stopped = result.stop
         run.stop_clock()
         if env_step and not train_iter and not run.stop_requested:
-            run.log.log_text(_why_no_update(parts))
+            run.log.log_text(why_no_update(parts))
         best = None if evaluator is None else evaluator.best_return
         best = None if best == float("-inf") else best  # it never evaluated
         run.set_result(stop=stopped, train_iter=train_iter, env_step=env_step, best_return=best)
@@ -545,41 +544,6 @@ def _has_stopped(parts: Parts) -> bool:
 
 def _log(run: Run, text: str) -> None:
     run.log.log_text(text, channel="serial")
-
-
-def _about_last_evaluation(parts: Parts, run: Run, env_step: int) -> str:
-    """Returns what the last evaluation takes, and how to do without; "" if that is little."""
-    episodes, last = (
-        parts.cfg.env.n_evaluator_episode,
-        getattr(parts.evaluator, "last_result", None),
-    )
-    if not env_step:  # no environment to collect from tells how long episodes are
-        return ""
-    ended, running = parts.collector.total_episode_count, parts.cfg.env.collector_env_num
-    steps = episodes * env_step / (ended or running)
-    if last is not None:
-        steps = last.statistics.get("envstep_count", steps)
-    if steps < max(env_step / 2, _LITTLE_S * env_step / max(run.clock.seconds, 1e-9)):
-        return ""
-    about = "about" if ended or last is not None else "more than"
-    return (
-        f"last evaluation: {episodes} episodes, {about} {steps:.0f} env steps; Ctrl-C ends it and"
-        " saves, pipeline.final_eval=false leaves it out"
-    )
-
-
-def _why_no_update(parts: Parts) -> str:
-    """Returns what the first update waits for, of which the budget had too little."""
-    learn, collect = parts.cfg.policy.learn, parts.cfg.policy.collect
-    options = {
-        "policy.learn.batch_size": learn.batch_size,
-        "policy.collect.random_collect_size": collect.get("random_collect_size"),
-        "policy.collect.n_sample": collect.n_sample,
-        "policy.collect.n_episode": collect.n_episode,
-    }
-    said = ", ".join(f"{path}={value}" for path, value in options.items() if value)
-    had = f"; the buffer has {parts.buffer.count()} items" if "buffer" in parts else ""
-    return f"nothing was learned: raise the budget, which ended before an update ({said}{had})"
 
 
 def _env_step(parts: Parts) -> int:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from torch import nn
 
 from dicore.config.compiler import as_config
@@ -44,10 +43,9 @@ from dicore.run.random import torch_stream
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from dicore.interfaces.columns import Column
-
 
 FIELDS = ("learn", "collect", "eval", "command")
 
@@ -386,13 +384,9 @@ class Policy:
         return ["cur_lr", "total_loss"]
 
     def _reset_learn(self, data_id: Sequence[int] | None = None) -> None:
-        """Clears the per-row state of training; most policies have none."""
+        """Clears the state of rows, or of environments; most policies have none."""
 
-    def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
-        """Clears the per-env state of collecting; most policies have none."""
-
-    def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
-        """Clears the per-env state of evaluating; most policies have none."""
+    _reset_collect = _reset_eval = _reset_learn
 
     def _state_dict_model(self) -> StateDict:
         return {"model": model_state(self._model)}
@@ -409,11 +403,7 @@ class Policy:
     def _get_setting_learn(self, command_info: Mapping[str, int]) -> dict[str, float]:
         return {}
 
-    def _get_setting_collect(self, command_info: Mapping[str, int]) -> dict[str, float]:
-        return {}
-
-    def _get_setting_eval(self, command_info: Mapping[str, int]) -> dict[str, float]:
-        return {}
+    _get_setting_collect = _get_setting_eval = _get_setting_learn
 
     def _get_decayed_rate(self) -> float:
         """Computes the learning rate of this update, of policies with `learning_rate_end`."""
@@ -541,21 +531,6 @@ def _with_counters(setting: Callable[..., dict[str, Any]]) -> Callable[..., dict
             ) from error
 
     return computed
-
-
-def action_bounds(cfg: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Returns the least and largest continuous actions of a policy's section: float32 [A] each.
-
-    Bounds that float32 does not have are rounded inwards, so that actions are in the action space.
-    """
-    found = []
-    for bound, inwards in ((cfg.action_low, np.inf), (cfg.action_high, -np.inf)):
-        exact = np.array(bound, np.float64)
-        with np.errstate(over="ignore"):
-            rounded = exact.astype(np.float32)
-        outside = rounded < exact if inwards > 0 else rounded > exact
-        found.append(np.where(outside, np.nextafter(rounded, np.float32(inwards)), rounded))
-    return found[0], found[1]
 
 
 def switched_modules(model: Any) -> list[Any]:

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from dicore_plugins.functional.exploration import finite
-from dicore_plugins.policies.base import action_bounds
 
-__all__ = ["UnitActions"]
+__all__ = ["UnitActions", "action_bounds"]
 
 
 class UnitActions:
@@ -83,3 +82,18 @@ class UnitActions:
             action = action * self.scale + self.middle
         scaled: npt.NDArray[np.float32] = np.minimum(np.maximum(action, low), high)
         return scaled if self._dims is None else scaled.reshape(-1, *self._dims)
+
+
+def action_bounds(cfg: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Returns the least and largest continuous actions of a policy's section: float32 [A] each.
+
+    Bounds that float32 does not have are rounded inwards, so that actions are in the action space.
+    """
+    found = []
+    for bound, inwards in ((cfg.action_low, np.inf), (cfg.action_high, -np.inf)):
+        exact = np.array(bound, np.float64)
+        with np.errstate(over="ignore"):
+            rounded = exact.astype(np.float32)
+        outside = rounded < exact if inwards > 0 else rounded > exact
+        found.append(np.where(outside, np.nextafter(rounded, np.float32(inwards)), rounded))
+    return found[0], found[1]

@@ -95,7 +95,7 @@ def test_a_last_evaluation_longer_than_the_training_is_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what leaves it out; no episode has ended that would tell how long they are."""
-    monkeypatch.setattr("dicore_plugins.pipelines.training._LITTLE_S", 0.0)
+    monkeypatch.setattr("dicore_plugins.pipelines.ending._LITTLE_S", 0.0)
     given: dict[str, Any] = {"env": "pendulum", "policy": "td3", "seed": 0, "max_env_step": 80}
     options = ["pipeline.logger=[]", "env.n_evaluator_episode=2", "env.evaluator_env_num=2"]
     launch(**given, exp_name=str(tmp_path / "long"), overrides=options)
