@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from dicore.config.layers import (
-    PRESET,
-    Layer,
-    Overrides,
-    Problems,
-    expand_aliases,
-    override_tree,
-)
+from dicore.config.layers import PRESET, Layer, Overrides, Problems, expand_aliases, override_tree
 from dicore.config.paths import combine, plain
 from dicore.config.resolver import RegistryView
 from dicore.config.schema import Section

@@ -303,10 +303,7 @@ class EnvBatch(Mapping[int, Tree], Generic[V]):
     __slots__ = ("_position", "env_id", "value")
 
     def __init__(
-        self,
-        env_id: npt.NDArray[np.int64],
-        value: V,
-        position: dict[int, int] | None = None,
+        self, env_id: npt.NDArray[np.int64], value: V, position: dict[int, int] | None = None
     ) -> None:
         self.env_id = env_id
         self.value = value

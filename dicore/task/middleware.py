@@ -186,13 +186,11 @@ def _refuse_unfit(fn: object) -> None:
     name = name_of(fn)
     if inspect.isclass(fn):
         raise TaskError(
-            f"{name} is a class, not a middleware",
-            hint=f"pass an instance: task.use({name}(...))",
+            f"{name} is a class, not a middleware", hint=f"pass an instance: task.use({name}(...))"
         )
     if isinstance(fn, GeneratorType):
         raise TaskError(
-            f"'{name}' was called already; pass the function itself",
-            hint=f"task.use({name})",
+            f"'{name}' was called already; pass the function itself", hint=f"task.use({name})"
         )
     if not callable(fn):
         raise TaskError(f"a middleware must be a callable that takes the context, got {fn!r}")
@@ -265,9 +263,7 @@ def check_order(parts: Sequence[MiddlewareSpec], ctx: Context) -> None:
         problems += _lost(part, [each for each, _ in placed], index, ctx)
     if problems:
         raise TaskError(
-            "\n".join(problems),
-            hint=_remedy(problems, ctx),
-            context={"problems": tuple(problems)},
+            "\n".join(problems), hint=_remedy(problems, ctx), context={"problems": tuple(problems)}
         )
 
 

@@ -103,10 +103,7 @@ class InnerEnv(gymnasium.Env[Any, Any]):
 
     def spoilt(self) -> str:
         """Returns how its past observations were changed; "" if they were not."""
-        return next(
-            (wrong for obs, was in self._handed if (wrong := difference(obs, was))),
-            "",
-        )
+        return next((wrong for obs, was in self._handed if (wrong := difference(obs, was))), "")
 
     def _show(self) -> object:
         if self.form == "image":

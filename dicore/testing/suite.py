@@ -26,15 +26,7 @@ from unittest import SkipTest
 from dicore.errors import ContractError, UsageError
 from dicore.testing.component import Component
 
-__all__ = [
-    "Suite",
-    "expect",
-    "expect_members",
-    "failures",
-    "folder",
-    "refuses",
-    "skip",
-]
+__all__ = ["Suite", "expect", "expect_members", "failures", "folder", "refuses", "skip"]
 
 
 class Suite:

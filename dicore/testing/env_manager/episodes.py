@@ -5,18 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-from dicore.errors import (
-    EnvError,
-    EnvStateError,
-    UsageError,
-)
+from dicore.errors import EnvError, EnvStateError, UsageError
 from dicore.testing.compare import copied, difference
-from dicore.testing.env_manager.play import (
-    ManagerChecks,
-    envs,
-    lines,
-    wait_for_all,
-)
+from dicore.testing.env_manager.play import ManagerChecks, envs, lines, wait_for_all
 from dicore.testing.suite import expect, folder, refuses, skip
 
 

@@ -7,20 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dicore.errors import (
-    EnvResetError,
-    EnvSpaceError,
-    EnvStepError,
-    NonFiniteError,
-)
+from dicore.errors import EnvResetError, EnvSpaceError, EnvStepError, NonFiniteError
 from dicore.testing.compare import difference
-from dicore.testing.env_manager.play import (
-    ManagerChecks,
-    action_of,
-    envs,
-    failure,
-    wait_for_all,
-)
+from dicore.testing.env_manager.play import ManagerChecks, action_of, envs, failure, wait_for_all
 from dicore.testing.scripted_env import Fault, ScriptedEnv
 from dicore.testing.suite import expect, folder, refuses
 

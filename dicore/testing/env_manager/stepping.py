@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 
 from dicore.data import EnvBatch, Tree
-from dicore.errors import (
-    ActionError,
-    ClosedError,
-    EnvStateError,
-)
+from dicore.errors import ActionError, ClosedError, EnvStateError
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.env_manager.play import (

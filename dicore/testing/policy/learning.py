@@ -8,13 +8,7 @@ from dicore.data import EnvBatch
 from dicore.errors import ContractError
 from dicore.run.random import ambient_streams
 from dicore.testing.compare import array, copied, difference
-from dicore.testing.policy.play import (
-    PolicyChecks,
-    leaves_of,
-    modes_of,
-    restored,
-    results_of,
-)
+from dicore.testing.policy.play import PolicyChecks, leaves_of, modes_of, restored, results_of
 from dicore.testing.suite import expect, skip
 
 

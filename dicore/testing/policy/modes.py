@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from dicore.errors import ModeError
 from dicore.interfaces.policy import IPolicy
-from dicore.testing.policy.play import (
-    MODES,
-    PolicyChecks,
-    modes_of,
-)
+from dicore.testing.policy.play import MODES, PolicyChecks, modes_of
 from dicore.testing.suite import expect, expect_members, refuses
 
 FACTS = ("cfg", "n_sample", "on_policy", "batch_size", "device", "priority", "model")
