@@ -230,6 +230,7 @@ def test_spaces_that_do_not_fit_are_refused(observation: Any, action: Any, named
         ("policy.other.replay_buffer.padding", False, "never seen; set it to true, or leave it"),
         ("policy.other.replay_buffer.eta", 0.1, "eta: has no effect without priority"),
         ("policy.other.replay_buffer.newest", 999, "newest: must be <= learn.batch_size"),
+        ("policy.other.replay_buffer.stride", 99, "stride: must be <= 16, or steps"),
         ("policy.nstep", 3, "policy.nstep"),
         ("policy.priority", True, "policy.priority"),
         ("policy.model.bins", 254, "policy.model.bins"),

@@ -250,6 +250,7 @@ def test_a_network_of_nan_does_not_act(part: str) -> None:
         ({"nstep": 3}, BOX, "nstep"),
         ({"other": {"replay_buffer": {"replay_buffer_size": 255}}}, BOX, "must be <= 255"),
         ({"other": {"replay_buffer": {"alpha": 0.1}}}, BOX, "alpha: has no effect"),
+        ({"other": {"replay_buffer": {"stride": 5}}}, BOX, "stride: must be <= 4"),
         ({"other": {"replay_buffer": {"newest": 257}}}, BOX, "learn.batch_size = 256"),
     ],
 )

@@ -147,7 +147,7 @@ class MuZeroConfig(PolicyConfig):
         """Yields the options that contradict each other."""
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
-        yield from replay_problems(self)
+        yield from replay_problems(self, self.nstep)
         buffer, place = self.other.replay_buffer, "other.replay_buffer"
         length = buffer.get("unroll_len")
         if length is None or buffer.get("state_keys") is None:
@@ -164,11 +164,6 @@ class MuZeroConfig(PolicyConfig):
                 f"{place}.padding",
                 "must be all, or the ends of episodes are never learned; set it to all, or leave it"
                 " out",
-            )
-        elif (buffer.get("stride") or length) > length - self.nstep:
-            yield (
-                f"{place}.stride",
-                f"must be <= {length - self.nstep} (unroll_len - nstep), or steps are left out",
             )
         if self.learn.consistency_weight and not self.model.get("projects", True):
             yield "learn.consistency_weight", "must be 0 with model.projects=False"
