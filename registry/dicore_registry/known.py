@@ -88,9 +88,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "actions_saturated buffer_small constant_observations constant_rewards dead_units "
             "ends_ignored entropy_collapsed entropy_dominates evaluation_noise exploration_ended "
             "exploration_goes_on frozen_target gradients_clipped gradients_vanish "
-            "hardly_any_updates kl_spikes learning_rate_high learning_rate_low loss_explodes "
-            "mostly_clipped no_target normalisation_drifts observation_scale replay_ratio_high "
-            "replay_ratio_low reward_scale short_horizon updates_skipped values_too_high"
+            "hardly_any_updates kl_spikes learning_rate_ended learning_rate_high "
+            "learning_rate_low loss_explodes mostly_clipped no_target normalisation_drifts "
+            "observation_scale replay_ratio_high replay_ratio_low reward_scale short_horizon "
+            "updates_skipped values_too_high"
         ),
         "learner_hook": "from_run",
     },

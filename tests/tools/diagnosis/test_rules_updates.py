@@ -14,6 +14,7 @@ from dicore_tools.diagnosis.rules_updates import (
     gradients_clipped,
     gradients_vanish,
     hardly_any_updates,
+    learning_rate_ended,
     learning_rate_high,
     learning_rate_low,
     loss_explodes,
@@ -101,6 +102,22 @@ def test_a_rate_that_moves_weights_by_their_size_is_found(recorded: Recorded) ->
     assert found.numbers["jump"] == pytest.approx(0.1 * 300**0.5)
     assert learning_rate_high(recorded(state=learner(rate=0.1))) is None  # they have not grown
     assert learning_rate_high(recorded(state=learner(weight=1.0))) is None
+
+
+@pytest.mark.parametrize(("option", "unit"), [("anneal", "env_step"), ("learning_rate_decay", "u")])
+def test_a_rate_that_fell_long_ago_is_found(recorded: Recorded, option: str, unit: str) -> None:
+    def run(end: float, length: int) -> Any:
+        options = {"policy.learn.learning_rate_end": end, f"policy.learn.{option}": length}
+        return recorded(options, {LENGTH: [100.0]}, learner())
+
+    made = run(0.0, 1).env_steps if option == "anneal" else run(0.0, 1).updates
+    found = learning_rate_ended(run(0.0, made // 4))
+    assert found is not None
+    assert [each.option.rpartition(".")[2] for each in found.change] == [
+        option, "learning_rate_end",
+    ]  # fmt: skip
+    assert learning_rate_ended(run(0.0, made // 3)) is None
+    assert learning_rate_ended(run(0.05, made // 4)) is None
 
 
 def test_a_rate_that_moves_nothing_is_found(recorded: Recorded) -> None:

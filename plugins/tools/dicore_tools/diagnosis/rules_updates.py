@@ -17,6 +17,7 @@ __all__ = [
     "gradients_clipped",
     "gradients_vanish",
     "hardly_any_updates",
+    "learning_rate_ended",
     "learning_rate_high",
     "learning_rate_low",
     "loss_explodes",
@@ -36,6 +37,8 @@ _MANY_PER_STEP: Final = 8.0
 _MANY_EPOCHS: Final = 60.0
 _FEW_USES: Final = 0.25
 _JUMP: Final = 0.3
+_SMALL: Final = 0.02
+_STALLED: Final = 4.0
 _CREEP: Final = 0.1
 _GROWN: Final = 4.0
 _NARROW: Final = 16
@@ -123,6 +126,30 @@ def buffer_small(run: Evidence) -> Finding | None:
         "batches are correlated, and what was learned before is forgotten",
         (run.change(_BUFFER, f"{max(50 * batch, 10_000):.0f} and more"),),
         {"size": size, "batch_size": batch, "env_steps": float(steps)},
+    )
+
+
+def learning_rate_ended(run: Evidence) -> Finding | None:
+    """The learning rate has fallen to nearly nothing long before the training ends."""
+    end = run.number(f"{_RATE}_end")
+    try:
+        option, made = "policy.learn.anneal", run.env_steps
+        length = run.number(option)
+    except MissingEvidenceError:
+        option, made = f"{_RATE}_decay", run.updates
+        length = run.number(option)
+    if end > _SMALL or made < _STALLED * length:
+        return None
+    unit = "env steps" if option.endswith("anneal") else "updates"
+    return Finding(
+        f"the learning rate fell to {end:g} of what it was within {length:.0f} of {made} {unit}",
+        "the rest of the training hardly changes the policy",
+        (
+            run.change(option, f"{made}: the length of the training"),
+            run.change(f"{_RATE}_end", "1"),
+        ),
+        {"learning_rate_end": end, "length": length, unit.replace(" ", "_"): float(made)},
+        _LOSS,
     )
 
 

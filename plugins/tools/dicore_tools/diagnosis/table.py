@@ -41,6 +41,7 @@ ORDER: Final = (
     "buffer_small",
     "exploration_ended",
     "exploration_goes_on",
+    "learning_rate_ended",
     "short_horizon",
     "no_target",
     "frozen_target",
