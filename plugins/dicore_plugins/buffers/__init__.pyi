@@ -7,9 +7,7 @@ from dicore_compat.deque.middleware import padding as padding
 from dicore_compat.deque.middleware import sample_range_view as sample_range_view
 from dicore_compat.deque.middleware import staleness_check as staleness_check
 from dicore_compat.deque.middleware import use_time_check as use_time_check
-from dicore_compat.deque.priority import (
-    PriorityExperienceReplay as PriorityExperienceReplay,
-)
+from dicore_compat.deque.priority import PriorityExperienceReplay as PriorityExperienceReplay
 from dicore_compat.deque.replay import DequeReplayBuffer as DequeReplayBuffer
 from dicore_compat.deque.store import BufferedData as BufferedData
 from dicore_plugins.buffers.advanced.buffer import AdvancedBuffer as AdvancedBuffer

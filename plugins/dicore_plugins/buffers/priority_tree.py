@@ -224,10 +224,7 @@ class PriorityTree:
             group, above = self._levels[level - 1].reshape(-1, 4), self._levels[level]
             sums = group[:, 0] + group[:, 1] + group[:, 2] + group[:, 3]
             wrong = np.flatnonzero(above[: len(sums)] != sums)
-            yield (
-                not len(wrong),
-                f"sum {wrong[:1]} of level {level} is not that of its children",
-            )
+            yield (not len(wrong), f"sum {wrong[:1]} of level {level} is not that of its children")
             yield not above[len(sums) :].any(), f"level {level} has a sum without children"
             lowest, low = low.reshape(-1, 4).min(1), self._lowest[level - 1]
             same = np.array_equal(low[: len(sums)], lowest)

@@ -1,9 +1,7 @@
 from dicore_compat.collectors.battle.collector import (
     BattleEpisodeCollector as BattleEpisodeCollector,
 )
-from dicore_compat.collectors.battle.collector import (
-    BattleSampleCollector as BattleSampleCollector,
-)
+from dicore_compat.collectors.battle.collector import BattleSampleCollector as BattleSampleCollector
 from dicore_compat.collectors.battle.config import (
     BattleEpisodeCollectorConfig as BattleEpisodeCollectorConfig,
 )

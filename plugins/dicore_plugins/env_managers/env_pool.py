@@ -66,10 +66,7 @@ class EnvPool:
     is_garbage = False
 
     def __init__(
-        self,
-        env_fn: Sequence[Callable[[], Env]],
-        cfg: Any = None,
-        ids: Sequence[int] | None = None,
+        self, env_fn: Sequence[Callable[[], Env]], cfg: Any = None, ids: Sequence[int] | None = None
     ) -> None:
         if not isinstance(env_fn, Sequence) or not env_fn:
             raise UsageError(

@@ -22,14 +22,7 @@ from dicore.run.random import ambient_streams, episode_seed
 if TYPE_CHECKING:
     from dicore.interfaces.env import Space
 
-__all__ = [
-    "AbnormalEpisodes",
-    "EpisodeSeeds",
-    "Episodes",
-    "kept_info",
-    "reset_ended",
-    "shape_of",
-]
+__all__ = ["AbnormalEpisodes", "EpisodeSeeds", "Episodes", "kept_info", "reset_ended", "shape_of"]
 
 _REPORTED_RETURN = frozenset({"eval_episode_return", "final_eval_reward"})
 """Keys of info under which an environment may report the episode return itself."""
@@ -282,10 +275,7 @@ class EpisodeSeeds:
         self.episodes = [0] * env_num
 
     def set(
-        self,
-        seed: int | Sequence[int] | Mapping[int, int],
-        dynamic_seed: bool | None,
-        role: str,
+        self, seed: int | Sequence[int] | Mapping[int, int], dynamic_seed: bool | None, role: str
     ) -> None:
         """Sets how seeds are computed from now on; see `IEnvManager.seed`.
 

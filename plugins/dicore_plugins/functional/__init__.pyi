@@ -10,9 +10,7 @@ from dicore_compat.functional.conversions import to_item as to_item
 from dicore_compat.functional.conversions import to_list as to_list
 from dicore_compat.functional.conversions import to_ndarray as to_ndarray
 from dicore_compat.functional.conversions import to_tensor as to_tensor
-from dicore_compat.functional.preprocess import (
-    default_preprocess_learn as default_preprocess_learn,
-)
+from dicore_compat.functional.preprocess import default_preprocess_learn as default_preprocess_learn
 from dicore_plugins.functional.acer import ACERLoss as ACERLoss
 from dicore_plugins.functional.acer import acer_policy_error as acer_policy_error
 from dicore_plugins.functional.acer import acer_trust_region as acer_trust_region
@@ -64,9 +62,7 @@ from dicore_plugins.functional.imitation import gail_reward as gail_reward
 from dicore_plugins.functional.imitation import guided_cost_error as guided_cost_error
 from dicore_plugins.functional.imitation import info_nce_error as info_nce_error
 from dicore_plugins.functional.imitation import large_margin_error as large_margin_error
-from dicore_plugins.functional.natural_gradient import (
-    conjugate_gradient as conjugate_gradient,
-)
+from dicore_plugins.functional.natural_gradient import conjugate_gradient as conjugate_gradient
 from dicore_plugins.functional.noise import GaussianNoise as GaussianNoise
 from dicore_plugins.functional.noise import OUNoise as OUNoise
 from dicore_plugins.functional.noise import create_noise_generator as create_noise_generator

@@ -317,10 +317,7 @@ def nstep_columns(
 
 
 def _bridged(
-    reward: npt.NDArray[Any],
-    end: npt.NDArray[np.bool_],
-    powers: npt.NDArray[Any],
-    length: int,
+    reward: npt.NDArray[Any], end: npt.NDArray[np.bool_], powers: npt.NDArray[Any], length: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
     """Sums the discounted rewards of the n-step bridges that begin at the first rows.
 

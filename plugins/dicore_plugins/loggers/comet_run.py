@@ -38,11 +38,7 @@ class CometLogger(ChildLogger):
         close_s: float = 20.0,
     ) -> None:
         super().__init__(
-            close_s,
-            axis=axis,
-            project=project,
-            workspace=workspace,
-            online=mode == "online",
+            close_s, axis=axis, project=project, workspace=workspace, online=mode == "online"
         )
 
 

@@ -49,12 +49,7 @@ class MlflowLogger(ChildLogger):
     ) -> None:
         if tracking_uri:  # a saved config does not choose who gets the options and metrics
             code_paths.check(tracking_uri, "pipeline.logger.tracking_uri")
-        super().__init__(
-            close_s,
-            axis=axis,
-            tracking_uri=tracking_uri,
-            experiment=experiment,
-        )
+        super().__init__(close_s, axis=axis, tracking_uri=tracking_uri, experiment=experiment)
 
 
 class MlflowWriter:

@@ -39,10 +39,7 @@ class TensorBoardLogger:
     """
 
     def __init__(
-        self,
-        *,
-        axis: Literal["env_step", "train_iter", "both"] = "env_step",
-        flush_secs: int = 10,
+        self, *, axis: Literal["env_step", "train_iter", "both"] = "env_step", flush_secs: int = 10
     ) -> None:
         self._axis = axis
         self._flush_secs = flush_secs

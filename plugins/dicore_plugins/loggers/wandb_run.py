@@ -44,12 +44,7 @@ class WandbLogger(ChildLogger):
         close_s: float = 20.0,
     ) -> None:
         super().__init__(
-            close_s,
-            step_metric=axis,
-            project=project,
-            entity=entity,
-            group=group,
-            mode=mode,
+            close_s, step_metric=axis, project=project, entity=entity, group=group, mode=mode
         )
 
     def log_histogram(

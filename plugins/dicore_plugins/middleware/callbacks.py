@@ -90,12 +90,7 @@ def interaction_evaluator(
 
 
 def metric_evaluator(
-    cfg: RunConfig,
-    policy: EvalMode,
-    dataset: IDataset,
-    metric: IMetric,
-    *,
-    run: Run | None = None,
+    cfg: RunConfig, policy: EvalMode, dataset: IDataset, metric: IMetric, *, run: Run | None = None
 ) -> Callable[[OnlineRLContext], None]:
     """Evaluates on a data set by a metric; finishes the task when `stop_value` is reached.
 

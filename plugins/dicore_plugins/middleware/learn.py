@@ -283,10 +283,7 @@ def _warn_of_shortage(log: Callable[..., None], buffer: IBuffer, count: int) -> 
 
 
 def as_learner(
-    cfg: RunConfig | None,
-    policy: Any,
-    run: Run | None = None,
-    log_freq: int | None = None,
+    cfg: RunConfig | None, policy: Any, run: Run | None = None, log_freq: int | None = None
 ) -> ILearner:
     """Returns a learner unchanged; wraps a learn mode in the learner of the config.
 
@@ -421,9 +418,7 @@ def reward_model_trainer(
 
 
 @middleware(
-    reads=["train_iter", "env_step"],
-    writes=["train_output", "train_iter"],
-    role=Role.LEARNER,
+    reads=["train_iter", "env_step"], writes=["train_output", "train_iter"], role=Role.LEARNER
 )
 class OffPolicyLearner:
     """Samples a batch and runs a gradient update, several times per step.

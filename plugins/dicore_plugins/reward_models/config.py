@@ -145,10 +145,7 @@ class NGUConfig(IntrinsicConfig):
         10, "nearest states of the episode that a state is compared with", ge=1
     )
     memory_size: int = option(
-        5_000,
-        "newest steps of an environment that a step is compared with",
-        ge=1,
-        unit="env steps",
+        5_000, "newest steps of an environment that a step is compared with", ge=1, unit="env steps"
     )
     kernel_epsilon: float = option(
         1e-4, "how much a neighbour at the mean distance counts, of one at the same place", gt=0

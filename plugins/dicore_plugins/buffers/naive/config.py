@@ -41,8 +41,7 @@ def share_updates_option() -> Any:
 def debug_option() -> Any:
     """Declares `debug`."""
     return option(
-        False,
-        "debugging: overwrite recycled batches so that code still holding them fails visibly",
+        False, "debugging: overwrite recycled batches so that code still holding them fails visibly"
     )
 
 

@@ -327,10 +327,7 @@ class SequenceIndex:
         starts, at = self.starts, np.flatnonzero(self._stream >= 0)
         yield np.array_equal(at, np.arange(held)), f"{len(at)} of {held} steps are in a stream"
         begun = np.flatnonzero(self.lengths)
-        yield (
-            np.array_equal(np.sort(starts), begun),
-            "the list of sequences is not complete",
-        )
+        yield (np.array_equal(np.sort(starts), begun), "the list of sequences is not complete")
         place = self._place[starts]
         yield np.array_equal(place, np.arange(self.count)), "a sequence is not where it is listed"
         yield (self._stream[at] < len(self._head)).all(), "a step is in a stream that there is not"

@@ -50,8 +50,7 @@ class BaseManagerConfig(ManagerConfig):
         unit="s",
     )
     dynamic_seed: bool = option(
-        True,
-        "another seed for each episode; false: one seed for all that an environment collects",
+        True, "another seed for each episode; false: one seed for all that an environment collects"
     )
     clip_actions: bool = option(
         True, "clip actions outside of a Box space, and count them; false: raise an error"
@@ -67,11 +66,7 @@ class BaseManagerConfig(ManagerConfig):
     )
 
     def build(
-        self,
-        ctx: BuildContext | None,
-        *,
-        env_fn: Sequence[Callable[[], Env]],
-        **parts: object,
+        self, ctx: BuildContext | None, *, env_fn: Sequence[Callable[[], Env]], **parts: object
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.base.manager import BaseEnvManager

@@ -64,11 +64,7 @@ class SyncSubprocessConfig(BaseManagerConfig):
     )
 
     def build(
-        self,
-        ctx: BuildContext | None,
-        *,
-        env_fn: Sequence[Callable[[], Env]],
-        **parts: object,
+        self, ctx: BuildContext | None, *, env_fn: Sequence[Callable[[], Env]], **parts: object
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
         self.need_processes()

@@ -176,12 +176,7 @@ class WorkerPool(PartPool):
     """
 
     def __init__(
-        self,
-        env_fn: bytes,
-        ids: list[int],
-        *,
-        board: memoryview,
-        printed: Printed | None = None,
+        self, env_fn: bytes, ids: list[int], *, board: memoryview, printed: Printed | None = None
     ) -> None:
         super().__init__(loads(env_fn), ids=ids)
         self._printed = printed

@@ -39,11 +39,7 @@ class ThreadManagerConfig(BaseManagerConfig):
     )
 
     def build(
-        self,
-        ctx: BuildContext | None,
-        *,
-        env_fn: Sequence[Callable[[], Env]],
-        **parts: object,
+        self, ctx: BuildContext | None, *, env_fn: Sequence[Callable[[], Env]], **parts: object
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.threads.manager import ThreadEnvManager

@@ -73,11 +73,7 @@ class VectorManagerConfig(VectorOptions):
     )
 
     def build(
-        self,
-        ctx: BuildContext | None,
-        *,
-        env_fn: Sequence[Callable[[], Env]],
-        **parts: object,
+        self, ctx: BuildContext | None, *, env_fn: Sequence[Callable[[], Env]], **parts: object
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.vector.manager import VectorEnvManager
@@ -102,11 +98,7 @@ class EnvPoolConfig(VectorOptions):
         return "" if env.get("env_id") in _COMPARED else "its steps were not compared with theirs"
 
     def build(
-        self,
-        ctx: BuildContext | None,
-        *,
-        env_fn: Sequence[Callable[[], Env]],
-        **parts: object,
+        self, ctx: BuildContext | None, *, env_fn: Sequence[Callable[[], Env]], **parts: object
     ) -> IEnvManager:
         """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.vector.envpool import EnvPoolManager

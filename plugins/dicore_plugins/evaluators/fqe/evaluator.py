@@ -123,8 +123,7 @@ class FQEvaluator(ScheduledEvaluator):
         self._cfg = as_config(cfg, FQEConfig)
         if dataset is None:
             raise UsageError(
-                "fitted Q evaluation needs a dataset",
-                hint="set pipeline.dataset, or pass one",
+                "fitted Q evaluation needs a dataset", hint="set pipeline.dataset, or pass one"
             )
         if policy is not None:
             check_mode(policy, "eval", "forward", "reset")

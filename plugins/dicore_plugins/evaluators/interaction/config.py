@@ -40,10 +40,7 @@ class InteractionEvaluatorConfig(ComponentConfig):
     )
     consecutive: int = option(1, "consecutive evaluations that must reach stop_value", ge=1)
     max_episode_steps: int = option(
-        30_000,
-        "longer episodes are truncated, with a warning",
-        ge=1,
-        unit="env steps",
+        30_000, "longer episodes are truncated, with a warning", ge=1, unit="env steps"
     )
     fixed_starts: bool = option(
         False, "use the same episode seeds in every evaluation, to compare results"

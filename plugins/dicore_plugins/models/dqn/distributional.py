@@ -39,13 +39,7 @@ class AtomHead(QHead):
     """
 
     def __init__(
-        self,
-        features: int,
-        actions: int,
-        hidden: Sequence[int] = (),
-        *,
-        atoms: int,
-        **form: Any,
+        self, features: int, actions: int, hidden: Sequence[int] = (), *, atoms: int, **form: Any
     ) -> None:
         super().__init__(features, actions, hidden, atoms=atoms, **form)
         self.atoms = atoms

@@ -33,10 +33,7 @@ class DiscreteQAC(ActorQNet):
     config_class = DiscreteSACModelConfig
 
     def __init__(
-        self,
-        obs_shape: int | Sequence[int] | None,
-        action_shape: int | None,
-        **form: Any,
+        self, obs_shape: int | Sequence[int] | None, action_shape: int | None, **form: Any
     ) -> None:
         actions = count_of(action_shape, "action_shape", "actions")
         super().__init__(obs_shape, (actions, 0, actions), **{"num_critics": 2, **form})

@@ -126,11 +126,7 @@ class PPOPolicy(ClippedPolicy):
         index, end = _in_time(columns["env_id"], columns["end"])
         value = found["obs"][index]
         advantage = self._advantage(
-            columns["reward"][index],
-            value,
-            found["next_obs"][index],
-            columns["done"][index],
-            end,
+            columns["reward"][index], value, found["next_obs"][index], columns["done"][index], end
         )
         new = np.empty((2, len(batch)), np.float32)
         new[:, index] = advantage, advantage + value

@@ -41,10 +41,7 @@ class MBPOConfig(SACConfig):
     requires: ClassVar[Required] = {
         "nstep": (1, "simulates single steps; expected 1"),
         "priority": (False, "draws simulated samples uniformly; expected False"),
-        "model.gsde": (
-            False,
-            "keeps no noise per environment in its rollouts; set it to False",
-        ),
+        "model.gsde": (False, "keeps no noise per environment in its rollouts; set it to False"),
     }
 
     world_model: ComponentConfig = component(

@@ -55,11 +55,7 @@ def as_demonstrations(steps: Batch, collect_mode: Any) -> Batch:
     reward = mode_attribute(collect_mode, "demo_reward", None)
     if reward is not None:
         columns["reward"] = np.full(count, reward, np.float32)
-    facts = {
-        "end": end,
-        "valid": np.ones(count, np.bool_),
-        "env_id": np.zeros(count, np.int64),
-    }
+    facts = {"end": end, "valid": np.ones(count, np.bool_), "env_id": np.zeros(count, np.int64)}
     block = tree_map(lambda leaf: leaf[:, None], {**columns, **facts})
     last = tree_map(lambda leaf: leaf[-1:], after)
     finals = np.flatnonzero(end)

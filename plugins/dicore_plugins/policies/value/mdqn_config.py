@@ -16,9 +16,7 @@ class MDQNLearnConfig(DQNLearnConfig):
 
     double: bool = option(False, "no effect: the target has no greedy action; keep it False")
     temperature: float = option(
-        0.03,
-        "entropy temperature tau; the policy of the target is softmax(Q / tau)",
-        gt=0,
+        0.03, "entropy temperature tau; the policy of the target is softmax(Q / tau)", gt=0
     )
     munchausen_alpha: float = option(
         0.9, "factor of the log policy that is added to the reward; 0: soft DQN", ge=0, le=1
