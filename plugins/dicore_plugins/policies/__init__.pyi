@@ -1,5 +1,8 @@
 import dicore.config.sections as _sections
 from dicore_plugins.lazy import builds as builds
+from dicore_plugins.policies.acting import Actor as Actor
+from dicore_plugins.policies.acting import as_outputs as as_outputs
+from dicore_plugins.policies.acting import single_env_forward as single_env_forward
 from dicore_plugins.policies.actor_critic.a2c import A2CPolicy as A2CPolicy
 from dicore_plugins.policies.actor_critic.a2c_config import A2CCollectConfig as A2CCollectConfig
 from dicore_plugins.policies.actor_critic.a2c_config import A2CConfig as A2CConfig
@@ -43,12 +46,9 @@ from dicore_plugins.policies.actor_critic.trpo_config import NPGConfig as NPGCon
 from dicore_plugins.policies.actor_critic.trpo_config import NPGLearnConfig as NPGLearnConfig
 from dicore_plugins.policies.actor_critic.trpo_config import TRPOConfig as TRPOConfig
 from dicore_plugins.policies.actor_critic.trpo_config import TRPOLearnConfig as TRPOLearnConfig
-from dicore_plugins.policies.base import Actor as Actor
 from dicore_plugins.policies.base import Policy as Policy
 from dicore_plugins.policies.base import Results as Results
-from dicore_plugins.policies.base import as_outputs as as_outputs
 from dicore_plugins.policies.base import mode_attribute as mode_attribute
-from dicore_plugins.policies.base import single_env_forward as single_env_forward
 from dicore_plugins.policies.continuous.base import ContinuousQPolicy as ContinuousQPolicy
 from dicore_plugins.policies.continuous.base_config import ActorQPolicyConfig as ActorQPolicyConfig
 from dicore_plugins.policies.continuous.base_config import (

@@ -28,9 +28,10 @@ from dicore_plugins.functional.exploration import mask_of, next_mask_of
 from dicore_plugins.functional.off_policy import retrace
 from dicore_plugins.functional.td import expected_value
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.policies.acting import evaluating
 from dicore_plugins.policies.actor_critic.acer_config import ACERConfig
 from dicore_plugins.policies.actor_critic.impala import IMPALAPolicy
-from dicore_plugins.policies.base import Results, evaluating, load_model_state, model_state
+from dicore_plugins.policies.base import Results, load_model_state, model_state
 
 
 class ACERPolicy(IMPALAPolicy):

@@ -35,6 +35,7 @@ from dicore_plugins.models.encoders.mlp import applies
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.models.formulas import formula_of
 from dicore_plugins.optimizers.config import optimizer_of
+from dicore_plugins.policies.acting import Actor, evaluating, switched_modules
 from dicore_plugins.policies.actor_critic.base_config import ActorCriticPolicyConfig
 from dicore_plugins.policies.actor_critic.checks import output_problem
 from dicore_plugins.policies.actor_critic.minibatches import (
@@ -44,7 +45,7 @@ from dicore_plugins.policies.actor_critic.minibatches import (
     minibatches,
     with_scaled_advantages,
 )
-from dicore_plugins.policies.base import Actor, Results, Samples, evaluating, switched_modules
+from dicore_plugins.policies.base import Results, Samples
 from dicore_plugins.policies.compiled import differentiates, for_updates
 from dicore_plugins.policies.recurrent import RecurrentPolicy
 from dicore_plugins.policies.unit_actions import UnitActions

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from dicore_plugins.policies.base import as_outputs
+from dicore_plugins.policies.acting import as_outputs
 from dicore_plugins.policies.outputs import output_shapes, zeros_for
 
 

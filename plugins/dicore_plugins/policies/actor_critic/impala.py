@@ -19,9 +19,10 @@ from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.off_policy import vtrace
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, a2c_error
 from dicore_plugins.functional.samples import as_rows, next_obs_of, sequences
+from dicore_plugins.policies.acting import evaluating
 from dicore_plugins.policies.actor_critic.base import DISTRIBUTION, ActorCriticPolicy
 from dicore_plugins.policies.actor_critic.impala_config import IMPALAConfig
-from dicore_plugins.policies.base import Results, evaluating
+from dicore_plugins.policies.base import Results
 
 
 class IMPALAPolicy(ActorCriticPolicy):

@@ -21,10 +21,11 @@ from dicore.data import Batch, State, StateDict, Tree, tree_map
 from dicore_plugins.functional.distributions import kl_divergence
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import ppg_joint_error
+from dicore_plugins.policies.acting import evaluating
 from dicore_plugins.policies.actor_critic.base import CHUNK
 from dicore_plugins.policies.actor_critic.ppg_config import PPGConfig
 from dicore_plugins.policies.actor_critic.ppo import PPOPolicy
-from dicore_plugins.policies.base import Results, evaluating
+from dicore_plugins.policies.base import Results
 
 
 class PPGPolicy(PPOPolicy):

@@ -31,14 +31,8 @@ from dicore_plugins.functional.td import bridged
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.models.formulas import formula_of, with_formula
 from dicore_plugins.optimizers.config import optimizer_of
-from dicore_plugins.policies.base import (
-    Actor,
-    Policy,
-    Results,
-    Samples,
-    load_model_state,
-    model_state,
-)
+from dicore_plugins.policies.acting import Actor
+from dicore_plugins.policies.base import Policy, Results, Samples, load_model_state, model_state
 from dicore_plugins.policies.continuous.base_config import (
     ActorQPolicyConfig,
     ContinuousQPolicyConfig,
