@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dicore.run.run import Run
-    from dicore_plugins.pipelines.training import Parts
+from dicore.config.sections import RunConfig
+from dicore.interfaces.collector import ISerialCollector
+from dicore.interfaces.evaluator import EvalResult
+from dicore.run.run import Run
 
 __all__ = ["about_last_evaluation", "why_no_update"]
 
@@ -14,12 +13,19 @@ _LITTLE_S = 5.0
 """Seconds of a last evaluation that nobody needs to be told of."""
 
 
-def about_last_evaluation(parts: Parts, run: Run, env_step: int) -> str:
-    """Returns what the last evaluation takes, and how to do without; "" if that is little."""
-    if not env_step:  # no environment to collect from tells how long episodes are
-        return ""
-    episodes, last = parts.cfg.env.n_evaluator_episode, parts.evaluator.last_result
-    ended, running = parts.collector.total_episode_count, parts.cfg.env.collector_env_num
+def about_last_evaluation(
+    cfg: RunConfig, run: Run, collector: ISerialCollector, last: EvalResult | None
+) -> str:
+    """Returns what the last evaluation takes, and how to do without; "" if that is little.
+
+    Args:
+        cfg: The config of the run.
+        run: The run.
+        collector: Tells how long episodes are.
+        last: The result of the evaluation before, if there was one.
+    """
+    episodes, env_step = cfg.env.n_evaluator_episode, int(collector.envstep)
+    ended, running = collector.total_episode_count, cfg.env.collector_env_num
     steps = episodes * env_step / (ended or running)
     if last is not None:
         steps = last.statistics.get("envstep_count", steps)
@@ -32,9 +38,14 @@ def about_last_evaluation(parts: Parts, run: Run, env_step: int) -> str:
     )
 
 
-def why_no_update(parts: Parts) -> str:
-    """Returns what the first update waits for, of which the budget had too little."""
-    learn, collect = parts.cfg.policy.learn, parts.cfg.policy.collect
+def why_no_update(cfg: RunConfig, held: int | None) -> str:
+    """Returns what the first update waits for, of which the budget had too little.
+
+    Args:
+        cfg: The config of the run.
+        held: Items in the replay buffer; None: there is none.
+    """
+    learn, collect = cfg.policy.learn, cfg.policy.collect
     options = {
         "policy.learn.batch_size": learn.batch_size,
         "policy.collect.random_collect_size": collect.get("random_collect_size"),
@@ -42,5 +53,5 @@ def why_no_update(parts: Parts) -> str:
         "policy.collect.n_episode": collect.n_episode,
     }
     said = ", ".join(f"{path}={value}" for path, value in options.items() if value)
-    had = f"; the buffer has {parts.buffer.count()} items" if "buffer" in parts else ""
+    had = "" if held is None else f"; the buffer has {held} items"
     return f"nothing was learned: raise the budget, which ended before an update ({said}{had})"

@@ -481,7 +481,8 @@ class TrainingPipeline:
         final_eval = self._cfg.final_eval and not run.stop_requested
         final_eval = final_eval and not _was_finished(evaluator, run, train_iter, env_step)
         if evaluator is not None and not stopped and final_eval:
-            if text := about_last_evaluation(parts, run, env_step):
+            last = getattr(evaluator, "last_result", None)
+            if env_step and (text := about_last_evaluation(parts.cfg, run, parts.collector, last)):
                 run.log.log_text(text)
             save = lambda name: run.save_best(evaluator.best_return)  # noqa: E731
             annealed = eval_kwargs(parts.policy.command_mode.get_setting_eval, train_iter, env_step)
@@ -492,7 +493,8 @@ class TrainingPipeline:
             stopped = result.stop
         run.stop_clock()
         if env_step and not train_iter and not run.stop_requested:
-            run.log.log_text(why_no_update(parts))
+            held = parts.buffer.count() if "buffer" in parts else None
+            run.log.log_text(why_no_update(parts.cfg, held))
         best = None if evaluator is None else evaluator.best_return
         best = None if best == float("-inf") else best  # it never evaluated
         run.set_result(stop=stopped, train_iter=train_iter, env_step=env_step, best_return=best)
