@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar
 
 from dicore.config import (
     CollectConfig,
     ComponentConfig,
-    LearnConfig,
     PolicyConfig,
     component,
     frozen,
@@ -16,6 +15,7 @@ from dicore.config import (
     section,
 )
 from dicore.interfaces.env import EnvSpec
+from dicore_contrib.policies.imitation_config import ImitationConfig, ImitationLearnConfig
 from dicore_plugins.models import (
     action_dims_option,
     action_high_option,
@@ -23,21 +23,17 @@ from dicore_plugins.models import (
     box_options,
     options_for,
 )
-from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
 
 __all__ = ["DiffusionLearnConfig", "DiffusionPolicyConfig"]
 
 
 @frozen(kw_only=True)
-class DiffusionLearnConfig(LearnConfig):
+class DiffusionLearnConfig(ImitationLearnConfig):
     """Options of learning."""
 
     batch_size: int = option(256, "sequences per gradient update", ge=1)
     learning_rate: float = option(3e-4, "learning rate", gt=0, lt=float("inf"))
-    max_grad_norm: float | None = option(
-        None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
-    )
     optimizer: ComponentConfig = component(
         "optimizer",
         default={"type": "adamw", "weight_decay": 1e-6},
@@ -54,27 +50,16 @@ class DiffusionLearnConfig(LearnConfig):
 
 
 @frozen(kw_only=True)
-class DiffusionPolicyConfig(PolicyConfig):
+class DiffusionPolicyConfig(ImitationConfig):
     """Diffusion policy: draws plans like those of demonstrations (Chi et al. 2023)."""
 
-    offline: ClassVar[bool] = True
     derived: ClassVar[tuple[str, ...]] = ("timestep", "steps_to_go")
     """Columns that a dataset must derive."""
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (
         *PolicyConfig.fixed_by_spaces,
         *("action_low", "action_high", "action_dims"),
     )
-    requires: ClassVar[Mapping[str, tuple[object, str]]] = {
-        "on_policy": (False, "learns from demonstrations; set it to False"),
-        "multi_gpu": (False, "learns in one process; set it to False"),
-        "priority": (False, "draws demonstrations uniformly; set it to False"),
-        "priority_IS_weight": (False, "draws demonstrations uniformly; set it to False"),
-        "nstep": (1, "learns from recorded actions, not from returns; set it to 1"),
-        "discount_factor": (0.97, "learns without rewards; leave it out"),
-        "learn.ignore_done": (False, "learns without values; leave it out"),
-    }
 
-    on_policy: bool = option(False, "False: learns from demonstrations")
     model: ComponentConfig = component(
         "model", default="denoiser", help="predicts the noise in plans"
     )
@@ -121,8 +106,7 @@ class DiffusionPolicyConfig(PolicyConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
-        for path, problem in optimizer_problems(self.learn):
-            yield f"learn.{path}", problem
+        yield from super().check()
         length, seen = self.collect.unroll_len, self.model.get("obs_steps") or 1
         if self.sample_steps > self.diffusion_steps:
             yield "sample_steps", f"must be <= diffusion_steps = {self.diffusion_steps}"

@@ -23,14 +23,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
 from dicore.errors import NonFiniteError, SchemaError, UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.env_factory import BuildContext
-from dicore.run.random import stream, torch_stream
+from dicore.run.random import stream
 from dicore_contrib.models.procedure import ProcedureNet
 from dicore_contrib.policies.procedure_cloning_config import ProcedureCloningConfig
 from dicore_plugins.functional import to_batch, transitions
@@ -48,23 +47,10 @@ class ProcedureCloningPolicy(Policy):
     """Learns to search, and acts by searching."""
 
     config_class: ClassVar[type[PolicyConfig]] = ProcedureCloningConfig
+    network_class: ClassVar[type | None] = ProcedureNet
     attributes: ClassVar[tuple[str, ...]] = ("update_count",)
     export_problem: ClassVar[str] = "it acts by searching"
     _cfg: ProcedureCloningConfig
-
-    def _create_model(self) -> nn.Module:
-        with torch_stream("model"):
-            model: nn.Module = self._cfg.model.build(BuildContext())
-        return self._checked_model(model)
-
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, ProcedureNet):
-            raise UsageError(
-                f"model: expected a ProcedureNet, got {type(model).__name__}",
-                hint="derive it from dicore_contrib.ProcedureNet",
-            )
-        return model
 
     # ---- acting
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from dicore.config import (
     CollectConfig,
     ComponentConfig,
-    LearnConfig,
     PolicyConfig,
     component,
     frozen,
@@ -17,45 +16,30 @@ from dicore.config import (
 )
 from dicore.errors import ConfigError
 from dicore.interfaces.env import EnvSpec
+from dicore_contrib.policies.imitation_config import ImitationConfig, ImitationLearnConfig
 from dicore_plugins.models import action_start, discrete_shape
-from dicore_plugins.optimizers import optimizer_problems
 from dicore_plugins.policies import builds, expect_one_agent
 
 __all__ = ["ProcedureCloningConfig", "ProcedureLearnConfig"]
 
 
 @frozen(kw_only=True)
-class ProcedureLearnConfig(LearnConfig):
+class ProcedureLearnConfig(ImitationLearnConfig):
     """Options of learning."""
 
     batch_size: int = option(64, "samples per gradient update", ge=1)
-    max_grad_norm: float | None = option(
-        None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
-    )
-    optimizer: ComponentConfig = component(
-        "optimizer", default="adam", help="updates the parameters from their gradients"
-    )
 
 
 @frozen(kw_only=True)
-class ProcedureCloningConfig(PolicyConfig):
+class ProcedureCloningConfig(ImitationConfig):
     """Procedure cloning: imitates how an expert searches, step by step (Yang et al. 2022)."""
 
-    offline: ClassVar[bool] = True
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (*PolicyConfig.fixed_by_spaces, "action_start")
-    requires: ClassVar[Mapping[str, tuple[object, str]]] = {
-        "on_policy": (False, "learns from demonstrations; set it to False"),
-        "multi_gpu": (False, "learns in one process; set it to False"),
-        "priority": (False, "draws demonstrations uniformly; set it to False"),
-        "priority_IS_weight": (False, "draws demonstrations uniformly; set it to False"),
+    requires: ClassVar[Mapping[str, tuple[object, str] | None]] = {
         "traj_len_inf": (False, "learns from single steps; set it to False"),
-        "nstep": (1, "learns from recorded searches, not from returns; set it to 1"),
-        "discount_factor": (0.97, "learns without rewards; leave it out"),
-        "learn.ignore_done": (False, "learns without values; leave it out"),
         "collect.unroll_len": (1, "learns from single steps; set it to 1"),
     }
 
-    on_policy: bool = option(False, "False: learns from demonstrations")
     model: ComponentConfig = component(
         "model", default="procedure", help="predicts the next step of a search"
     )
@@ -94,8 +78,3 @@ class ProcedureCloningConfig(PolicyConfig):
             "model.action_shape": discrete_shape(spec.action, algorithm=name),
             "action_start": action_start(spec.action),
         }
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields the options that contradict each other."""
-        for path, problem in optimizer_problems(self.learn):
-            yield f"learn.{path}", problem

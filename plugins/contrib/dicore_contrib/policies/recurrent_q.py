@@ -27,11 +27,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, Tree, tree_map
-from dicore.errors import SchemaError, UsageError
+from dicore.errors import SchemaError
 from dicore_contrib.models.recurrent_qac import History, RecurrentQAC
 from dicore_contrib.policies.recurrent_q_config import RecurrentSACConfig, RecurrentTD3Config
 from dicore_plugins.functional import to_batch
@@ -55,16 +55,8 @@ class _Steps(Batch):
 class SequenceQPolicy(RecurrentPolicy, ContinuousQPolicy):
     """Part of policies with Q networks that learn from sequences of a `RecurrentQAC`."""
 
+    network_class: ClassVar[type | None] = RecurrentQAC
     shapes: ClassVar[Mapping[str, Any]] = {}  # its methods take histories
-
-    def _checked_model(self, model: nn.Module) -> nn.Module:
-        model = super()._checked_model(model)
-        if not isinstance(model, RecurrentQAC):
-            raise UsageError(
-                f"model: expected a RecurrentQAC, got {type(model).__name__}",
-                hint="derive it from dicore_contrib.RecurrentQAC",
-            )
-        return model
 
     @cached_property
     def _recurrent(self) -> bool:
