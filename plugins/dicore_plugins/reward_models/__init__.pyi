@@ -16,6 +16,7 @@ from dicore_plugins.reward_models.config import RNDConfig as RNDConfig
 from dicore_plugins.reward_models.config import TREXConfig as TREXConfig
 from dicore_plugins.reward_models.config import opened as opened
 from dicore_plugins.reward_models.config import spaces_of as spaces_of
+from dicore_plugins.reward_models.expert import ExpertVectors as ExpertVectors
 from dicore_plugins.reward_models.expert import checked_samples as checked_samples
 from dicore_plugins.reward_models.expert import steps_of as steps_of
 from dicore_plugins.reward_models.her import HER as HER

@@ -5,19 +5,21 @@ Shapes: N expert samples, B of them.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Space
 
-from dicore.data import Batch, Columns, tree_map, tree_paths
+from dicore.data import Batch, Columns, State, StateDict, Tree, tree_map, tree_paths
 from dicore.errors import NonFiniteError, SchemaError, UsageError
+from dicore_plugins.reward_models.base import encoder_of
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IDataset
 
-
-__all__ = ["ExpertSamples", "checked_samples", "steps_of"]
+__all__ = ["ExpertSamples", "ExpertVectors", "checked_samples", "steps_of"]
 
 _MADE_BY = "dicore collect RUN --episodes 10 -o demo.npz makes them of a trained policy"
 
@@ -98,3 +100,45 @@ class ExpertSamples:
         rows = torch.from_numpy(self._rng.integers(0, self._count, size))
         drawn: dict[str, Any] = tree_map(lambda leaf: leaf[rows.to(leaf.device)], columns)
         return drawn
+
+
+class ExpertVectors:
+    """What is in a space as vectors, normalised by the statistics of an expert's.
+
+    Args:
+        space: Space of one item; a Dict for several columns.
+        who: Who needs them, for messages.
+
+    Raises:
+        UsageError: they are images.
+    """
+
+    def __init__(self, space: Space[Any], who: object) -> None:
+        self._encoder = encoder_of(space, math.inf)
+        norm = self._encoder.norm
+        if self._encoder.learned or norm is None:
+            raise UsageError(f"{who} compares vectors; observations are images", hint="choose gail")
+        self.norm = norm
+
+    def fit(self, rows: Tree) -> None:
+        """Replaces the statistics by those of rows [N, ...]."""
+        self.norm.load_state_dict(type(self.norm)(self._encoder.features).state_dict())
+        self.norm.update(self.plain(rows))
+
+    def plain(self, rows: Tree) -> torch.Tensor:
+        """Returns rows [B, ...] as vectors float32 [B, F], on the CPU, as they are."""
+        return self._encoder.vector(tree_map(lambda leaf: torch.as_tensor(leaf).cpu(), rows))
+
+    def __call__(self, rows: Tree) -> torch.Tensor:
+        """Returns rows [B, ...] as normalised vectors: float32 [B, F], without a graph."""
+        with torch.no_grad():
+            found: torch.Tensor = self.norm(self.plain(rows))
+        return found
+
+    def state_dict(self) -> StateDict:
+        """Returns the statistics."""
+        return {key: each.clone() for key, each in self.norm.state_dict().items()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Restores what `state_dict` returned."""
+        self.norm.load_state_dict({key: torch.as_tensor(each) for key, each in state.items()})

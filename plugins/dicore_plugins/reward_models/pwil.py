@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, State, StateDict, Tree, tree_map
+from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.run.random import stream
-from dicore_plugins.reward_models.base import encoder_of
 from dicore_plugins.reward_models.config import PWILConfig
-from dicore_plugins.reward_models.expert import checked_samples, steps_of
+from dicore_plugins.reward_models.expert import ExpertVectors, checked_samples, steps_of
 from dicore_plugins.reward_models.imitation import pair_space
 from dicore_plugins.reward_models.return_scale import by_step, origin_of
 
@@ -66,9 +64,7 @@ class PWIL:
         device: str = "cpu",
     ) -> None:
         self._cfg = as_config(cfg, PWILConfig)
-        self._encoder = encoder_of(pair_space(observation_space, action_space), math.inf)
-        if self._encoder.learned:
-            raise UsageError("PWIL compares vectors; observations are images", hint="choose gail")
+        self._vectors = ExpertVectors(pair_space(observation_space, action_space), self)
         self._expert: Array | None = None
         self._left: dict[int, Array] = {}
         self._before: dict[int, Array] = {}
@@ -88,16 +84,12 @@ class PWIL:
         if len(copied) > most:
             drawn = stream("reward_model").choice(len(copied), most, replace=False)
             copied = copied[np.sort(drawn)]
-        norm = self._encoder.norm
-        assert norm is not None
-        norm.load_state_dict(type(norm)(self._encoder.features).state_dict())
-        norm.update(self._encoder.vector(_tensors(copied)))
+        self._vectors.fit(copied.columns)
         self._expert = self._encoded(copied)
         self._left, self._before = {}, {}
 
     def _encoded(self, data: Batch) -> Array:
-        with torch.no_grad():
-            encoded: Array = self._encoder.forward(_tensors(data)).numpy()
+        encoded: Array = self._vectors({key: data[key] for key in _KEYS}).numpy()
         return encoded
 
     @property
@@ -133,12 +125,9 @@ class PWIL:
             for each in (self._left, self._before)
         )
         facts = None if self._dataset is None else self._dataset.state_dict()
-        norm = self._encoder.norm
-        assert norm is not None
-        statistics = {key: each.clone() for key, each in norm.state_dict().items()}
         return {
             "left": left, "before": before, "expert": facts, "steps": self._expert,
-            "norm": statistics,
+            "norm": self._vectors.state_dict(),
         }  # fmt: skip
 
     def load_state_dict(self, state: State) -> None:
@@ -149,9 +138,7 @@ class PWIL:
         """
         if self._dataset is not None and state["expert"] is not None:
             self._dataset.load_state_dict(state["expert"])
-        norm = self._encoder.norm
-        assert norm is not None
-        norm.load_state_dict({k: torch.as_tensor(v) for k, v in state["norm"].items()})
+        self._vectors.load_state_dict(state["norm"])
         self._expert = None if state["steps"] is None else np.asarray(state["steps"])
         self._left, self._before = (
             dict(zip(np.asarray(each["env_id"]).tolist(), np.asarray(each["mass"]), strict=True))
@@ -204,10 +191,6 @@ class PWIL:
 
     def __repr__(self) -> str:
         return "reward model 'pwil'"
-
-
-def _tensors(data: Batch) -> dict[str, Any]:
-    return {key: tree_map(torch.as_tensor, data[key]) for key in _KEYS}
 
 
 def _stacked(masses: Mapping[int, Array]) -> Array:

@@ -30,10 +30,10 @@ import torch
 from gymnasium.spaces import Box, Discrete, Space
 
 from dicore.config import ComponentConfig, as_config
-from dicore.data import Batch, State, StateDict, Tree, tree_map
+from dicore.data import Batch, State, StateDict
 from dicore.errors import SchemaError, UsageError
 from dicore_contrib.reward_models.pdeil_config import PDEILConfig
-from dicore_plugins.reward_models import checked_samples, encoder_of, pair_space, steps_of
+from dicore_plugins.reward_models import ExpertVectors, checked_samples, pair_space, steps_of
 
 __all__ = ["PDEIL", "Gaussian"]
 
@@ -101,16 +101,12 @@ class PDEIL:
                 f"{self} needs one discrete action or real numbers, got {action_space}",
                 hint="choose gail",
             )
-        self._encoder = encoder_of(observation_space, math.inf)
-        if self._encoder.learned:
-            raise UsageError(
-                f"{self} compares vectors; observations are images", hint="choose gail"
-            )
-        self._pairs = encoder_of(pair_space(observation_space, action_space), math.inf)
+        self._states = ExpertVectors(observation_space, self)
+        self._pairs = ExpertVectors(pair_space(observation_space, action_space), self)
         self._expert: list[Gaussian] = []
         self._log_share: Floats = np.zeros(0)
         self._agent: Gaussian | None = None
-        self._seen: Floats = np.zeros((0, self._encoder.features))
+        self._seen: Floats = np.zeros((0, len(self._states.norm.mean)))
         self._dataset = expert
         if expert is not None:
             self.load_expert_data(steps_of(expert))
@@ -124,14 +120,12 @@ class PDEIL:
             NonFiniteError: a number is NaN or infinite.
         """
         copied, ridge = checked_samples(data, ("obs", "action"), self), self._cfg.ridge
-        for encoder, rows in ((self._encoder, copied["obs"]), (self._pairs, dict(copied.columns))):
-            norm: Any = encoder.norm
-            norm.load_state_dict(type(norm)(encoder.features).state_dict())
-            norm.update(encoder.vector(tree_map(torch.as_tensor, rows)))
-        states = self._encoded(self._encoder, copied["obs"])
+        self._states.fit(copied["obs"])
+        self._pairs.fit(copied.columns)
+        states = _floats(self._states(copied["obs"]))
         self._expert, self._log_share = [Gaussian.fitted(states, ridge)], np.zeros(0)
         if self._actions is None:
-            pairs = self._encoded(self._pairs, dict(copied.columns))
+            pairs = _floats(self._pairs(copied.columns))
             self._expert.append(Gaussian.fitted(pairs, ridge))
         else:
             chosen = [states[np.asarray(copied["action"]) == each] for each in self._actions]
@@ -140,12 +134,6 @@ class PDEIL:
             with np.errstate(divide="ignore"):  # an action that was never taken
                 self._log_share = np.log([len(each) / len(states) for each in chosen])
         self._agent = None
-
-    def _encoded(self, encoder: Any, rows: Tree) -> Floats:
-        with torch.no_grad():
-            found = encoder.forward(tree_map(lambda leaf: torch.as_tensor(leaf).cpu(), rows))
-        encoded: Floats = found.double().numpy()
-        return encoded
 
     # ---- the contract
 
@@ -156,7 +144,7 @@ class PDEIL:
             return data
         if not self._expert:
             raise UsageError(f"{self} has no expert data", hint="call load_expert_data")
-        states = self._encoded(self._encoder, data["obs"])
+        states = _floats(self._states(data["obs"]))
         of_expert = self._expert[0].log_prob(states)
         of_agent = of_expert if self._agent is None else self._agent.log_prob(states)
         alpha = self._cfg.alpha
@@ -171,7 +159,7 @@ class PDEIL:
     def _log_joint(self, data: Batch, states: Floats, of_expert: Floats) -> Floats:
         """Computes the logarithms of rho_E(s) pi_E(a|s): float64 [B]."""
         if self._actions is None:
-            pairs = self._encoded(self._pairs, {"obs": data["obs"], "action": data["action"]})
+            pairs = _floats(self._pairs({"obs": data["obs"], "action": data["action"]}))
             return self._expert[1].log_prob(pairs)
         each = (
             np.stack([one.log_prob(states) for one in self._expert[1:]]) + self._log_share[:, None]
@@ -185,22 +173,15 @@ class PDEIL:
         """Keeps the states of samples for the next `train`, the newest ones."""
         self._check(data, "obs")
         if len(data):
-            new = self._raw(data["obs"])
+            new = _floats(self._states.plain(data["obs"]))
             self._seen = np.concatenate([self._seen, new])[-self._cfg.replay_buffer_size :]
-
-    def _raw(self, obs: Tree) -> Floats:
-        """Returns observations as vectors, not normalised: float64 [B, F]."""
-        vector = self._encoder.vector(tree_map(lambda leaf: torch.as_tensor(leaf).cpu(), obs))
-        found: Floats = vector.double().numpy().copy()
-        return found
 
     def train(self) -> None:
         """Fits the density of the agent's states; does nothing without samples."""
         if not len(self._seen):
             return
-        norm: Any = self._encoder.norm
         with torch.no_grad():
-            states = norm.forward(torch.from_numpy(self._seen).float()).double().numpy()
+            states = _floats(self._states.norm(torch.from_numpy(self._seen).float()))
         self._agent = Gaussian.fitted(states, self._cfg.ridge)
 
     def clear_data(self) -> None:
@@ -210,17 +191,13 @@ class PDEIL:
     def state_dict(self) -> StateDict:
         """Returns densities, statistics, stored states, and the hash of the expert's data set."""
         facts = None if self._dataset is None else self._dataset.state_dict()
-        norms: Any = {"states": self._encoder.norm, "pairs": self._pairs.norm}
         return {
             "expert": facts,
             "densities": [[*each] for each in self._expert],
             "log_share": self._log_share,
             "agent": None if self._agent is None else [*self._agent],
             "seen": self._seen,
-            "norms": {
-                name: {key: value.clone() for key, value in norm.state_dict().items()}
-                for name, norm in norms.items()
-            },
+            "norms": {"states": self._states.state_dict(), "pairs": self._pairs.state_dict()},
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -231,10 +208,8 @@ class PDEIL:
         """
         if self._dataset is not None and state["expert"] is not None:
             self._dataset.load_state_dict(state["expert"])
-        norms: Any = {"states": self._encoder.norm, "pairs": self._pairs.norm}
-        for name, norm in norms.items():
-            saved = state["norms"][name].items()
-            norm.load_state_dict({key: torch.as_tensor(value) for key, value in saved})
+        self._states.load_state_dict(state["norms"]["states"])
+        self._pairs.load_state_dict(state["norms"]["pairs"])
         self._expert = [_gaussian(each) for each in state["densities"]]
         self._log_share = np.asarray(state["log_share"])
         self._agent = None if state["agent"] is None else _gaussian(state["agent"])
@@ -255,6 +230,11 @@ class PDEIL:
 
     def __repr__(self) -> str:
         return "reward model 'pdeil'"
+
+
+def _floats(rows: torch.Tensor) -> Floats:
+    found: Floats = rows.double().numpy()
+    return found
 
 
 def _gaussian(saved: Any) -> Gaussian:
