@@ -17,6 +17,7 @@ from dicore.run.random import seed_everything
 from dicore_contrib import RecurrentQAC, RecurrentSACPolicy, RecurrentTD3Policy
 from dicore_plugins.buffers import SequenceReplayBuffer
 from dicore_plugins.export.greedy_module import greedy_module
+from dicore_plugins.functional import to_batch
 from dicore_plugins.models import QAC
 from dicore_plugins.policies import create_policy
 from tests.plugins.policies.resuming import same_after_resume
@@ -201,6 +202,22 @@ def test_an_exported_network_acts_as_the_policy_with_its_memory(kind: str) -> No
         np.testing.assert_allclose(action, acted, atol=1e-5)
         seen.append(acted)
     assert np.ptp(np.stack(seen)) > 0
+
+
+def test_outputs_before_tanh_are_a_part_of_the_loss_of_td3() -> None:
+    losses = []
+    for weight in (0.0, 0.5):
+        policy = made("recurrent_td3", output_weight=weight)
+        model = policy.get_attribute("model")
+        batch = policy._steps_of(to_batch(sequences(policy), torch.device("cpu")))
+        with torch.no_grad():
+            output = model.policy(batch["obs"])["mean"]
+            value = model.q(batch["obs"], output.tanh())[0].mean()
+        found = policy._update_actor(batch)["actor_loss"]
+        wanted = -value + weight * value.abs() * output.square().mean()
+        torch.testing.assert_close(found, wanted)
+        losses.append(float(found))
+    assert losses[0] != losses[1]
 
 
 @pytest.mark.parametrize(

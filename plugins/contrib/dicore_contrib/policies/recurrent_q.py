@@ -10,6 +10,10 @@ sequences from the buffer:
     SAC:  V'(t+1) = min_e Q'_e(g'_{t+1}, o_{t+1}, a') - alpha log pi(a' | h_{t+1}, o_{t+1})
     TD3:  V'(t+1) = min_e Q'_e(g'_{t+1}, o_{t+1}, clip(mu'(h'_{t+1}, o_{t+1}) + clip(noise)))
 
+mu is the tanh of an output x, which TD3 keeps where tanh is not flat, by c = `learn.output_weight`:
+
+    L_mu = -mean_t Q_1(g_t, o_t, tanh x_t) + c |mean_t Q_1| mean_t x_t^2
+
 A sequence goes on from the states that the networks had when it was collected, and its first
 `burn_in` steps only warm them up, without gradients (Kapturowski et al. 2019). The paper begins at
 zeros, and gives the networks the former action and reward: for these, use the env wrapper
@@ -35,7 +39,13 @@ from dicore.errors import SchemaError
 from dicore_contrib.models.recurrent_qac import History, RecurrentQAC
 from dicore_contrib.policies.recurrent_q_config import RecurrentSACConfig, RecurrentTD3Config
 from dicore_plugins.functional import to_batch
-from dicore_plugins.policies import ContinuousQPolicy, RecurrentPolicy, SACPolicy, TD3Policy
+from dicore_plugins.policies import (
+    ContinuousQPolicy,
+    RecurrentPolicy,
+    Results,
+    SACPolicy,
+    TD3Policy,
+)
 
 __all__ = ["RecurrentSACPolicy", "RecurrentTD3Policy"]
 
@@ -149,3 +159,15 @@ class RecurrentTD3Policy(SequenceQPolicy, TD3Policy):
 
     config_class: ClassVar[type[PolicyConfig]] = RecurrentTD3Config
     kept: ClassVar[tuple[str, ...]] = (_STATE,)
+    _cfg: RecurrentTD3Config
+
+    def _update_actor(self, batch: Batch) -> Results:
+        learn = self._cfg.learn
+        if self._update_count % learn.actor_update_freq:
+            return {"actor_loss": None}
+        output = self._model.policy(batch["obs"])["mean"]
+        loss = self._actor_loss(batch, torch.tanh(output))
+        loss = loss + learn.output_weight * loss.detach().abs() * output.square().mean()
+        self._step("actor", loss)
+        self._move_target("actor", "critic")
+        return {"actor_loss": loss.detach()}

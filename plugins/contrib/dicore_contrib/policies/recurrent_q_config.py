@@ -95,6 +95,12 @@ class RecurrentTD3LearnConfig(TD3LearnConfig):
 
     batch_size: int = option(32, "sequences per gradient update", ge=1)
     learning_rate: float = option(3e-4, "learning rate of actor and critics", gt=0, lt=float("inf"))
+    output_weight: float = option(
+        0.003,
+        "weight of the squared outputs of the actor before tanh, beside the mean of its Q values;"
+        " raise it if its actions are all extreme; 0: none",
+        ge=0,
+    )
 
 
 @frozen(kw_only=True)
