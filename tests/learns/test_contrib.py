@@ -17,6 +17,7 @@ BUDGETS = {
     "pendulum_bro": 6_000,
     "pendulum_fast_td3": 40_000,
     "pendulum_pomdp_recurrent_sac": 30_000,
+    "pendulum_pomdp_recurrent_td3": 30_000,
 }
 """Env steps to reach the stop value, by preset."""
 

@@ -290,7 +290,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(kind: str, tmp_path: Path) ->
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
-def test_the_preset_fits_its_task() -> None:
+def test_the_presets_fit_their_task() -> None:
     pytest.importorskip("dicore_contrib_envs")
-    compiled = compile_config(preset="pendulum_pomdp_recurrent_sac")
-    assert (compiled.env.type, compiled.policy.type) == ("pendulum_pomdp", "recurrent_sac")
+    for kind in ("recurrent_sac", "recurrent_td3"):
+        compiled = compile_config(preset=f"pendulum_pomdp_{kind}")
+        assert (compiled.env.type, compiled.policy.type) == ("pendulum_pomdp", kind)
