@@ -152,7 +152,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "model": "board dreamer muzero tdmpc2",
         "planner": "gumbel puct",
         "policy": "alphazero dreamer efficient_zero gumbel_muzero muzero tdmpc2",
-        "preset": "cartpole_dreamer pendulum_dreamer pendulum_tdmpc2 tictactoe_alphazero",
+        "preset": (
+            "cartpole_dreamer cartpole_gumbel_muzero cartpole_muzero pendulum_dreamer "
+            "pendulum_tdmpc2 tictactoe_alphazero"
+        ),
     },
     "dicore-contrib": {
         "env": "maze",
@@ -163,7 +166,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": (
             "cartpole_ars cartpole_mrq maze_procedure_cloning pendulum_bro "
             "pendulum_diffusion_policy pendulum_fast_td3 pendulum_mrq "
-            "pendulum_pomdp_recurrent_sac swimmer_ars"
+            "pendulum_pomdp_recurrent_sac pendulum_pomdp_recurrent_td3 swimmer_ars"
         ),
         "reward_model": "pdeil",
     },
