@@ -189,6 +189,8 @@ def _spec(env_id: str, *, need: bool = False) -> Any:
             code_paths.import_module(module, "env.env_id")
         if space is not None:
             space.register()
+        elif name not in gymnasium.registry:
+            _register_by_entry_point(name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about versions; `make` warns again
             spec = gymnasium.spec(name)
@@ -204,6 +206,22 @@ def _spec(env_id: str, *, need: bool = False) -> Any:
     if need and space is not None:
         space.quieten()
     return spec
+
+
+def _register_by_entry_point(env_id: str) -> None:
+    """Lets the package register the ids `NAME/…` that has an entry point NAME of `gymnasium.envs`.
+
+    Gymnasium itself called these functions before its version 1.
+    """
+    from importlib import metadata
+
+    name, slash, _ = env_id.partition("/")
+    for entry in metadata.entry_points(group="gymnasium.envs", name=name) if slash else ():
+        found: Any = code_paths.import_module(entry.module, "env.env_id")
+        for attr in entry.attr.split(".") if entry.attr else ():
+            found = getattr(found, attr)
+        if callable(found):
+            found()
 
 
 def _refuse_words(env_id: str, given: Mapping[str, Any]) -> None:
@@ -263,11 +281,11 @@ def _registering(env_id: str) -> str:
 
     Their files are read, and nothing of them is run.
     """
-    from importlib import metadata
-
     name = _base(env_id)
     if ":" in env_id or name == env_id:
         return ""
+    from importlib import metadata
+
     for dist in metadata.distributions():
         needs = [each for each in dist.requires or () if "extra ==" not in each]
         if not any(each.startswith("gymnasium") for each in needs):

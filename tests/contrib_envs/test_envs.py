@@ -596,6 +596,23 @@ def test_an_env_without_pictures_and_a_module_of_the_working_folder(
             shown.build(None)
 
 
+def test_entry_points_of_gymnasium_register_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SHOWN_ONLY.replace("gymnasium.register", "def register():\n    gymnasium.register")
+    (tmp_path / "declared_lines.py").write_text(text.replace("Shown-v0", "lines/Shown-v0"))
+    dist = tmp_path / "declared_lines-1.dist-info"
+    dist.mkdir()
+    (dist / "METADATA").write_text("Metadata-Version: 2.1\nName: declared-lines\nVersion: 1\n")
+    (dist / "entry_points.txt").write_text("[gymnasium.envs]\nlines = declared_lines:register\n")
+    with pytest.raises(ConfigError, match="no env named 'lines/Shown-v0'"):
+        compiled({"type": "lines/Shown-v0", "n_evaluator_episode": 1, "stop_value": 1.0})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env = compiled({"type": "lines/Shown-v0", "n_evaluator_episode": 1, "stop_value": 1.0}).env
+    assert (env.type, env.env_id) == ("gymnasium", "lines/Shown-v0")
+    env.build(None).close()
+
+
 def test_roles_have_their_numbers_and_seeds() -> None:
     env = compiled({"type": "cartpole", "collector_env_num": 3, "evaluator_env_num": 2}).env
     managers = {role: make_env_manager(env, role, 5) for role in ("collector", "evaluator")}
