@@ -135,9 +135,15 @@ def test_a_record_of_another_form_is_no_record(
 def test_a_run_names_the_package_that_is_gone(build: Any, run: Path) -> None:
     rewrite(run, lambda record: record["config"]["policy"].update(type="sac"))
     rewrite(run, facts(type="sac", dist="acme-rl", version="0.3"))
-    with pytest.raises(
-        ConfigError, match=r"no policy named 'sac'.*; the run used it from acme-rl 0.3"
-    ):
+    rewrite(run, lambda record: record["config"]["policy"].update(option_of_sac=1))
+    with pytest.raises(ConfigError) as gone:
+        build(run)
+    assert gone.value.problems == (  # its options cannot be judged
+        "policy.type: no policy named 'sac' is installed; the run used it from acme-rl 0.3:"
+        f" pip install acme-rl ({run / 'config.json'}:1)",
+    )
+    rewrite(run, facts(type="sac", dist="local", version=""))
+    with pytest.raises(ConfigError, match="where it was registered: dicore --plugin FILE"):
         build(run)
 
 
