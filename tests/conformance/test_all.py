@@ -236,7 +236,7 @@ environments of Gymnasium by their module, which one function makes, serial pipe
 that write in a process of their own, which imports their package."""
 CHILDREN = ("logger/comet", "logger/mlflow", "logger/wandb")
 SHARES = {
-    "policy": 8, "env": 2, "env_manager": 2, "middleware": 2, "model": 2,
+    "policy": 10, "env": 2, "env_manager": 2, "middleware": 2, "model": 2,
 }  # fmt: skip
 """Kinds with many components that share base classes: each has one in so many checks."""
 

@@ -216,7 +216,7 @@ def algorithm_of(preset: str) -> str:
 
 FIRST = {algorithm_of(each): each for each in sorted({*PRESETS} - SLOW, reverse=True)}.values()
 """One preset of each algorithm; all compile, bind and fit their environment."""
-TRAINED = some([*FIRST], 16, "presets")
+TRAINED = some([*FIRST], 12, "presets")
 """Those that are trained: the conformance suite trains each algorithm."""
 
 
