@@ -180,6 +180,7 @@ from dicore_plugins.policies.offline.td3_bc_config import ReBRACLearnConfig as R
 from dicore_plugins.policies.offline.td3_bc_config import TD3BCConfig as TD3BCConfig
 from dicore_plugins.policies.offline.td3_bc_config import TD3BCLearnConfig as TD3BCLearnConfig
 from dicore_plugins.policies.offline.xql import XQLPolicy as XQLPolicy
+from dicore_plugins.policies.one_optimizer import OneOptimizerPolicy as OneOptimizerPolicy
 from dicore_plugins.policies.random import FixedPolicy as FixedPolicy
 from dicore_plugins.policies.random import RandomPolicy as RandomPolicy
 from dicore_plugins.policies.random_config import FixedConfig as FixedConfig

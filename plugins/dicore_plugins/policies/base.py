@@ -16,6 +16,7 @@ from dicore.config.schema import fields_of
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, State, StateDict, TimestepBatch, Tree
 from dicore.errors import DicoreError, ModeError, SchemaError, UsageError
+from dicore.interfaces.columns import Column
 from dicore.interfaces.policy import (
     CollectMode,
     CommandMode,
@@ -30,8 +31,6 @@ from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequenc
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from dicore.interfaces.columns import Column
 
 FIELDS = ("learn", "collect", "eval", "command")
 

@@ -47,19 +47,19 @@ from dicore_contrib.policies.diffusion_policy_config import DiffusionPolicyConfi
 from dicore_plugins.functional import to_batch
 from dicore_plugins.models import Flat
 from dicore_plugins.optimizers import optimizer_of
-from dicore_plugins.policies import Policy, Results, UnitActions
+from dicore_plugins.policies import OneOptimizerPolicy, Results, UnitActions
 
 __all__ = ["DiffusionPolicy"]
 
 _NEEDED = ("obs", "action", "timestep", "steps_to_go", "valid")
 
 
-class DiffusionPolicy(Policy):
+class DiffusionPolicy(OneOptimizerPolicy):
     """Acts by plans that a diffusion model draws."""
 
     config_class: ClassVar[type[PolicyConfig]] = DiffusionPolicyConfig
     network_class: ClassVar[type | None] = Denoiser
-    attributes: ClassVar[tuple[str, ...]] = ("online", "update_count")
+    attributes: ClassVar[tuple[str, ...]] = ("online",)
     export_problem: ClassVar[str] = "it draws plans"
     _cfg: DiffusionPolicyConfig
 
@@ -112,15 +112,11 @@ class DiffusionPolicy(Policy):
         for flat in (self._flat, self._averaged):
             if not flat.intact():
                 flat.rebind()
-        loss = self._loss(*self._plans_of(batch))
-        self._optimizer.zero_grad()
-        loss.backward()
-        self._optimizer.step(loss)
+        found = self._descend(self._loss(*self._plans_of(batch)))
         learn = self._cfg.learn
-        decay = min(learn.ema_decay, 1 - (1 + self._update_count) ** -learn.ema_power)
+        decay = min(learn.ema_decay, 1 - self._update_count**-learn.ema_power)
         self._averaged.data.lerp_(self._flat.data, 1 - decay)
-        self._update_count += 1
-        return {"cur_lr": self._optimizer.learning_rate, "total_loss": loss.detach()}
+        return found
 
     def _plans_of(self, batch: Batch) -> tuple[Tree, Tensor, Tensor]:
         """Returns observations [B, O, ...], the plans that followed, [B, H, A], and weights [B].
@@ -160,22 +156,12 @@ class DiffusionPolicy(Policy):
         found = self._online.noise(noisy, step, self._online.condition(obs))
         return ((found - noise).square().mean((1, 2)) * weight).mean()
 
-    def _get_skipped_updates(self) -> int:
-        return int(self._optimizer.skipped)
-
     def _state_dict_learn(self) -> StateDict:
-        return {
-            **self._state_dict_model(),
-            "online": self._online.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "update_count": self._update_count,
-        }
+        return {**super()._state_dict_learn(), "online": self._online.state_dict()}
 
     def _load_state_dict_learn(self, state: State) -> None:
-        self._load_state_dict_model(state)
+        super()._load_state_dict_learn(state)
         self._online.load_state_dict(state["online"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._update_count = int(state["update_count"])
 
     # ---- acting
 

@@ -26,16 +26,14 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
 from dicore.config import PolicyConfig
-from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
+from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore.errors import NonFiniteError, SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_contrib.models.procedure import ProcedureNet
 from dicore_contrib.policies.procedure_cloning_config import ProcedureCloningConfig
-from dicore_plugins.functional import to_batch, transitions
-from dicore_plugins.models import Flat
-from dicore_plugins.optimizers import optimizer_of
-from dicore_plugins.policies import Policy, Results
+from dicore_plugins.functional import transitions
+from dicore_plugins.policies import OneOptimizerPolicy, Results
 
 __all__ = ["ProcedureCloningPolicy"]
 
@@ -43,12 +41,11 @@ _STEPS = "procedure"
 """Column with the steps of searches, uint8 [B, L, S, S]."""
 
 
-class ProcedureCloningPolicy(Policy):
+class ProcedureCloningPolicy(OneOptimizerPolicy):
     """Learns to search, and acts by searching."""
 
     config_class: ClassVar[type[PolicyConfig]] = ProcedureCloningConfig
     network_class: ClassVar[type | None] = ProcedureNet
-    attributes: ClassVar[tuple[str, ...]] = ("update_count",)
     export_problem: ClassVar[str] = "it acts by searching"
     _cfg: ProcedureCloningConfig
 
@@ -121,11 +118,8 @@ class ProcedureCloningPolicy(Policy):
     # ---- learning
 
     def _init_learn(self) -> None:
-        self._model.to(self._device)
-        self._flat = Flat(self._model)
-        self._optimizer = optimizer_of(self._cfg.learn, self._flat)
+        self._make_optimizer()
         self._learn_rng = stream("policy/learn")
-        self._update_count = 0
 
     def _forward_learn(self, data: Any, **_: object) -> Results:
         """Runs one gradient update.
@@ -142,29 +136,20 @@ class ProcedureCloningPolicy(Policy):
             SchemaError: there are no steps of searches, they do not fit the network, or are more
                 than `max_steps`.
         """
-        batch = to_batch(data, self._device)
+        batch = self._rows(data)
         if _STEPS not in batch:
             raise SchemaError(
                 f"procedure_cloning learns from the column '{_STEPS}', the steps of searches",
                 hint='set pipeline.dataset.extra=["procedure"];'
                 " dicore_contrib.write_maze_demonstrations writes such data",
             )
-        if not self._flat.intact():
-            self._flat.rebind()
         before, after, known = self._drawn_steps(batch)
         logit = self._model.step(batch["obs"], before)
         error = F.cross_entropy(logit, after, reduction="none").mean((1, 2))
         loss = (error * known).sum() / known.sum().clamp(min=1)
-        self._optimizer.zero_grad()
-        loss.backward()
-        self._optimizer.step(loss)
-        self._update_count += 1
         right = (logit.argmax(1) == after).flatten(1).all(1)
-        return {
-            "total_loss": loss.detach(),
-            "accuracy": (right * known).sum() / known.sum().clamp(min=1),
-            "cur_lr": self._optimizer.learning_rate,
-        }
+        accuracy = (right * known).sum() / known.sum().clamp(min=1)
+        return {**self._descend(loss), "accuracy": accuracy}
 
     def _drawn_steps(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Returns labels before and after a step of each search, and which searches have any."""
@@ -189,20 +174,5 @@ class ProcedureCloningPolicy(Policy):
         rows = torch.arange(len(steps), device=steps.device)
         return before[rows, at], steps[rows, at], count > 0
 
-    def _get_skipped_updates(self) -> int:
-        return int(self._optimizer.skipped)
-
     def _monitor_vars_learn(self) -> list[str]:
         return ["total_loss", "accuracy", "cur_lr"]
-
-    def _state_dict_learn(self) -> StateDict:
-        return {
-            **self._state_dict_model(),
-            "optimizer": self._optimizer.state_dict(),
-            "update_count": self._update_count,
-        }
-
-    def _load_state_dict_learn(self, state: State) -> None:
-        self._load_state_dict_model(state)
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._update_count = int(state["update_count"])

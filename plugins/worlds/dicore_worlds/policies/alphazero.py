@@ -23,14 +23,12 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
 from dicore.config import PolicyConfig
-from dicore.data import Batch, Columns, EnvBatch, State, StateDict, Tree
+from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore.errors import ConfigError, NonFiniteError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
-from dicore_plugins.functional import flatten_time, to_batch
-from dicore_plugins.models import Flat
-from dicore_plugins.optimizers import optimizer_of
-from dicore_plugins.policies import Results
+from dicore_plugins.functional import flatten_time
+from dicore_plugins.policies import OneOptimizerPolicy, Results
 from dicore_worlds.games.interface import SupportsRules
 from dicore_worlds.games.line_game import rules_of
 from dicore_worlds.planning.rules import RulesModel
@@ -43,11 +41,10 @@ _PLANNED = "search_policy"
 """Column with what the search preferred, float32 [T, N, A]."""
 
 
-class AlphaZeroPolicy(SearchingPolicy):
+class AlphaZeroPolicy(SearchingPolicy, OneOptimizerPolicy):
     """Learns policies and values of boards, and acts by searching with the rules."""
 
     config_class: ClassVar[type[PolicyConfig]] = AlphaZeroConfig
-    attributes: ClassVar[tuple[str, ...]] = ("update_count",)
     _cfg: AlphaZeroConfig
 
     def _rules(self) -> SupportsRules:
@@ -125,13 +122,9 @@ class AlphaZeroPolicy(SearchingPolicy):
     # ---- learning
 
     def _init_learn(self) -> None:
-        learn = self._cfg.learn
-        self._model.to(self._device)
-        self._flat = Flat(self._model)
-        self._optimizer = optimizer_of(learn, self._flat, weight_decay=learn.weight_decay)
+        self._make_optimizer(weight_decay=self._cfg.learn.weight_decay)
         self._learn_rng = stream("policy/learn")
         self._symmetries = [torch.from_numpy(each.copy()) for each in self._rules().symmetries()]
-        self._update_count = 0
 
     def _forward_learn(self, data: Batch | Sequence[Mapping[str, Tree]], **_: object) -> Results:
         """Runs one gradient update.
@@ -143,9 +136,7 @@ class AlphaZeroPolicy(SearchingPolicy):
         Returns:
             The losses and the entropy of the searched policies, as tensors.
         """
-        batch = to_batch(data, self._device)
-        if not self._flat.intact():
-            self._flat.rebind()
+        batch = self._rows(data)
         obs, planned = self._turned(batch["obs"], batch[_PLANNED])
         found = self._model(obs)
         known = ~planned.isnan().any(1)
@@ -154,16 +145,11 @@ class AlphaZeroPolicy(SearchingPolicy):
         policy_loss = (chosen * known).mean()
         value_loss = F.mse_loss(found["value"], batch["result"])
         loss = policy_loss + self._cfg.learn.value_weight * value_loss
-        self._optimizer.zero_grad()
-        loss.backward()
-        self._optimizer.step(loss)
-        self._update_count += 1
         return {
-            "total_loss": loss.detach(),
+            **self._descend(loss),
             "policy_loss": policy_loss.detach(),
             "value_loss": value_loss.detach(),
             "search_entropy": torch.special.entr(wanted).sum(-1).mean(),
-            "cur_lr": self._optimizer.learning_rate,
         }
 
     def _turned(self, obs: Tensor, planned: Tensor) -> tuple[Tensor, Tensor]:
@@ -176,23 +162,8 @@ class AlphaZeroPolicy(SearchingPolicy):
         turned = obs.flatten(1).gather(1, places).view_as(obs)
         return turned, planned.gather(1, moves[drawn].to(obs.device))
 
-    def _get_skipped_updates(self) -> int:
-        return self._optimizer.skipped
-
     def _monitor_vars_learn(self) -> list[str]:
         return ["total_loss", "policy_loss", "value_loss", "search_entropy", "cur_lr"]
-
-    def _state_dict_learn(self) -> StateDict:
-        return {
-            **self._state_dict_model(),
-            "optimizer": self._optimizer.state_dict(),
-            "update_count": self._update_count,
-        }
-
-    def _load_state_dict_learn(self, state: State) -> None:
-        self._load_state_dict_model(state)
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._update_count = int(state["update_count"])
 
 
 def results(
