@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dicore.config.sections import RunConfig
-from dicore.interfaces.collector import ISerialCollector
-from dicore.interfaces.evaluator import EvalResult
 from dicore.run.run import Run
+
+if TYPE_CHECKING:
+    from dicore.interfaces.collector import ISerialCollector
+    from dicore.interfaces.evaluator import EvalResult
 
 __all__ = ["about_last_evaluation", "why_no_update"]
 

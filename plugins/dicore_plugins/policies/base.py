@@ -16,7 +16,6 @@ from dicore.config.schema import fields_of
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, State, StateDict, TimestepBatch, Tree
 from dicore.errors import DicoreError, ModeError, SchemaError, UsageError
-from dicore.interfaces.columns import Column
 from dicore.interfaces.policy import (
     CollectMode,
     CommandMode,
@@ -80,7 +79,7 @@ class Policy:
     config_class: ClassVar[type[PolicyConfig]] = PolicyConfig
     fields: ClassVar[tuple[str, ...]] = FIELDS
     """Names of the modes; a subclass adds its own, and returns each by `mode(…)`."""
-    columns: ClassVar[tuple[Column, ...] | None] = None
+    columns: ClassVar[tuple[object, ...] | None] = None
     """Own columns of its transitions, see `dicore.interfaces.columns`; None: not declared."""
     attributes: ClassVar[tuple[str, ...]] = ("cfg", "device", "model", "like")
     """What `get_attribute` and `set_attribute` know besides facts; a subclass names its own."""
