@@ -53,6 +53,24 @@ def test_dreamer_solves_it(env: str, seed: int, tmp_path: Path) -> None:
     assert outcome.run.result.stop
 
 
+@pytest.mark.learns
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["gumbel_muzero", "muzero"])
+def test_muzero_solves_cartpole(kind: str, seed: int, tmp_path: Path) -> None:
+    """By the presets `cartpole_gumbel_muzero` and `cartpole_muzero`."""
+    outcome = launch(
+        env="cartpole",
+        policy=kind,
+        seed=seed,
+        exp_name=str(tmp_path / "run"),
+        max_env_step=25_000,
+        overrides=["pipeline.logger=[]"],
+    )
+    assert outcome.run.result.stop
+
+
 def results(mode: Any, side: int) -> Counter[float]:
     """Returns how often a side wins (1), draws and loses (-1) against all moves of the other."""
     rules = GAMES["tictactoe"]

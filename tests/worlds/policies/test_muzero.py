@@ -336,3 +336,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     steps = 208  # a collect ends after half of them
     one, two = same_after_resume("efficient_zero", "cartpole", options, tmp_path, steps)
     assert all(torch.equal(one[key], two[key]) for key in one)
+
+
+def test_the_presets_fit_their_task() -> None:
+    pytest.importorskip("dicore_contrib_envs")
+    for kind in ("gumbel_muzero", "muzero"):
+        compiled = compile_config(preset=f"cartpole_{kind}")
+        assert (compiled.policy.type, compiled.env.type) == (kind, "cartpole")
