@@ -340,6 +340,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
 
 def test_the_presets_fit_their_task() -> None:
     pytest.importorskip("dicore_contrib_envs")
-    for kind in ("gumbel_muzero", "muzero"):
-        compiled = compile_config(preset=f"cartpole_{kind}")
+    for preset, kind in (
+        ("cartpole_gumbel_muzero", "gumbel_muzero"),
+        ("cartpole_muzero", "muzero"),
+    ):
+        compiled = compile_config(preset=preset)
         assert (compiled.policy.type, compiled.env.type) == (kind, "cartpole")
