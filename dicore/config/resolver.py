@@ -14,8 +14,8 @@ from dicore.config.redact import reads_variable, texts_in, words_in
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
-from dicore_registry import LOCAL, Entry, Resolved, canonical, code_paths, nearest
-from dicore_registry.explain import beside
+from dicore_registry import Entry, Resolved, canonical, code_paths, nearest
+from dicore_registry.explain import beside, gone
 from dicore_registry.known import known
 
 _NAMELESS = object()
@@ -217,8 +217,7 @@ class ComponentResolver:
             unknown = isinstance(error, UnknownComponentError)
             supplier = self._supplier(path, wanted) if unknown else None
             if supplier is not None:
-                text = f"no {kind} named '{wanted}' is installed; {_used(*supplier)}"
-                self.problems.add(where, text, layer)
+                self.problems.add(where, gone(kind, wanted, *supplier), layer)
                 return None
             more = self.tried.get(wanted, "") if kind == "env" else ""
             self.problems.add_error(where, error, layer, more)
@@ -366,13 +365,6 @@ def _import(name: str) -> str:
 def _import_names(value: LayerValue) -> list[str]:
     names = value.value.get("import_names") or []
     return [str(name) for name in names] if isinstance(names, list | tuple) else [str(names)]
-
-
-def _used(dist: str, version: str) -> str:
-    """Returns where a run had a component from that is not there now."""
-    if dist == LOCAL:
-        return "the run was trained where it was registered: dicore --plugin FILE … does it again"
-    return f"the run used it from {dist} {version}: pip install {dist}"
 
 
 def type_of(kind: str, cls: type, registry: RegistryView) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dicore_registry.entry import Entry, canonical, family
+from dicore_registry.entry import LOCAL, Entry, canonical, family
 from dicore_registry.errors import (
     MissingDependencyError,
     PluginConflictError,
@@ -116,6 +116,14 @@ def unknown(
     hint = beside(written) or _hint(kind, name, entries, order)
     text = f"no {kind} named '{written}'; {hint}"
     return UnknownComponentError(at(where, text), context={"kind": kind, "name": name})
+
+
+def gone(kind: str, name: str, dist: str, version: str) -> str:
+    """Returns the message about a component that a run used, and is not there now."""
+    how = f"the run used it from {dist} {version}: pip install {dist}"
+    if dist == LOCAL:
+        how = "the run was trained where it was registered: dicore --plugin FILE … does it again"
+    return f"no {kind} named '{name}' is installed; {how}"
 
 
 def beside(written: str) -> str:
