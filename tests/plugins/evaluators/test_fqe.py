@@ -81,6 +81,18 @@ def test_the_values_of_known_policies(tmp_path: Path) -> None:
     assert left.eval(train_iter=1).mean_return == pytest.approx(0, abs=0.25)
 
 
+def test_no_target_is_beyond_what_the_rewards_allow(tmp_path: Path) -> None:
+    """Rewards of 0 and 1 and gamma = 0.9: returns are from 0 to 10, whatever a network says."""
+    one = evaluator(corridor(tmp_path / "x.npz"), lambda obs: np.ones(len(obs), np.int64))
+    for offset in (1e3, -1e3):
+        one._target_flat.data += offset
+        assert float(one._update({})) < 12
+        one._target_flat.data -= offset
+    other = evaluator(str(tmp_path / "x.npz"), lambda obs: np.ones(len(obs), np.int64))
+    other.load_state_dict(one.state_dict())
+    assert other.state_dict()["rewards"] == one.state_dict()["rewards"] == (0.0, 1.0)
+
+
 def test_schedule_best_and_stop(tmp_path: Path) -> None:
     path = corridor(tmp_path / "x.npz")
     one = evaluator(path, lambda obs: np.ones(len(obs), np.int64), updates=2, eval_freq=10,

@@ -87,7 +87,9 @@ def _options(space: Space) -> dict[str, Any]:
 class FQEvaluator(ScheduledEvaluator):
     """Evaluates a policy on a data set; the contract is `ISerialEvaluator`.
 
-    The policy acts greedily on single observations: recurrent policies cannot be evaluated.
+    The policy acts greedily on single observations: recurrent policies cannot be evaluated. Values
+    that targets go on with are between the lowest and the highest reward (or 0) so far, times
+    1 / (1 - gamma): no return is beyond, and a fit that leaves the data diverges otherwise.
 
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
@@ -150,8 +152,9 @@ class FQEvaluator(ScheduledEvaluator):
         starts = np.linspace(0, count - 1, len(some)).astype(np.int64)
         self._starts = starts if end is None else np.flatnonzero(np.append(True, end[:-1]))
         length = count / max(len(self._starts), 1)
-        horizon = min(length, 1 / max(1 - cfg.discount_factor, 1e-9))
-        scale = max(float(np.abs(some["reward"]).mean()) * horizon, 1e-6)
+        self._horizon = 1 / max(1 - cfg.discount_factor, 1e-9)
+        scale = max(float(np.abs(some["reward"]).mean()) * min(length, self._horizon), 1e-6)
+        self._rewards = 0.0, 0.0
         with torch_stream("evaluator/fqe/model"):
             self._net = StateActionValue(
                 observation_space, action_space, cfg.hidden_size_list, scale
@@ -214,8 +217,12 @@ class FQEvaluator(ScheduledEvaluator):
         columns = self._data.take(index)
         after = self._chosen(columns["next_obs"], kwargs)
         batch = to_batch(Batch({**columns.columns, "next_action": after}, len(index)), "cpu")
+        seen = batch["reward"]
+        low, high = self._rewards
+        self._rewards = low, high = min(low, float(seen.min())), max(high, float(seen.max()))
         with torch.no_grad():
             value = self._target.forward(batch["next_obs"], batch["next_action"])
+            value = value.clamp(low * self._horizon, high * self._horizon)
             y = quantile_target(value.unsqueeze(1), *bridged(batch, cfg.discount_factor, 1))
         q, size = self._net.forward(batch["obs"], batch["action"]), self._net.scale
         loss, error = td_loss(q / size, y.squeeze(1) / size)
@@ -256,9 +263,12 @@ class FQEvaluator(ScheduledEvaluator):
             "net": self._net.state_dict(),
             "target": self._target.state_dict(),
             "optimizer": self._optimizer.state_dict(),
+            "rewards": self._rewards,
         }
 
     def _load_networks(self, state: State) -> None:
+        low, high = state.get("rewards", self._rewards)
+        self._rewards = float(low), float(high)
         self._net.load_state_dict(state["net"])
         self._target.load_state_dict(state["target"])
         self._optimizer.load_state_dict(state["optimizer"])
