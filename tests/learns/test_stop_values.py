@@ -123,6 +123,8 @@ CASES = [
     Case("two_step", 15_000, slow=(300,) * 3, policy="bdq"),  # "two_step_bdq": 5k
     Case("blackjack", 120_000, slow=(600,) * 3),  # 20k to 53k env steps were seen
     Case("frozenlake", 20_000, slow=(300,) * 3),  # 5k to 9k
+    # "minatar_ppo": 200k to 400k env steps; 46 after 5M
+    Case("minatar", 800_000, 7, ("env.stop_value=10",), slow=(300,) * 3, policy="ppo"),
     Case("minigrid", 30_000, slow=(300,) * 3),  # 5k to 13k
     Case("taxi", 60_000, slow=(300,) * 3),  # 17k to 21k
 ]
