@@ -17,7 +17,7 @@ FIXED = {"auto_alpha": False}
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"model": {"stochastic": True}}, "model.stochastic: (td3|ddpg) has a deterministic actor"),
+        ({"model": {"stochastic": True}}, "model.stochastic: the actor is deterministic"),
         (
             {"learn": {"target_noise": 0.0, "target_noise_clip": 0.3}},
             f"target_noise_clip: {NONE} target_noise",

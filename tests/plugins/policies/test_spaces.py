@@ -151,7 +151,7 @@ def test_other_actions_are_refused_when_bound(space: gym.Space[Any]) -> None:
         policy_of(VECTOR, space)
     assert "\n" not in caught.value.message
     nested = isinstance(space, spaces.Dict | spaces.Tuple)
-    assert not nested or "flatten the action space" in caught.value.hint
+    assert not nested or "flatten it to MultiDiscrete" in caught.value.hint
 
 
 MASKED = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from dicore.config.schema import ComponentConfig, component, frozen, option, section
 from dicore_plugins.functional.exploration import get_schedule
@@ -13,7 +12,7 @@ from dicore_plugins.policies.continuous.base_config import (
     ContinuousQLearnConfig,
     ContinuousQPolicyConfig,
 )
-from dicore_plugins.policies.required import Required, unused_options
+from dicore_plugins.policies.required import unused_options
 
 _NOISE = "standard deviation of the exploration noise; the range of actions is [-1, 1]"
 
@@ -67,10 +66,6 @@ class TD3CollectConfig(ContinuousQCollectConfig):
 class TD3Config(ContinuousQPolicyConfig):
     """TD3 for continuous actions: twin critics, delayed actor (Fujimoto et al. 2018)."""
 
-    requires: ClassVar[Required] = {
-        "model.stochastic": (False, "has a deterministic actor; leave it out")
-    }
-
     model: ComponentConfig = component(
         "model", default={"type": "qac", "stochastic": False}, help="actor and Q networks"
     )
@@ -78,6 +73,13 @@ class TD3Config(ContinuousQPolicyConfig):
     collect: TD3CollectConfig = section(TD3CollectConfig)
 
     build = builds("dicore_plugins.policies.continuous.td3:TD3Policy")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        model = self.model  # networks of other types may be stochastic by themselves
+        if model is not None and model.type == "qac" and model.get("stochastic"):
+            yield "model.stochastic", "the actor is deterministic; leave it out"
 
 
 @frozen(kw_only=True)
