@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dicore.config.schema import frozen, option
 from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
@@ -20,6 +20,9 @@ class MinAtarConfig(GymnasiumConfig):
 
     Ids that end in `-v1` have the actions of the game, those in `-v0` all six.
     """
+
+    presets_for_all: ClassVar[bool] = True
+    """Whether presets of this name are for all ids, not only for its own."""
 
     env_id: str = option("MinAtar/Breakout-v1", "id, e.g. MinAtar/Asterix-v1")
     sticky_action_probability: float = option(

@@ -120,7 +120,8 @@ class EnvNames:
             return None
         if not isinstance(found, str):
             return EnvChoice(provider, env_id)
-        return EnvChoice(found, env_id, found if self._own_id(found) == env_id else "")
+        fits = getattr(self._class(found), "presets_for_all", False)
+        return EnvChoice(found, env_id, found if fits or self._own_id(found) == env_id else "")
 
     def _namesake(self, env_id: str) -> str:
         """Returns the environment whose own id this is and that has the letters of its name."""

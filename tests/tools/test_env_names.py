@@ -192,6 +192,7 @@ def test_an_environment_is_checked_by_what_trains_it(
         ("HalfCheetah-v5", "sac", "halfcheetah_sac"),
         ("MountainCarContinuous-v0", "sac", "mountain_car_continuous_sac"),
         ("CarRacing-v3", "ppo", "car_racing_ppo"),
+        ("MinAtar/Asterix-v1", "ppo", "minatar_ppo"),
         ("LunarLander-v3", "sac", None),
         ("CartPole-v0", "dqn", None),
         ("gymnasium:CartPole-v1", "dqn", None),
