@@ -120,9 +120,10 @@ def unknown(
 
 def gone(kind: str, name: str, dist: str, version: str) -> str:
     """Returns the message about a component that a run used, and is not there now."""
-    how = f"the run used it from {dist} {version}: pip install {dist}"
+    how = f"the run used it from {dist} {version}: install that package again"
     if dist == LOCAL:
-        how = "the run was trained where it was registered: dicore --plugin FILE … does it again"
+        how = f"it was registered where the run was trained, by register('{kind}', '{name}') or an"
+        how += " Agent: dicore --plugin FILE … runs a file that registers it again"
     return f"no {kind} named '{name}' is installed; {how}"
 
 

@@ -140,10 +140,10 @@ def test_a_run_names_the_package_that_is_gone(build: Any, run: Path) -> None:
         build(run)
     assert gone.value.problems == (  # its options cannot be judged
         "policy.type: no policy named 'sac' is installed; the run used it from acme-rl 0.3:"
-        f" pip install acme-rl ({run / 'config.json'}:1)",
+        f" install that package again ({run / 'config.json'}:1)",
     )
     rewrite(run, facts(type="sac", dist="local", version=""))
-    with pytest.raises(ConfigError, match="where it was registered: dicore --plugin FILE"):
+    with pytest.raises(ConfigError, match="it was registered where the run was trained"):
         build(run)
 
 

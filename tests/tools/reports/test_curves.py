@@ -383,3 +383,18 @@ def test_what_cannot_be_plotted(
         in capfd.readouterr().err
     )
     assert not [*tmp_path.glob("*.*")]
+
+
+def test_a_run_that_collects_nothing_is_drawn_over_its_updates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run", [])
+    lines = [
+        json.dumps({"step": 0, "train_iter": updates, "time": 1.0, TAG: value})
+        for updates, value in ((100, 3.0), (300, 7.0))
+    ]
+    (run / "log/metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    assert main(["plot", str(run), "--text"]) == 0
+    assert "first 3.0, last 7.0, best 7.0 (100 to 300 updates)" in capsys.readouterr().out
+    assert main(["report", str(run), "-o", str(tmp_path / "page.html")]) == 0
+    assert 'id="axis1" checked' in (tmp_path / "page.html").read_text()

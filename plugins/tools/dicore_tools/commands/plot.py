@@ -74,9 +74,8 @@ ended. Unfinished runs are included; runs without the metric are skipped.
     "--x",
     "axis",
     type=click.Choice(["env_step", "train_iter", "wall"]),
-    default="env_step",
-    show_default=True,
-    help="Quantity on the x axis: env steps, gradient updates, or seconds of training.",
+    help="Quantity on the x axis: env steps, gradient updates, or seconds of training."
+    "  [default: env_step; train_iter of runs that collect nothing]",
 )
 @click.option(
     "-y",
@@ -125,7 +124,7 @@ def command(  # noqa: PLR0913 - the options of the command
     places: Sequence[str],
     *,
     out: Path,
-    axis: Axis,
+    axis: Axis | None,
     tag: str,
     group: str | None,
     smooth: int,
@@ -150,7 +149,11 @@ def command(  # noqa: PLR0913 - the options of the command
 
     if not text:
         check_format(out)  # before the warnings about runs
-    groups = group_runs([each.smooth(smooth) for each in _curves(places, tag, axis)], group)
+    curves = _curves(places, tag, axis or "env_step")
+    if axis is None:
+        axis = "env_step" if any(each.x.any() for each in curves) else "train_iter"
+        curves = _curves(places, tag, axis) if axis != "env_step" else curves
+    groups = group_runs([each.smooth(smooth) for each in curves], group)
     if text:
         from dicore_tools.reports.text import sparklines, supports_blocks
 

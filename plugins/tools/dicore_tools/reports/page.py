@@ -121,15 +121,21 @@ def _curves(runs: Sequence[RunData], groups: Sequence[Group]) -> Iterator[str]:
     yield "<h2>Mean return of evaluations</h2>"
     goals = {goal_of(curve) for group in groups for curve in group.curves}
     goal = goals.pop() if len(goals) == 1 else None
+    first = _axis(runs)
     yield '<div class="tabs">'
     for number, (_, name) in enumerate(AXES.values()):
-        checked = " checked" if number == 0 else ""
+        checked = " checked" if [*AXES][number] == first else ""
         yield f'<input type="radio" name="axis" id="axis{number}"{checked}>'
         yield f'<label for="axis{number}">over {escape(name)}</label>'
     for number, axis in enumerate(AXES):
         yield f'<div class="panel p{number}">{_picture(runs, groups, TAG, axis, goal)}</div>'
     yield "</div>"
     yield from _legend(groups, goal)
+
+
+def _axis(runs: Sequence[RunData]) -> Axis:
+    """Returns the axis of pictures: updates, if no run collects env steps."""
+    return "env_step" if any(run.progress[0] for run in runs) else "train_iter"
 
 
 def _picture(
@@ -176,7 +182,8 @@ def _metrics(runs: Sequence[RunData], groups: Sequence[Group]) -> Iterator[str]:
     known = dict.fromkeys(tag for run in runs for tag in run.columns)
     learner = [tag for tag in known if tag.startswith("learner/") and tag not in _OWN_METRICS]
     tags = [tag for tag in (*_OWN_METRICS[:2], *learner, *_OWN_METRICS[2:]) if tag in known]
-    pictures = [(tag, _picture(runs, groups, tag, "env_step")) for tag in tags[:_MORE_METRICS]]
+    axis = _axis(runs)
+    pictures = [(tag, _picture(runs, groups, tag, axis)) for tag in tags[:_MORE_METRICS]]
     shown = [(tag, picture) for tag, picture in pictures if picture]
     if not shown:
         return
