@@ -134,6 +134,8 @@ def beside(written: str) -> str:
     for stem, attr in pairs:
         if stem and attr.isidentifier() and os.path.isfile(f"{stem}.py"):  # noqa: PTH113
             return f"{stem}.py is here: for a class of it, write {stem}.py:{attr}"
+    if "." in written and os.path.isfile(f"{written.replace('.', '/')}.py"):  # noqa: PTH113
+        return f"it is a module that is here: for a class of it, write {written}:CLASS"
     return ""
 
 

@@ -91,6 +91,7 @@ SPELLINGS: dict[str, Any] = {
     "flat_module:Hil": "env.type: no env 'flat_module:Hil'; tried in order: ENV:ID ('flat_module' ",
     "nowhere:Hill-v0": "env.type: no env 'nowhere:Hill-v0'; tried in order: ENV:ID ('nowhere' is ",
     "./flat_module.py:Hil": "env.type: './flat_module.py' has no attribute 'Hil'; did you mean",
+    "folder.inner": "env.type: no env named 'folder.inner'; it is a module that is here: for a cla",
     "flat_module.py::Hill": "env.type: flat_module.py is here: for a class of it, write flat_mod",
     "./flat_module:Hill": "env.type: ./flat_module.py is here: for a class of it, write ./flat_m",
     "./flat_module.py.Hill": "env.type: no env named './flat_module.py.Hill'; ./flat_mo",
