@@ -66,7 +66,7 @@ class GymnasiumConfig(EnvConfig):
         """
         spec = _spec(self.env_id)
         if spec is None:
-            raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
+            raise ConfigError(f"env.env_id: {_unknown(self.env_id, self.type)}")
         threshold = spec.reward_threshold
         return {} if threshold is None else {"stop_value": float(threshold)}
 
@@ -121,7 +121,7 @@ class GymnasiumConfig(EnvConfig):
         from gymnasium.error import DependencyNotInstalled, Error
 
         if _spec(self.env_id, need=True) is None:
-            raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
+            raise ConfigError(f"env.env_id: {_unknown(self.env_id, self.type)}")
         code_paths.check_arguments(self.make_kwargs, "env.make_kwargs")
         _refuse_words(self.env_id, self.make_kwargs)
         if parent_process() is None:  # in others it was told where they are started
@@ -240,7 +240,12 @@ def _refuse_words(env_id: str, given: Mapping[str, Any]) -> None:
             )
 
 
-def _unknown(env_id: str) -> str:
+def _unknown(env_id: str, component: str) -> str:
+    """Returns the message about an unknown id, with a near one."""
+    for space in _NAMESPACES:
+        if component and component == space.component:  # its ids are not known before
+            with contextlib.suppress(ImportError):
+                space.register()
     return f"gymnasium has no '{env_id}'; {_nearest(env_id)}"
 
 
@@ -265,11 +270,12 @@ def _nearest(env_id: str) -> str:
         return f"did you mean '{max(versions, key=_version)}'?"
     if package := _registering(env_id):
         return f"write {package}:{env_id}"
+    module, colon, name = env_id.rpartition(":")
     folded = {each.casefold(): each for each in gymnasium.registry}
-    close = difflib.get_close_matches(env_id.casefold(), folded, 1)
+    ends = [each for each in folded if each.endswith(f"/{name.casefold()}")]
+    close = ends or difflib.get_close_matches(name.casefold(), folded, 1)
     if close:
         return f"did you mean '{folded[close[0]]}'?"
-    module, colon, _ = env_id.rpartition(":")
     if colon:
         return f"check that '{module}' is installed and registers the id"
     return "install the package that registers it"

@@ -307,6 +307,9 @@ def _read_blocks(folder: Path, manifest: Manifest) -> dict[str, tuple[str, bytea
 def _check_kind(folder: Path) -> None:
     if folder.is_symlink():
         raise CheckpointUnsafeError(f"{folder}: a symbolic link, not a checkpoint")
+    if folder.suffix in (".npz", ".hdf5", ".h5") and folder.is_file():
+        text = f"{folder}: a file of samples, and the folder of a data set is expected"
+        raise CheckpointError(text, hint="name it as pipeline.dataset.path; collect -o FOLDER")
     if folder.is_file():
         raise CheckpointUnsafeError(
             f"{folder}: a single file, which may hold pickled code; dicore does not unpickle",

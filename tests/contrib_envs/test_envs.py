@@ -596,6 +596,12 @@ def test_an_env_without_pictures_and_a_module_of_the_working_folder(
             shown.build(None)
 
 
+def test_an_id_without_its_namespace_is_answered() -> None:
+    needs("minatar")
+    with pytest.raises(ConfigError, match="did you mean 'MinAtar/Breakout-v1'"):
+        compiled({"type": "minatar", "env_id": "Breakout-v1"}).env.build(None)
+
+
 def test_entry_points_of_gymnasium_register_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

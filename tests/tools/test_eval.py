@@ -367,6 +367,12 @@ def test_what_is_refused(run: Path, here: Path, capfd: pytest.CaptureFixture[str
     (here / "old.pkl").write_bytes(b"\x80\x04.")
     with pytest.raises(CheckpointError, match="does not unpickle"):
         load_demo_data("old.pkl")
+    Path("steps.npz").touch()
+    with pytest.raises(CheckpointError, match=r"steps\.npz: a file of samples") as told:
+        load_demo_data("steps.npz")
+    assert "pipeline.dataset.path" in told.value.hint
+    with pytest.raises(UsageError, match="collect_count: expected a number of samples, got 'a"):
+        collect_demo_data(run, 100, "a.npz")  # type: ignore[arg-type]
     assert main(["collect", str(run), "--cuont", "3"]) == 2
     assert "did you mean '--count'" in capfd.readouterr().err
 

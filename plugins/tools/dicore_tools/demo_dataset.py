@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,18 @@ def collect_demo_data(  # noqa: PLR0913 - the documents' options, and those of t
         The samples, as returned by the policy's `get_train_sample`; for a file, single steps.
 
     Raises:
-        UsageError: the data set exists and is not to be replaced, the folder contains something
-            else, nothing can be written there, or too few episodes reach `min_return`.
+        UsageError: `collect_count` is no number, the data set exists and is not to be replaced, the
+            folder contains something else, nothing can be written there, or too few episodes reach
+            `min_return`.
         ConfigError: the config is invalid.
         CheckpointError: there is no valid checkpoint.
     """
+    given: object = collect_count  # the places of the arguments are easily mistaken
+    if not isinstance(given, int | Integral):
+        raise UsageError(
+            f"collect_count: expected a number of samples, got {collect_count!r}",
+            hint="collect_demo_data(RUN, seed, collect_count, expert_data_path)",
+        )
     target = check_target(expert_data_path, overwrite=overwrite)
     to_file = writer_of(target) is not None
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():

@@ -95,12 +95,14 @@ def recorded(file: str) -> None:
     np.savez(file, reward=np.arange(3.0))
 
 
-def test_a_data_set_is_an_item_too() -> None:
+def test_a_data_set_is_an_item_too(capsys: pytest.CaptureFixture[str]) -> None:
     recorded("data.npz")
     push("data.npz", "hub")
     card = pull("hub", "data.npz", "mine")
     assert card["kind"] == "dataset"
     assert Path("mine/data.npz").read_bytes() == Path("data.npz").read_bytes()
+    assert main(["hub", "pull", "hub", "data.npz", "-o", "ours"]) == 0
+    assert "ours: 1 files; a data set: ours/data.npz\n" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -85,11 +85,14 @@ def pull(place: str, name: str, *, out: str | None, as_json: bool) -> None:
                         "files": sorted(card["files"])}  # fmt: skip
         write_json(told)
         return
-    folder, what, own = out or name, "a data set:", []
+    folder, what, own, named = out or name, "a data set:", [], out or name
+    data = [each for each in card["files"] if each.endswith((".npz", ".hdf5", ".h5"))]
+    if len(data) == 1:
+        named = f"{folder}/{data[0]}"
     if card.get("kind") == "run":
-        own = own_code(Path(folder))
+        own, named = own_code(Path(folder)), folder
         what = f"dicore eval{' --trust' if own else ''}"
-    say(printable(f"{folder}: {len(card['files'])} files; {what} {quote(folder)}"), result=True)
+    say(printable(f"{folder}: {len(card['files'])} files; {what} {quote(named)}"), result=True)
     for each in own:
         say(f"not in {printable(folder)}: {each}, which its config names; --trust runs it")
 
