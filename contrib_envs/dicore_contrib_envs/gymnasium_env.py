@@ -242,11 +242,17 @@ def _refuse_words(env_id: str, given: Mapping[str, Any]) -> None:
 
 def _unknown(env_id: str, component: str) -> str:
     """Returns the message about an unknown id, with a near one."""
+    import gymnasium
+
+    own: list[str] = []
     for space in _NAMESPACES:
         if component and component == space.component:  # its ids are not known before
             with contextlib.suppress(ImportError):
                 space.register()
-    return f"gymnasium has no '{env_id}'; {_nearest(env_id)}"
+            own = [each for each in gymnasium.registry if each.startswith(space.prefixes)]
+    meant = next((each for each in own if each.endswith(f"/{env_id}")), "")
+    hint = f"did you mean '{meant}'?" if meant else _nearest(env_id)
+    return f"gymnasium has no '{env_id}'; {hint}"
 
 
 def _base(env_id: str) -> str:
@@ -272,8 +278,7 @@ def _nearest(env_id: str) -> str:
         return f"write {package}:{env_id}"
     module, colon, name = env_id.rpartition(":")
     folded = {each.casefold(): each for each in gymnasium.registry}
-    ends = [each for each in folded if each.endswith(f"/{name.casefold()}")]
-    close = ends or difflib.get_close_matches(name.casefold(), folded, 1)
+    close = difflib.get_close_matches(name.casefold(), folded, 1)
     if close:
         return f"did you mean '{folded[close[0]]}'?"
     if colon:
