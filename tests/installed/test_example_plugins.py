@@ -15,7 +15,7 @@ from filelock import FileLock
 from tests.installed.conftest import InstalledWheels, Shell
 from tests.installed.wheels import EXAMPLES
 from tests.registry.environment import Environment
-from tests.soak import SOAK, some
+from tests.soak import SOAK
 
 pytestmark = pytest.mark.installed
 
@@ -28,8 +28,6 @@ TIERS = {
     "standings-rl": 2,
 }
 """Suites pass (2), and a result that was resumed and repeated bit for bit (3)."""
-ALONE = some(sorted(NAMES), 3, "alone")
-"""Those whose tests run in an environment of their own; in a soak all do."""
 LONG = ("combined-replay", "mellow-dqn")
 """Suites that take long; a soak runs them."""
 
@@ -64,7 +62,6 @@ def alone(installed: InstalledWheels, name: str, tmp_path: Path) -> Shell:
     return Shell(Environment(folder), tmp_path)
 
 
-@pytest.mark.parametrize("name", ALONE)
 def test_its_own_tests_pass(alone: Shell, name: str) -> None:
     [folder] = (each / "tests" for each in EXAMPLES if each.name == name)
     words = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", str(folder)]
