@@ -276,9 +276,9 @@ def _nearest(env_id: str) -> str:
         return f"did you mean '{max(versions, key=_version)}'?"
     if package := _registering(env_id):
         return f"write {package}:{env_id}"
-    module, colon, name = env_id.rpartition(":")
+    module, colon, _ = env_id.rpartition(":")
     folded = {each.casefold(): each for each in gymnasium.registry}
-    close = difflib.get_close_matches(name.casefold(), folded, 1)
+    close = difflib.get_close_matches(env_id.casefold(), folded, 1)
     if close:
         return f"did you mean '{folded[close[0]]}'?"
     if colon:

@@ -267,6 +267,8 @@ def _answering(context: str, seconds: float) -> Iterator[None]:
     except (OSError, EOFError) as error:
         if not ended:
             raise
+        with contextlib.suppress(AttributeError, OSError):  # till then the next would ask it
+            os.waitid(os.P_PID, ended[0], os.WEXITED | os.WNOWAIT)
         raise TimeoutError(
             f"the fork server (process {ended[0]}) did not answer for {seconds:g} s and was ended"
         ) from error
