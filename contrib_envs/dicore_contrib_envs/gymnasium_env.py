@@ -217,11 +217,18 @@ def _register_by_entry_point(env_id: str) -> None:
 
     name, slash, _ = env_id.partition("/")
     for entry in metadata.entry_points(group="gymnasium.envs", name=name) if slash else ():
-        found: Any = code_paths.import_module(entry.module, "env.env_id")
-        for attr in entry.attr.split(".") if entry.attr else ():
-            found = getattr(found, attr)
-        if callable(found):
-            found()
+        code_paths.check(entry.module, "env.env_id")
+        try:
+            found: Any = entry.load()
+            if callable(found):
+                found()
+        except Exception as error:  # of a stranger's package: any
+            raise EnvCreateError(
+                f"env.env_id: '{env_id}': the entry point {name} = {entry.value} of gymnasium.envs"
+                f" failed: {type(error).__name__}: {error}",
+                hint="tell who maintains that package, or name a module that registers the id when"
+                " it is imported: MODULE:ID",
+            ) from error
 
 
 def _refuse_words(env_id: str, given: Mapping[str, Any]) -> None:

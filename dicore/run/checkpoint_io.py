@@ -309,7 +309,10 @@ def _check_kind(folder: Path) -> None:
         raise CheckpointUnsafeError(f"{folder}: a symbolic link, not a checkpoint")
     if folder.suffix in (".npz", ".hdf5", ".h5") and folder.is_file():
         text = f"{folder}: a file of samples, and the folder of a data set is expected"
-        raise CheckpointError(text, hint="name it as pipeline.dataset.path; collect -o FOLDER")
+        raise CheckpointError(
+            text,
+            hint="give it to pipeline.dataset.path, or make a folder: dicore collect RUN -o FOLDER",
+        )
     if folder.is_file():
         raise CheckpointUnsafeError(
             f"{folder}: a single file, which may hold pickled code; dicore does not unpickle",

@@ -11,6 +11,7 @@ from functools import reduce
 from itertools import chain
 from operator import getitem
 from os import PathLike
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -243,7 +244,7 @@ def folder_name(compiled: Compiled, request: TrainRequest) -> str:
     """Returns the requested folder, or `runs/<env>_<policy>_s<seed>`; `~` is the home folder."""
     label = env_label(compiled, request.env)
     name = compiled.exp_name or default_name(label, compiled.policy.type, compiled.seed)
-    return str(Path(name).expanduser())
+    return expanduser(name)  # noqa: PTH111 - a user that there is not stays as it is
 
 
 def env_label(compiled: Compiled, requested: str | None) -> str:

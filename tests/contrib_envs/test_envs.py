@@ -617,6 +617,9 @@ def test_entry_points_of_gymnasium_register_ids(
     env = compiled({"type": "lines/Shown-v0", "n_evaluator_episode": 1, "stop_value": 1.0}).env
     assert (env.type, env.env_id) == ("gymnasium", "lines/Shown-v0")
     env.build(None).close()
+    (dist / "entry_points.txt").write_text("[gymnasium.envs]\nwrong = declared_lines:absent\n")
+    with pytest.raises(EnvCreateError, match="entry point wrong = declared_lines:absent of gymn"):
+        compiled({"type": "wrong/Shown-v0", "n_evaluator_episode": 1, "stop_value": 1.0})
 
 
 def test_roles_have_their_numbers_and_seeds() -> None:
