@@ -119,3 +119,14 @@ def test_a_run_in_one_process(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == "used up the budget: 16 env steps, 128 updates\n"
     assert main(["status", str(run), "--collectors", "2"]) == 2
     assert "a run in one process" in capsys.readouterr().err
+
+
+def test_a_run_that_failed_says_why(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {"status": "failed", "error": "EnvStepError: env 0: gone\nfar away"}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    (tmp_path / "config.json").write_bytes((run / "config.json").read_bytes())
+    assert main(["status", str(tmp_path)]) == 0
+    told = "failed: 0 env steps, 0 updates\nwhy: EnvStepError: env 0: gone\n"
+    assert capsys.readouterr().out == told

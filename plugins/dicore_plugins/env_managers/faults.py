@@ -33,7 +33,7 @@ STEP_HINT = (
 _LONGEST_WAIT_S = 30.0
 _LONGEST_TEXT = 10_000
 """Characters of the text of an exception that are kept."""
-_SEED = re.compile(r"seed \d+")
+_EPISODE = re.compile(r"^env \d+: |step \d+ of the episode with seed \d+( failed on action [^:]*)?")
 _JITTER = random.SystemRandom()
 
 
@@ -183,7 +183,7 @@ def all_of(errors: Sequence[DicoreError]) -> DicoreError:
     alike: dict[str, list[tuple[str, str]]] = {}
     for error in errors:
         who, _, text = error.message.partition(": ")
-        alike.setdefault(_SEED.sub("", text), []).append((who, text))
+        alike.setdefault(cause_of(text), []).append((who, text))
     joined = type(first)(
         "\n".join(map(_of_several, alike.values())),
         hint=first.hint,
@@ -191,6 +191,11 @@ def all_of(errors: Sequence[DicoreError]) -> DicoreError:
     )
     joined.__cause__ = first.__cause__
     return joined
+
+
+def cause_of(text: str) -> str:
+    """Returns what a message says beside environment, step, seed and action."""
+    return _EPISODE.sub("", text)
 
 
 def _of_several(group: list[tuple[str, str]]) -> str:
@@ -210,13 +215,14 @@ def after_failures(error: DicoreError, failures: Sequence[tuple[float, str]]) ->
     """
     if not failures:
         return error
-    causes = "".join(f"\n- {why}" for _, why in failures[-2:])
     times = "once" if len(failures) == 1 else f"{len(failures)} times"
-    raised = type(error)(
-        f"{error.message}\nit failed {times} before, the last time" + "s" * (len(failures) > 1)
-        + f" by:{causes}",
-        hint=error.hint, context=error.context,
-    )  # fmt: skip
+    causes = [why for _, why in failures[-2:]]
+    if set(map(cause_of, causes)) == {cause_of(error.message)}:
+        told = " in the same way"
+    else:
+        told = ", the last time" + "s" * (len(failures) > 1) + " by:\n- " + "\n- ".join(causes)
+    text = f"{error.message}\nit failed {times} before{told}"
+    raised = type(error)(text, hint=error.hint, context=error.context)
     raised.__cause__ = error.__cause__
     return raised
 

@@ -233,6 +233,17 @@ def test_restart_budget_spoils_the_episode_and_no_more(
         rollout(manager, 1)
 
 
+def test_a_cause_is_told_once_for_all_environments(caplog: pytest.LogCaptureFixture) -> None:
+    bad = [CountEnv(0, length=0, rewards=(1.0, np.nan)) for _ in range(2)]
+    manager = manager_of(*bad, restart_budget=2)
+    with caplog.at_level("WARNING", "dicore.env"), pytest.raises(NonFiniteError) as caught:
+        rollout(manager, 20)
+    told = [each.getMessage()[-13:] for each in caplog.records]
+    assert told == ["; restart 1/2", "; restart 2/2"]
+    assert str(caught.value.message).count("env 0: ") == 1
+    assert str(caught.value.message).endswith("before in the same way; likewise env 1")
+
+
 def test_spoilt_episodes_are_marked_and_not_counted() -> None:
     manager = manager_of(CountEnv(0, length=2), Faulty(boom), restart_budget=1, episode_num=1)
     manager.step({0: 0, 1: 0})
@@ -643,9 +654,9 @@ def test_old_failures_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
             continue
         assert rollout(manager, 1)[0][0][4]["abnormal"]
         rollout(manager, 1)
-        with pytest.raises(NonFiniteError, match="failed 2 times before, the last times by") as e:
+        with pytest.raises(NonFiniteError, match="failed 2 times before in the same way") as e:
             rollout(manager, 1)
-        assert str(e.value).count("reward nan is not finite") == 3
+        assert str(e.value).count("reward nan is not finite") == 1
         assert e.value.context["env_id"] == 0
 
 

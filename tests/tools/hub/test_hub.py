@@ -65,7 +65,7 @@ def test_a_run_goes_to_a_folder_and_comes_back_from_a_web_server(
     assert main(["hub", "list", served]) == 0
     told = capsys.readouterr().out
     assert "small" in told
-    assert "cartpole" in told
+    assert "CartPole-v1" in told
     assert main(["hub", "pull", served, "small", "-o", "theirs"]) == 0
     taken = {str(f.relative_to("theirs")) for f in Path("theirs").rglob("*") if f.is_file()}
     assert {"config.json", "run.json", "log/metrics.jsonl"} <= taken
@@ -76,6 +76,15 @@ def test_a_run_goes_to_a_folder_and_comes_back_from_a_web_server(
     assert "license: MIT" in page
     assert "dicore hub pull hub small" in page
     assert Path("hub/small/curve.svg").read_text().startswith("<svg xmlns=")
+
+
+def test_what_is_no_whole_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(run, "runs/bare", ignore=lambda *_: ["ckpt"])
+    push("runs/bare", "hub")
+    assert capsys.readouterr().out == "runs/bare has no checkpoint: its policy is not pushed\n"
+    with pytest.raises(UsageError, match="runs: a folder of runs") as caught:
+        push("runs", "hub")
+    assert caught.value.hint == "push one of them: runs/bare"
 
 
 def test_any_store_of_fsspec_will_do(run: Path) -> None:

@@ -345,6 +345,11 @@ def test_curves_in_the_terminal(
     monkeypatch.setattr("dicore_tools.reports.text.supports_blocks", lambda: False)
     plot(tmp_path, "--text")
     assert capsys.readouterr().out.isascii()
+    far = {"type": "gymnasium", "env_id": "Pendulum-v1"}
+    make_run(tmp_path / "b", [(0, -1000.0), (1000, -200.0)], env=far)
+    plot(tmp_path, "--text")
+    rows = [each[2:42] for each in capsys.readouterr().out.splitlines()[1::2]]
+    assert [row[0] + row[-1] for row in rows] == ["_#", "_#"], "each environment has its scale"
 
 
 def test_a_run_without_the_number_does_not_keep_the_others_from_being_shown(

@@ -27,6 +27,7 @@ from dicore_plugins.env_managers.faults import (
     LARGEST,
     Fault,
     after_failures,
+    cause_of,
     data_error,
     flag_fault,
     info_fault,
@@ -84,6 +85,7 @@ class BaseEnvManager(ManagedEnvs):
         self._position = {env_id: env_id for env_id in self._id_list}
         self._none_ended = np.zeros(self.env_num, np.bool_)
         self._none_ended.setflags(write=False)
+        self._told: dict[int, str] = {}
 
     @property
     def restarts(self) -> int:
@@ -325,7 +327,10 @@ class BaseEnvManager(ManagedEnvs):
         number = self._episodes.discard([env_id], error, self._cfg)
         if not number:
             return False
-        _LOG.warning("%s; restart %d/%d", error.message, number, self._cfg.restart_budget)
+        cause = cause_of(error.message)
+        level = logging.INFO if self._told.get(number) == cause else logging.WARNING
+        self._told[number] = cause
+        _LOG.log(level, "%s; restart %d/%d", error.message, number, self._cfg.restart_budget)
         if self._cfg.retry_type == "renew":
             self._pool.discard(env_id)
         return True

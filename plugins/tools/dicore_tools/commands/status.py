@@ -18,6 +18,7 @@ from dicore.run.atomic import read_json
 from dicore.run.folder import RunFolder
 from dicore_tools.commands.examples import CommandWithExamples
 from dicore_tools.commands.output import rate_text
+from dicore_tools.foreign import one_line
 from dicore_tools.reports.curves import DAMAGED, unread
 from dicore_tools.reports.run_data import read_run, state_of
 
@@ -128,7 +129,7 @@ def _serial(run: Path) -> dict[str, object]:
     env_step, train_iter, wall_s = data.progress
     return {
         "state": data.state, "env_step": env_step, "train_iter": train_iter, "wall_s": wall_s,
-        "ended": data.state != "running", "killed": data.state == "killed",
+        "ended": data.state != "running", "killed": data.state == "killed", "error": data.why,
     }  # fmt: skip
 
 
@@ -137,6 +138,8 @@ def table(facts: Mapping[str, Any]) -> Iterator[str]:
     if "state" in facts:
         state = _KILLED if facts["killed"] else facts["state"]
         yield f"{state}: {facts['env_step']} env steps, {facts['train_iter']} updates"
+        if facts["error"]:
+            yield f"why: {one_line(facts['error'])}"
         return
     learner, age = facts["learner"], facts["age"]
     state = "ended" if facts["ended"] else "running" if age < _OLD else "silent"

@@ -46,6 +46,8 @@ def files_of(path: Path, *, is_run: bool, everything: bool) -> Iterator[tuple[st
             f"{path}: no such file or folder",
             hint="name a run folder, or the file or folder of a data set",
         )
+    if not is_run and (runs := [each.parent.name for each in sorted(path.glob("*/run.json"))]):
+        raise UsageError(f"{path}: a folder of runs", hint=f"push one of them: {path / runs[0]}")
     whole = everything or not is_run or (path / CERTIFICATE).is_file()
     found = 0
     for file in sorted(path.rglob("*")):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dicore import __version__
+from dicore.console import say
 from dicore.errors import UsageError
 from dicore.run.folder import RunFolder
 from dicore_tools.certificates import NAME as CERTIFICATE
@@ -85,6 +86,8 @@ def push(
         )
     is_run = (path / "config.json").is_file()
     files = dict(files_of(path, is_run=is_run, everything=everything))
+    if is_run and not any(each.startswith("ckpt/") for each in files):
+        say(f"{path} has no checkpoint: its policy is not pushed")
     card: dict[str, Any] = {"format": FORMAT, "name": name, "licence": licence,
                             "dicore": __version__, **_facts(path, is_run=is_run)}  # fmt: skip
     card["files"] = {each: _stamp(content(file)) for each, file in files.items()}
@@ -223,7 +226,7 @@ def _facts(path: Path, *, is_run: bool) -> dict[str, Any]:
     kept = ("best_return", "env_step", "train_iter", "stop", "wall_s")
     return {
         "kind": "run",
-        "env": one_line(data.type_of("env")),
+        "env": one_line(data.env_name),
         "policy": one_line(data.type_of("policy")),
         "seed": record.get("seed"),
         "status": record.get("status"),

@@ -304,6 +304,7 @@ class SerialStatus(TypedDict):
     wall_s: Annotated[float, "seconds of training"]
     ended: Annotated[bool, "whether the training has ended"]
     killed: Annotated[bool, "whether it ended without a word"]
+    error: Annotated[str, "first line of the error that ended it; empty: none did"]
 
 
 class LearnerStatus(TypedDict):

@@ -32,6 +32,7 @@ __all__ = [
     "Middle",
     "along",
     "common_label",
+    "env_name",
     "find_runs",
     "goal_of",
     "group_runs",
@@ -93,6 +94,12 @@ class Curve:
         sums = np.lib.stride_tricks.sliding_window_view(padded, window).sum(1)
         smoothed = sums / np.minimum(np.arange(1, len(self.y) + 1), window)
         return Curve(self.folder, self.x, smoothed, self.config, self.solved)
+
+
+def env_name(config: Mapping[str, Any]) -> str:
+    """Returns the id that a run's environment was made from, or the name of its component."""
+    part = config.get("env")
+    return str(part.get("env_id") or part.get("type", "")) if isinstance(part, Mapping) else ""
 
 
 class Middle(NamedTuple):

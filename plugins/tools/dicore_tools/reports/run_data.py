@@ -20,7 +20,7 @@ import psutil
 from dicore.errors import UsageError
 from dicore.run.folder import RunFolder
 from dicore_tools.reports.columns import Columns, read_columns
-from dicore_tools.reports.curves import DAMAGED, TAG, Axis, Curve, along, read_json_file
+from dicore_tools.reports.curves import DAMAGED, TAG, Axis, Curve, along, env_name, read_json_file
 
 __all__ = ["NONE", "RunData", "differing", "read_record", "read_run", "read_runs", "state_of"]
 
@@ -60,6 +60,16 @@ class RunData:
         """Returns the type of a component of the config, such as `env`; "" if it has none."""
         part = self.config.get(name)
         return str(part.get("type", "")) if isinstance(part, Mapping) else ""
+
+    @property
+    def env_name(self) -> str:
+        """The id that the environment was made from, or the name of its component."""
+        return env_name(self.config)
+
+    @property
+    def why(self) -> str:
+        """The first line of the error that ended the run; "" if none did."""
+        return str(self.record.get("error") or "").partition("\n")[0]
 
     @property
     def not_finite(self) -> Mapping[str, int]:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from dicore.console import plural
-from dicore_tools.reports.curves import Axis, Group
+from dicore_tools.reports.curves import Axis, Group, env_name
 
 __all__ = ["sparklines"]
 
@@ -23,7 +23,7 @@ def sparklines(
 ) -> list[str]:
     """Returns two lines per group: the label, and the mean as a sparkline with its range.
 
-    All groups share one scale from the lowest to the highest mean.
+    Groups of one environment share one scale, from their lowest to their highest mean.
 
     Args:
         groups: The groups.
@@ -32,12 +32,16 @@ def sparklines(
         ascii_only: Use only ASCII characters.
     """
     means = [group.middle("none") for group in groups]
-    low = min(float(each.mean.min()) for each in means)
-    high = max(float(each.mean.max()) for each in means)
+    names = [env_name(group.curves[0].config) for group in groups]
+    scales: dict[str, tuple[float, float]] = {}
+    for name, each in zip(names, means, strict=True):
+        low, high = scales.get(name, (np.inf, -np.inf))
+        scales[name] = min(low, float(each.mean.min())), max(high, float(each.mean.max()))
     blocks = _ASCII if ascii_only else _BLOCKS
     digits = 1 if axis == "wall" else 0
     lines = []
-    for group, (grid, mean, *_) in zip(groups, means, strict=True):
+    for name, group, (grid, mean, *_) in zip(names, groups, means, strict=True):
+        low, high = scales[name]
         at = np.linspace(grid[0], grid[-1], width)
         levels = (np.interp(at, grid, mean) - low) / ((high - low) or 1.0) * (len(blocks) - 1)
         sparkline = "".join(blocks[int(level)] for level in np.rint(levels))
