@@ -9,6 +9,7 @@ the exception class. `--debug` or `DICORE_DEBUG=1` shows the traceback.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ _LOUDNESS = frozenset({"-q", "--quiet", "-v", "--verbose"})
 _FAILED = 1
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
+_COLOUR = re.compile(r"\x1b\[\d*m(WARN: )?")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -148,11 +150,11 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Prints warnings of dicore as `warning: …`, others in Python's format."""
-    text = f"warning: {printable(str(message))}\n"
+    """Prints warnings as `warning: …`, those of other packages with their place."""
+    text = _COLOUR.sub("", str(message))
     if not category.__module__.startswith("dicore"):
-        text = warnings.formatwarning(message, category, filename, lineno, line)
-    (file or sys.stderr).write(text)
+        text += f" ({category.__name__} at {filename}:{lineno})"
+    (file or sys.stderr).write(f"warning: {printable(text)}\n")
 
 
 def _run(arguments: list[str], *, debug: bool) -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dicore.cli import main, report
+from dicore.cli import _show_warning, main, report
 from dicore.console import Level, chatter, is_terminal, say, write_table
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, ConfigWarning
 from dicore.testing import isolated_registry
 
 
@@ -52,6 +52,12 @@ def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixt
     assert "\tund\nsoweiter ☃\n" in said.out
     assert said.err.count(SHOWN) == 4
     assert not set(said.out + said.err) & {"\x1b", "\x9b", "\r", "\u202e", "\x7f"}
+
+
+def test_warnings_of_others_have_their_place(capsys: pytest.CaptureFixture[str]) -> None:
+    _show_warning("\x1b[33mWARN: look\x1b[0m", UserWarning, "env.py", 5)
+    _show_warning("so", ConfigWarning, "config.py", 5)
+    assert capsys.readouterr().err == "warning: look (UserWarning at env.py:5)\nwarning: so\n"
 
 
 @pytest.mark.parametrize("stdout", [None, io.StringIO()])
