@@ -14,9 +14,9 @@ import numpy as np
 from dicore.data import Batch
 from dicore.errors import ReplayUnderflowError, SchemaError
 from dicore.interfaces.buffer import IBuffer
-from dicore.interfaces.columns import column_problems
 from dicore.run.random import seed_everything
 from dicore.testing.array_like import ArrayLike
+from dicore.testing.columns import column_problems
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.suite import Suite, expect, expect_members, folder, refuses, skip
 

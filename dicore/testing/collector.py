@@ -12,9 +12,9 @@ from typing import Any
 from dicore.data import Batch
 from dicore.errors import DicoreError
 from dicore.interfaces.collector import ISerialCollector
-from dicore.interfaces.columns import column_problems
 from dicore.testing.array_like import ArrayLike
 from dicore.testing.collector_samples import SampleChecks, place
+from dicore.testing.columns import column_problems
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.fakes import FakeCollectMode, FakeManager, Script
 from dicore.testing.suite import expect, expect_members, refuses

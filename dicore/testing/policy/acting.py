@@ -10,9 +10,9 @@ import numpy as np
 from dicore.data import Batch, EnvBatch, Tree, tree_map, tree_row, tree_stack
 from dicore.data.tree import stack, tree_len
 from dicore.errors import ContractError
-from dicore.interfaces.columns import column_problems
 from dicore.interfaces.policy import IPolicy, facts_of
 from dicore.run.random import ambient_streams
+from dicore.testing.columns import column_problems
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.policy.play import PolicyChecks, leaves_of, random_state
 from dicore.testing.policy.spaces import expect_legal

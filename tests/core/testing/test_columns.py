@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dicore.interfaces.columns import COLUMNS, Column, column_problems
+from dicore.interfaces.columns import COLUMNS, Column
+from dicore.testing.columns import column_problems
 
 STATE = Column("hidden", "...", "float", "state of a network", "policy", "learn mode")
 
