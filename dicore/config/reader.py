@@ -138,6 +138,8 @@ def _format_of(file: Path, label: str, suffix: str, names_only: bool) -> Any:
     names = {"json", *(entry.name for entry in default().entries(_GROUP))} - {_PANEL}
     hint = f"use one of {', '.join(f'.{name}' for name in sorted(names))}"
     what = f"cannot read '{file.suffix}' files" if file.suffix else "the file name has no suffix"
+    if suffix in ("zip", "pt", "pth", "safetensors"):
+        hint = f"weights of another library: dicore import-weights {file} --run RUN"
     if suffix in ("pkl", "pickle"):
         what, hint = "a pickle runs code when it is read", f"save the config as text; {hint}"
     raise ConfigError(f"{label}: {what}", hint=hint)

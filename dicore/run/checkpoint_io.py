@@ -316,7 +316,7 @@ def _check_kind(folder: Path) -> None:
     if folder.is_file():
         raise CheckpointUnsafeError(
             f"{folder}: a single file, which may hold pickled code; dicore does not unpickle",
-            hint="pass the folder that holds manifest.json",
+            hint="pass the folder that holds manifest.json; of another library: import-weights",
         )
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such checkpoint")

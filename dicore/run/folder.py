@@ -171,7 +171,8 @@ class RunFolder:
         if not folder.path.is_dir():
             near = Path("runs", folder.path.name)
             hint = f"it may be {near}" if near.is_dir() else "pass a run folder, as runs/NAME"
-            raise UsageError(f"{folder}: no such folder", hint=hint)
+            what = "a file, not the folder of a run" if folder.path.is_file() else "no such folder"
+            raise UsageError(f"{folder}: {what}", hint=hint)
         if not folder.config.is_file():
             inside = sorted(str(file.parent) for file in Path(path).glob("*/config.json"))
             names = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")

@@ -248,6 +248,9 @@ def test_quiet_says_the_result_alone_and_verbose_more(run: Path) -> None:
         ("--laod-path x", 2, "did you mean '--load-path'"),
         ("x y", 2, "expected one run"),
         ("x -e acrobot", 2, "--env: x has its own env"),
+        ("sb3.zip", 2, "dicore import-weights sb3.zip --run RUN"),
+        ("x --load-path sb3.zip", 2, "dicore import-weights sb3.zip --run RUN"),
+        ("-e cartpole -p dqn --load-path sb3.zip", 2, "dicore import-weights sb3.zip --run RUN"),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -255,6 +258,7 @@ def test_what_is_wrong_is_said(
 ) -> None:
     """K20."""
     monkeypatch.chdir(run.parent)
+    Path("sb3.zip").touch()
     done = said(
         capfd, "eval", *words.replace("../work0", f"../{run.parent.name}").split(), code=code
     )
@@ -457,8 +461,7 @@ def test_wrappers_go_on_with_what_they_measured_in_training(
     assert np.max(data["reward"]) < 2, "the first reward that a new wrapper sees becomes 74"
     assert not caplog.records
     anew = ["env.env_wrapper=[reward_norm,obs_norm]"]
-    other = evaluate(folder, load_path="final", seed=7, n_episode=20, overrides=anew).mean_return
-    assert other > 2 * logged, "what a wrapper makes of rewards that it has not measured"
+    evaluate(folder, load_path="final", seed=7, n_episode=20, overrides=anew)
     assert "what their wrappers measured begins anew" in caplog.text
 
 

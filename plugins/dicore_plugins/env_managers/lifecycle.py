@@ -146,8 +146,8 @@ class ManagedEnvs:
         from gymnasium.spaces import Box
 
         low, high = -np.inf, np.inf
-        with contextlib.suppress(AttributeError):
-            low, high = self._pool.attribute(0, "reward_range")
+        with contextlib.suppress(AttributeError, TypeError, ValueError):  # some set it to None
+            low, high = map(float, self._pool.attribute(0, "reward_range"))
         return Box(low, high, (), np.float32)
 
     @property

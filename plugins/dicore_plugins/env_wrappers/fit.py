@@ -13,13 +13,25 @@ if TYPE_CHECKING:
 
 __all__ = [
     "env_of", "need_action", "need_arrays", "need_box_actions", "need_frames", "need_image",
-    "need_scalar_reward", "need_vector",
+    "need_scalar_reward", "need_vector", "with_returns",
 ]  # fmt: skip
 
 
 def env_of(parts: Mapping[str, object]) -> Any:
     """Returns the part `env` of a wrapper's `build`, with the Gymnasium API."""
     return from_gym(parts["env"])
+
+
+def with_returns(env: Env) -> Env:
+    """Returns an environment that reports its returns, whatever outer wrappers do to rewards."""
+    from gymnasium import Wrapper
+
+    from dicore_plugins.env_wrappers.wrappers import EpisodeReturn
+
+    inner = env
+    while isinstance(inner, Wrapper) and not isinstance(inner, EpisodeReturn):
+        inner = inner.env
+    return env if isinstance(inner, EpisodeReturn) else EpisodeReturn(env)
 
 
 def need_arrays(name: str, env: Env) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
 from dicore.run.env_factory import BuildContext
-from dicore_plugins.env_wrappers.fit import env_of, need_scalar_reward
+from dicore_plugins.env_wrappers.fit import env_of, need_scalar_reward, with_returns
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Env
@@ -17,7 +17,7 @@ __all__ = ["ClipRewardConfig", "DelayRewardConfig", "EpisodeReturnConfig", "Rewa
 
 @frozen(kw_only=True)
 class ClipRewardConfig(ComponentConfig):
-    """Clips rewards. Put `eval_episode_return` inside it to evaluate unclipped returns."""
+    """Clips rewards; returns are of the unclipped ones, or where `eval_episode_return` is put."""
 
     min_reward: float = option(-1.0, "lower bound of the reward")
     max_reward: float = option(1.0, "upper bound of the reward")
@@ -31,12 +31,12 @@ class ClipRewardConfig(ComponentConfig):
         """Wraps `env`."""
         from gymnasium.wrappers import ClipReward
 
-        return ClipReward(env_of(parts), self.min_reward, self.max_reward)
+        return ClipReward(with_returns(env_of(parts)), self.min_reward, self.max_reward)
 
 
 @frozen(kw_only=True)
 class RewardNormConfig(ComponentConfig):
-    """Normalizes rewards by the running std of the discounted return, per env."""
+    """Normalizes rewards by the running std of the discounted return, per env; not the returns."""
 
     reward_discount: float = option(
         0.99, "discount of the running return; use policy.discount_factor", ge=0, le=1
@@ -49,7 +49,7 @@ class RewardNormConfig(ComponentConfig):
 
         env = env_of(parts)
         need_scalar_reward("reward_norm", env)
-        return NormalizeReward(env, self.reward_discount, self.epsilon)
+        return NormalizeReward(with_returns(env), self.reward_discount, self.epsilon)
 
 
 @frozen(kw_only=True)

@@ -62,6 +62,10 @@ def test_an_unknown_format_lists_the_installed_ones(tmp_path: Path) -> None:
         read_config(tmp_path / "a.txt")
     assert caught.value.message == f"{tmp_path / 'a.txt'}: cannot read '.txt' files"
     assert caught.value.hint == "use one of .json, .py, .toml, .yaml, .yml"
+    (tmp_path / "a.zip").write_text("")
+    with pytest.raises(ConfigError) as caught:
+        read_config(tmp_path / "a.zip")
+    assert f"dicore import-weights {tmp_path / 'a.zip'} --run RUN" in str(caught.value.hint)
 
 
 def test_a_pickle_is_refused_unread(tmp_path: Path) -> None:

@@ -54,6 +54,12 @@ def test_an_env_without_a_space_is_told_so(name: str) -> None:
     assert manager.reward_space.shape == ()
 
 
+def test_a_reward_range_that_is_none() -> None:
+    env = CountEnv()
+    env.reward_range = env.metadata = None  # type: ignore[attr-defined, assignment]
+    assert BaseEnvManager([lambda: env]).reward_space.low == -np.inf
+
+
 def test_a_reward_space_of_the_envs_own() -> None:
     env = CountEnv(0)
     env.reward_space = spaces.Box(0, 1, (2,), np.float32)  # type: ignore[attr-defined]

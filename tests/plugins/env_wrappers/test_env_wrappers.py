@@ -140,9 +140,12 @@ def test_clip_reward_and_delay_reward() -> None:
 
 
 def test_the_true_return_is_told_from_below_a_clipped_reward() -> None:
-    *before, last = rollout(wrap("clip_reward", wrap("eval_episode_return")))
-    assert last[4]["eval_episode_return"] == pytest.approx(sum(BARE))
-    assert not any("eval_episode_return" in step[4] for step in before)
+    for name in ("clip_reward", "reward_norm"):
+        *before, last = rollout(wrap("flat_obs", wrap(name)))
+        assert last[4]["eval_episode_return"] == pytest.approx(sum(BARE))
+        assert not any("eval_episode_return" in step[4] for step in before)
+    *_, last = rollout(wrap("clip_reward", wrap("eval_episode_return", wrap("clip_reward"))))
+    assert last[4]["eval_episode_return"] == pytest.approx(sum(np.clip(BARE, -1, 1)))
 
 
 def test_obs_norm_and_reward_norm_come_to_a_common_scale() -> None:

@@ -90,6 +90,8 @@ def test_methods_of_others_and_a_folder_that_was_there(
         made.learn(total_timesteps=16)
     with pytest.raises(UsageError, match="no argument 'total_timesteps'; it is step here"):
         made.train(total_timesteps=16)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"'callback'; a learner hook is called(.|\n)*own_hook"):
+        made.train(callback=print)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"no argument 'progress_bar'\n"):
         made.train(progress_bar=True)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="env='MlpPolicy': networks follow from the spaces"):

@@ -80,6 +80,12 @@ def refuse_words(method: str, words: Mapping[str, object], meant: Mapping[str, s
     if not words:
         return
     word = next(iter(words))
+    if word.startswith("callback"):
+        raise UsageError(
+            f"{method}() has no argument '{word}'; a learner hook is called during training",
+            hint="Agent(…, policy__learn__learner__hook=['./file.py:Hook']), or a name"
+            " of 'dicore list learner_hook'; docs/howto/own_hook.md shows how to write one",
+        )
     own = meant.get(meant_option(word), "")
     raise UsageError(
         f"{method}() has no argument '{word}'{f'; it is {own} here' if own else ''}",

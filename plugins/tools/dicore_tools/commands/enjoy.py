@@ -179,8 +179,9 @@ class _How:
 
     def _find(self, place: str) -> TrainedPolicy:
         from dicore.run.request import TrainRequest
-        from dicore_tools.evaluation.policy_loader import find_policy, fixed_policy
+        from dicore_tools.evaluation.policy_loader import check_foreign, find_policy, fixed_policy
 
+        check_foreign(place)
         if Path(place).is_dir():
             if self.policy is not None:
                 raise UsageError(

@@ -124,12 +124,14 @@ def _evaluate(words: Sequence[str], **given: Any) -> Evaluation:
     from dicore_tools.commands.words import split_words
     from dicore_tools.evaluation.evaluate import eval as eval_by_config
     from dicore_tools.evaluation.evaluate import evaluate
+    from dicore_tools.evaluation.policy_loader import check_foreign
 
     own_process()
     names = {name: given.pop(name) for name in ("config", "env", "policy")}
     seed, trust, load_path = given.pop("seed"), given.pop("trust"), given.pop("load_path")
     places, overrides = split_words(words)
     if len(places) == 1 and Path(places[0]).is_file():
+        check_foreign(places[0])
         if load_path is None and Path(places[0]).with_name("run.json").is_file():
             folder = Path(places[0]).parent
             raise UsageError(f"{places[0]} is a file of a run", hint=f"dicore eval {folder}")

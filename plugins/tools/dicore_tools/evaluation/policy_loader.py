@@ -20,6 +20,7 @@ from dicore_tools.evaluation.env_states import EnvStates, states_of
 __all__ = [
     "PolicyState",
     "TrainedPolicy",
+    "check_foreign",
     "find_policy",
     "fixed_policy",
     "load_policy",
@@ -27,8 +28,18 @@ __all__ = [
 ]
 
 _MANIFEST = "manifest.json"
+_FOREIGN = (".zip", ".pt", ".pth", ".safetensors")
 
 _log = logging.getLogger(__name__)
+
+
+def check_foreign(path: str | Path) -> None:
+    """Raises UsageError for a file with weights of another framework, such as SB3's `.zip`."""
+    if Path(path).suffix in _FOREIGN and Path(path).is_file():
+        raise UsageError(
+            f"{path}: a file of another framework, not a run or checkpoint",
+            hint=f"dicore import-weights {path} --run RUN makes it a checkpoint of a run",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +144,8 @@ def saved(
         UsageError: the folder is not a run folder.
         CheckpointError: there is no valid checkpoint.
     """
+    check_foreign(where)
+    check_foreign(load_path or where)
     path = Path(where)
     if load_path is None and (path / _MANIFEST).is_file():
         path, load_path = path.absolute().parent.parent, path
@@ -173,6 +186,7 @@ def load_policy(
         ConfigError: the config is invalid.
         CheckpointError: there is no checkpoint, or it is invalid.
     """
+    check_foreign(checkpoint)
     compiled = _bound(config, seed, overrides)
     path = Path(checkpoint)
     if not path.exists():

@@ -242,9 +242,11 @@ def frame_of(env: Any) -> Any:
             f"environment {name} cannot render: it has no render()", hint=_HINT
         ) from error
     except Exception as error:
+        hint = "install the rendering dependencies of its package, often an extra"
+        if isinstance(error, AssertionError):
+            hint = "its class needs metadata = {'render_modes': ['rgb_array'], 'render_fps': 30}"
         raise UsageError(
-            f"environment {name} cannot render: {type(error).__name__}: {error}",
-            hint="install the rendering dependencies of its package, often an extra",
+            f"environment {name} cannot render: {type(error).__name__}: {error}", hint=hint
         ) from error
     if not (isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.ndim == 3):
         got = f"{frame.dtype} {[*frame.shape]}" if isinstance(frame, np.ndarray) else repr(frame)
