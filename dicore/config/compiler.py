@@ -298,10 +298,13 @@ class Compiler:
         layer = given[-1].layer
         value = reduce(merge, (each.value for each in given), default)
         self.origin[path], self.given_by[path] = layer.origin(path), layer
+        meaning = declared.metadata.get("help", "")
+        about = f"{declared.name}: {meaning} (default: {shortened(default)})" if meaning else ""
         try:
             value = resolve_value(value, declared.hint, path, self.references)
         except Mismatch as wrong:
             self.problems.extend(wrong.findings, layer)
+            self.problems.about = about
             return default
         if path in self.references and self.whole and not self.resolver.only_names(layer):
             code_paths.allow([value] if isinstance(value, str) else ())
@@ -309,8 +312,7 @@ class Compiler:
         if problem:
             hide = is_secret(path) and str(value) in problem.partition(", got ")[0]
             self.problems.add(path, "is not accepted" if hide else problem, layer)
-            if meaning := declared.metadata.get("help"):
-                self.problems.about = f"{declared.name}: {meaning} (default: {shortened(default)})"
+            self.problems.about = about
             return default
         return value
 

@@ -82,7 +82,7 @@ _ELSEWHERE = {
         "drqn": "r2d2",
         "td3bc": "td3_bc",
         "discrete_bc": "bc",
-        "her": "dqn with policy.reward_model=her",
+        "her": "dqn (sac for continuous actions) with policy.reward_model=her",
     },
 }
 """What other libraries call a component, by kind; what to write here begins with its name."""

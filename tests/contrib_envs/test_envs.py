@@ -24,7 +24,8 @@ from dicore.errors import (
     UsageError,
 )
 from dicore.run.env_factory import make_env_manager, spec_of
-from dicore_contrib_envs.gymnasium_env import GymnasiumConfig, _tell_of_later
+from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
+from dicore_contrib_envs.gymnasium_ids import tell_of_later
 from dicore_contrib_envs.one_at_a_time import OneAtATime
 from dicore_plugins.env_managers import ThreadEnvManager
 from dicore_registry import default
@@ -404,6 +405,15 @@ def test_ids_that_nobody_has_are_refused_where_they_are_made(env_id: str, said: 
     assert f"gymnasium has no '{env_id}'" in str(caught.value)
 
 
+def test_an_id_that_a_file_here_registers_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("crows.py").write_text("import gymnasium\nraise SystemExit\nregister('Crow-v0')\n")
+    with pytest.raises(ConfigError, match=r"crows\.py registers it: dicore --plugin crows\.py"):
+        compile_config({"env": {"type": "gymnasium", "env_id": "Crow-v0"}, "policy": "dqn"})
+
+
 def test_an_id_of_an_installed_package_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,7 +437,7 @@ def test_an_id_of_an_installed_package_names_it(
 
 
 def test_a_former_version_is_told_once() -> None:
-    _tell_of_later.cache_clear()
+    tell_of_later.cache_clear()
     given = {"type": "gymnasium", "env_id": "CartPole-v0", "n_evaluator_episode": 3}
     env = compiled({**given, "stop_value": 1}).env
     with pytest.warns(ConfigWarning, match="CartPole-v0 is out of date: CartPole-v1") as told:

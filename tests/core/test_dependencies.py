@@ -61,7 +61,7 @@ IMPORTERS = {
     "plugins/tools/dicore_tools/import_probe.py": "what packages declare",
     "plugins/compat/dicore_compat/migrate/read_config.py": "a file that a person named, locked in",
     "plugins/tools/dicore_tools/config_formats/python_file.py": "a file that a person named",
-    "contrib_envs/dicore_contrib_envs/gymnasium_env.py": "packages of ids, by a constant",
+    "contrib_envs/dicore_contrib_envs/gymnasium_ids.py": "packages of ids, by a constant",
     "plugins/agents/dicore_agents/envs/by_id.py": "packages of ids, by a constant",
 }
 """Files that import what a variable names; all others ask `code_paths`."""

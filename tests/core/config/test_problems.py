@@ -276,7 +276,8 @@ def test_a_misspelt_component_hides_no_mistake_of_its_options(build: Any) -> Non
 
 
 def test_a_single_mistake_comes_with_the_meaning_of_its_option(build: Any) -> None:
-    for values, hinted in (({"batch_size": -1}, True), ({"batch_size": -1, "x": 1}, False)):
+    given = (({"batch_size": -1}, True), ({"batch_size": "x"}, True))
+    for values, hinted in (*given, ({"batch_size": -1, "x": 1}, False)):
         with pytest.raises(ConfigError) as told:
             build(toy(learn=values))
         assert told.value.hint.startswith("batch_size: ") is hinted

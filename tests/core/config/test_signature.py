@@ -49,7 +49,7 @@ def test_an_env_takes_what_every_env_takes_and_is_built_with_its_own_options(bui
     built = compiled.env.build(None)
     assert type(built) is toy.Countdown
     assert (built.start, built.penalty) == (3, 0.01)
-    with pytest.raises(ConfigError, match=r"^env.start: expected int, got float 2.5$"):
+    with pytest.raises(ConfigError, match=r"^env.start: expected int, got float 2.5\n"):
         build({"env": {**env, "start": 2.5}, "policy": "toy"})
     with pytest.raises(ConfigError, match=r"option 'rng'; 'rng' needs a type that a config can"):
         build({"env": {**env, "rng": 3}, "policy": "toy"})

@@ -145,7 +145,7 @@ class FiniteCheck:
 
     def add(self, result: Mapping[str, Tree]) -> None:
         """Stores the loss of an update; nothing is copied from a device."""
-        self._losses.append(result.get("total_loss"))
+        self._losses.append(result.get("total_loss", result.get("loss")))
 
     def __call__(self, engine: BaseLearner) -> None:
         """Checks the updates since the last call.

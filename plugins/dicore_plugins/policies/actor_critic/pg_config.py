@@ -19,7 +19,7 @@ class PGLearnConfig(ActorCriticLearnConfig):
     """Options of learning."""
 
     learning_rate: float = option(
-        3e-3, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
+        3e-3, "learning rate; learning_rate_end < 1 lets it fall", gt=0, lt=float("inf")
     )
     adv_norm: bool = option(
         True, "normalise the returns (minus baseline) of each update to mean 0 and deviation 1"

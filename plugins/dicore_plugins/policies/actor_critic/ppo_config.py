@@ -20,7 +20,7 @@ class ClippedLearnConfig(ActorCriticLearnConfig):
     """Options of the clipped loss."""
 
     learning_rate: float = option(
-        3e-4, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
+        3e-4, "learning rate; learning_rate_end < 1 lets it fall", gt=0, lt=float("inf")
     )
     adv_norm: bool = option(
         True, "normalise the advantages of each minibatch to mean 0 and standard deviation 1"

@@ -27,7 +27,7 @@ class PQNLearnConfig(LearnConfig):
         2, "passes over the samples of a collect; raise for sample efficiency", ge=1
     )
     learning_rate: float = option(
-        1e-3, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
+        1e-3, "learning rate; learning_rate_end < 1 lets it fall", gt=0, lt=float("inf")
     )
     learning_rate_end: float = option(
         1.0, "final learning rate as a fraction of learning_rate; 1: constant", ge=0, le=1
