@@ -35,8 +35,14 @@ def test_rewards_of_zero_are_found_and_the_wrapper_named(recorded: Recorded) -> 
     run = recorded({"env.env_wrapper": (wrapper,)}, returns([0, 0], [0, 0]))
     found = constant_rewards(run)
     assert found is not None
-    assert "the return 0" in found.what
+    assert "that are learned from are equal" in found.what
     assert "[0.0, 0.0]" in found.cause
+    stored = buffer(reward=np.zeros(32, np.float32))
+    options = {"env.env_wrapper": ({"type": "clip_reward", "min_reward": 0.0, "max_reward": 1.0},)}
+    cost = returns([-9, -8], [-5, -4])
+    assert constant_rewards(recorded(options, cost, stored)) is not None
+    stored["buffer"]["columns"]["reward"][3] = 1.0
+    assert constant_rewards(recorded(options, cost, stored)) is None
     assert found.change[0].option == "env.env_wrapper"
 
 

@@ -194,6 +194,12 @@ class Evidence:
             raise MissingEvidenceError("the observations are not vectors of real numbers")
         return found.reshape(len(found), -1).astype(np.float64)
 
+    @property
+    def returns_are_raw(self) -> bool:
+        """Whether wrappers change the rewards that are learned from, but not the logged returns."""
+        wrappers = self.option("env.env_wrapper", ())
+        return any(each.get("type") in ("clip_reward", "reward_norm") for each in wrappers)
+
     @cached_property
     def rewards(self) -> Floats:
         """Rewards of the replay buffer, per env step: float64 [B].

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,12 +34,15 @@ def constant_rewards(run: Evidence) -> Finding | None:
     low = run.values("collector/reward_min")
     high = run.values("collector/reward_max")
     episodes = float(run.values("collector/total_episode_count")[-1])
-    if episodes < _FEW_EPISODES or high.max() > low.min():
+    bounds = [each for each in run.option(_WRAPPERS, ()) if each.get("type") == "clip_reward"]
+    clipped = bool(bounds) and _all_clipped(run, bounds[0])
+    if episodes < _FEW_EPISODES or (high.max() > low.min() and not clipped):
         return None
     what = "every episode of training has the same return"
     if high.max() == 0.0:
         what = "every episode of training has the return 0"
-    bounds = [each for each in run.option(_WRAPPERS, ()) if each.get("type") == "clip_reward"]
+    if clipped:
+        what = "all rewards that are learned from are equal"
     numbers = {"episodes": episodes, "return": float(high.max())}
     if "evaluator/return_mean" in run.data.columns:
         numbers["evaluation_return"] = float(run.values("evaluator/return_mean")[-1])
@@ -49,6 +53,16 @@ def constant_rewards(run: Evidence) -> Finding | None:
         cause = f"clip_reward clips rewards to [{low_bound}, {high_bound}]"
         advice = "remove clip_reward, or set bounds that keep the signs of rewards apart"
     return Finding(what, cause, (run.change(_WRAPPERS, advice),), numbers, _RETURNS)
+
+
+def _all_clipped(run: Evidence, bounds: Mapping[str, Any]) -> bool:
+    """Returns whether nothing is left of the rewards between the bounds of `clip_reward`."""
+    if bounds.get("min_reward") == bounds.get("max_reward"):
+        return True
+    try:
+        return run.rewards.size > 0 and not run.rewards.any()
+    except MissingEvidenceError:  # of on-policy algorithms
+        return False
 
 
 def observation_scale(run: Evidence) -> Finding | None:
@@ -113,6 +127,8 @@ def reward_scale(run: Evidence) -> Finding | None:
     try:
         size = float(np.sqrt((run.rewards**2).mean()))
     except MissingEvidenceError:  # of on-policy algorithms: returns by lengths
+        if run.returns_are_raw:
+            raise
         length = run.values("collector/avg_envstep_per_episode")
         size = float(np.median(np.abs(run.values("collector/reward_mean")) / length))
         if size < _LARGE_REWARD:  # of few rewards, such as one at the goal, this is no size

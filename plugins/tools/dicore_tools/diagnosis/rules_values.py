@@ -151,6 +151,8 @@ def _bounds(run: Evidence, gamma: float) -> tuple[float, float, float]:
     ahead = 1 / (1 - gamma) if gamma < 1 else run.episode_length
     low, high = min(float(rewards.min()), 0.0) * ahead, max(float(rewards.max()), 0.0) * ahead
     best = -math.inf
+    if run.returns_are_raw:
+        return low, high, best
     for tag, length in (
         ("collector/reward_max", "collector/avg_envstep_per_episode"),
         ("evaluator/return_max", "evaluator/avg_envstep_per_episode"),
