@@ -83,8 +83,8 @@ def refuse_words(method: str, words: Mapping[str, object], meant: Mapping[str, s
     if word.startswith("callback"):
         raise UsageError(
             f"{method}() has no argument '{word}'; a learner hook is called during training",
-            hint="Agent(…, policy__learn__learner__hook=['./file.py:Hook']), or a name"
-            " of 'dicore list learner_hook'; docs/howto/own_hook.md shows how to write one",
+            hint="Agent(…, policy__learn__learner__hook={'mine': {'type': './f.py:Hook'}}), or"
+            " a name of 'dicore list learner_hook'; docs/howto/own_hook.md shows how to write one",
         )
     own = meant.get(meant_option(word), "")
     raise UsageError(
