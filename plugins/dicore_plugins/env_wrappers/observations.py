@@ -164,9 +164,9 @@ class ObsNormConfig(ComponentConfig):
 
     The statistics belong to each environment, not to the policy: those of evaluations are their
     own. Checkpoints have them, and `dicore eval`, `enjoy` and `collect` go on with them; an
-    exported policy does not have them, its page lists them. The networks of on-policy algorithms
-    have `policy.model.obs_norm`, whose statistics are exported with the weights; `static_obs_norm`
-    has fixed ones.
+    exported policy does not have them, its page lists them. Networks of actors and critics have
+    `policy.model.obs_norm`, one statistic for all environments, exported with the weights, which
+    learns better; `static_obs_norm` has fixed ones.
     """
 
     epsilon: float = option(1e-8, "added to the variance to avoid division by zero", gt=0)

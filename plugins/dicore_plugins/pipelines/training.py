@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -366,6 +367,11 @@ class TrainingPipeline:
             problems.extend(_incompatibilities(cfg))
             problems.extend(chosen.problems(cfg))
         problems.raise_if_any()
+        if any(each.type == "obs_norm" for each in cfg.env.env_wrapper):
+            has = hasattr(cfg.policy.get("model"), "obs_norm")
+            better = "policy.model.obs_norm=true" if has else "static_obs_norm, of fixed numbers,"
+            text = "env.env_wrapper: obs_norm measures each environment by itself, in evaluations"
+            logging.getLogger("dicore.env").warning("%s anew; %s is one for all", text, better)
         if not type(cfg.policy.get("model")).__module__.startswith(("dicore_plugins.", "builtins")):
             from dicore_plugins.pipelines.foreign_models import check_model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import gymnasium
@@ -14,7 +15,9 @@ from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.data import tree_map
 from dicore.errors import ConfigError
+from dicore.hookspecs.manager import load_plugins
 from dicore.run.env_factory import EnvFactory, make_env_manager, spec_of
+from dicore.run.launch import TrainRequest, build_pipeline, compile_for
 from dicore.testing.compare import copied, difference
 from dicore.testing.inner_env import InnerEnv
 from dicore_registry import default
@@ -378,6 +381,19 @@ def test_a_training_through_wrappers(tmp_path: Any) -> None:
     )  # fmt: skip
     assert outcome.run.result.train_iter > 0
     assert outcome.run.result.best_return is not None
+
+
+@pytest.mark.parametrize(
+    ("policy", "better"), [("ppo", r"policy\.model\.obs_norm=true"), ("dqn", "static_obs_norm")]
+)
+def test_what_measures_all_environments_together_is_named(
+    policy: str, better: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrapped = ["env.env_wrapper=[obs_norm]"]
+    request = TrainRequest(env="cartpole", policy=policy, overrides=wrapped)
+    compiled, _ = compile_for(request, None, load_plugins())
+    build_pipeline(compiled, load_plugins())
+    assert re.search(f"obs_norm measures each environment by itself.*{better}", caplog.text)
 
 
 @pytest.mark.parametrize("name", ["obs_norm", "reward_norm"])
