@@ -226,7 +226,7 @@ class Announcer:
         if run.stop_requested:
             code = re.search(r'"(type|env_id)": "[^"]*:', run.folder.config.read_text("utf-8"))
             self._print("resume", f"dicore train --resume {at}{' --trust' * bool(code)}")
-        self._print("curve", f"dicore plot {at} --text   (numbers: {at}/log/metrics.jsonl)")
+        self._print("curve", f"dicore plot {at} --text   (numbers: {run.folder}/log/metrics.jsonl)")
         self._print("config", f"{run.folder}/config.json")
         self._print("checkpoint", f"{run.folder}/ckpt/{kept}" if kept else "none was saved")
         self._print("folder", run.folder)

@@ -80,6 +80,29 @@ def test_each_seed_is_a_run_of_its_own(capfd: pytest.CaptureFixture[str]) -> Non
         assert f"in {folder}" in said
 
 
+def test_another_measure_has_its_name(capfd: pytest.CaptureFixture[str]) -> None:
+    """Win rates are neither called returns nor compared with the stop value of returns."""
+    words = ["-e", "bit_flip", "-p", "dqn", "--max-env-step", "150", *QUICK[1:]]
+    words += ["policy.eval.evaluator.measure=win_rate", "env.n_bits=2"]
+    assert main(["train", *words]) == 2
+    assert "env.stop_value: -0.63" in (told := capfd.readouterr().err)
+    assert "is a return, from env spec, and the measure is win_rate" in told
+    words += ["env.stop_value=inf", "--exp-name", "x"]
+    assert main(["train", *words, "-s", "0", "-s", "1"]) == 0
+    said = capfd.readouterr().out
+    assert "BEST WIN RATE" in said
+    assert "best mean win rate of 2 seeds: median 0." in said
+    assert read(Path("x/summary.json"))["measure"] == "win_rate"
+    assert main(["eval", "x/seed_0", "-n", "4", "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    won = sum(each > -2 for each in found["returns"]) / 4
+    assert found["measured"] == {"win_rate": won}
+    assert main(["eval", "x/seed_0", "-n", "4"]) == 0
+    assert capfd.readouterr().out.startswith(f"win rate {won:.4g}, mean return ")
+    assert main(["report", "x", "-o", "x.html"]) == 0
+    assert "(win rate 0." in Path("x.html").read_text()
+
+
 def test_runs_of_a_series_are_as_alone(capfd: pytest.CaptureFixture[str]) -> None:
     """In turn, in processes, alone: the same numbers, bit by bit."""
     words = [*NAMES, "--max-env-step", "700", *SMALL, "env.stop_value=inf", "-q"]

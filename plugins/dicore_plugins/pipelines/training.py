@@ -366,6 +366,11 @@ class TrainingPipeline:
         else:
             problems.extend(_incompatibilities(cfg))
             problems.extend(chosen.problems(cfg))
+            measure = cfg.policy.eval.evaluator.get("measure", "return")
+            source = origin.get("env.stop_value", "")
+            if measure != "return" and source.startswith(("env spec", "class ", "preset ")):
+                reason = f"{cfg.env.stop_value:g} is a return, from {source}, and the measure is"
+                problems.add("env.stop_value", f"{reason} {measure}; set it to one, or to inf")
         problems.raise_if_any()
         if any(each.type == "obs_norm" for each in cfg.env.env_wrapper):
             has = hasattr(cfg.policy.get("model"), "obs_norm")

@@ -102,6 +102,14 @@ def test_dqn_counts_updates_where_sb3_counts_steps(tmp_path: Path) -> None:
     assert (cfg.policy.other.eps.decay, cfg.policy.other.eps.end) == (8000, 0.04)
 
 
+def test_a_frequency_in_steps_is_a_number(tmp_path: Path) -> None:
+    text = OFF.format(ent="auto").replace("train_freq: 8", 'n_envs: 2\n  train_freq: [8, "step"]')
+    result = made(tmp_path, "sac.yml", text.replace("steps: -1", "steps: 4"), "Pendulum-v1")
+    cfg = compile_config(result.tree)
+    assert (cfg.policy.collect.n_sample, cfg.policy.learn.update_per_collect) == (16, 4)
+    assert "train_freq" not in {each.path for each in result.changes if each.verdict == "lost"}
+
+
 @pytest.mark.parametrize(
     "name", ["a2c", "crossq", "ddpg", "dqn", "ppo_lstm", "qrdqn", "td3", "tqc"]
 )

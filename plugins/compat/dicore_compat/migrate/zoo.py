@@ -317,7 +317,9 @@ class _Entry:
 
     def _off_policy(self) -> None:
         freq, steps = self.entry["train_freq"], int(self.entry["gradient_steps"])
-        if isinstance(freq, list):
+        if isinstance(freq, list) and freq[1:] == ["step"]:
+            freq = freq[0]
+        elif isinstance(freq, list):
             self.tree.note("train_freq", "lost", f"updates after each env step, not each {freq}")
             freq, steps = 1, 1
         count = int(freq) * int(self.entry.get("n_envs", 1))

@@ -226,6 +226,7 @@ def _as_json(evaluation: Evaluation) -> EvaluationFacts:
         "starts": evaluation.starts,
         "videos": [str(path) for path in evaluation.videos],
         "sampled": evaluation.sampled,
+        "measured": {name: _finite(each) for name, each in evaluation.measured.items()},
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,8 @@ class Evaluation:
             `fresh`: new episodes.
         videos: Recorded files.
         sampled: Whether actions were drawn as in training.
+        measured: What `policy.eval.evaluator.measure` compares with the stop value, by its name;
+            empty: the mean return.
     """
 
     returns: list[float]
@@ -44,13 +46,15 @@ class Evaluation:
     starts: Literal["training", "fresh"] = "fresh"
     videos: list[Path] = field(default_factory=list)
     sampled: bool = False
+    measured: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """`mean return 487.20 (std 19.40, …) over 10 episodes, seed 1, checkpoint best`."""
         episodes = {"training": "same episodes as in training", "fresh": f"seed {self.seed}"}
         count = len(self.returns)
+        told = "".join(f"{name.replace('_', ' ')} {x:.4g}, " for name, x in self.measured.items())
         return (
-            f"mean return {self.mean_return:.2f} (std {self.std:.2f},"
+            f"{told}mean return {self.mean_return:.2f} (std {self.std:.2f},"
             f" min {min(self.returns):.2f}, max {max(self.returns):.2f})"
             f" over {count} episode{'' if count == 1 else 's'},"
             f" {episodes[self.starts]}, checkpoint {self.checkpoint}"
@@ -192,8 +196,10 @@ def run_episodes(
                 parts["dataset"] = compiled.pipeline["dataset"].build(context)
             evaluator = section.build(context, **parts)
             try:
-                found = evaluator.eval(n_episode=n_episode).returns
-                returns = [float(np.sum(each)) for each in found]  # of agents, of objectives
+                result = evaluator.eval(n_episode=n_episode)
+                returns = [float(np.sum(each)) for each in result.returns]  # of agents, objectives
+                measure = str(section.get("measure", "return"))
+                told = {measure: result.statistics[measure]} if measure in result.statistics else {}
             finally:
                 evaluator.close()
         finally:
@@ -205,6 +211,7 @@ def run_episodes(
         "fresh" if starts is None else "training",
         sorted(_videos(folder) - before),
         sample,
+        told,
     )
 
 

@@ -131,6 +131,9 @@ class Evaluation(TypedDict):
     ]
     videos: Annotated[list[str], "files that were recorded"]
     sampled: Annotated[bool, "whether actions were drawn as in training"]
+    measured: Annotated[
+        dict[str, float | None], "win_rate or reward_per_step, if that is the run's measure"
+    ]
 
 
 class Battle(TypedDict):

@@ -37,6 +37,8 @@ class Trained(TypedDict):
     wall_s: Annotated[float, "seconds of training"]
     best_return: Annotated[float | None, "highest mean return of an evaluation; null: none"]
     last_return: Annotated[float | None, "mean return of the last evaluation; null: none"]
+    measure: Annotated[str, "what the stop value is of: return, win_rate or reward_per_step"]
+    best: Annotated[float | None, "highest value of the measure; null: none"]
     checkpoint: Annotated[str | None, "folder of the best checkpoint, or of the latest"]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train_seeds"]
 
-_HEADER = ("SEED", "BEST RETURN", "ENV STEPS", "UPDATES", "WALL", "STATUS", "FOLDER")
+_HEADER = ("SEED", "BEST {}", "ENV STEPS", "UPDATES", "WALL", "STATUS", "FOLDER")
 _NUMBERS = range(5)
 
 
@@ -73,6 +73,7 @@ def _facts(run: SeedRun) -> Trained:
         "run": None, "status": run.status, "ending": run.status, "error": run.error,
         "env": "", "policy": "", "preset": "", "seed": run.seed, "env_step": 0, "train_iter": 0,
         "wall_s": 0.0, "best_return": None, "last_return": None, "checkpoint": None,
+        "measure": "return", "best": None,
     }  # fmt: skip
     if run.folder is None:
         return facts
@@ -88,6 +89,7 @@ def _facts(run: SeedRun) -> Trained:
     facts["seed"] = seed if isinstance(seed, int) else run.seed
     facts["wall_s"], facts["best_return"] = wall_s, found.best_return
     facts["last_return"] = None if curve is None else float(curve.y[-1])
+    facts["measure"], facts["best"] = found.measure, found.result.get("best_return")
     if checkpoint is not None:
         facts["checkpoint"] = str(checkpoints / checkpoint)
     return facts
@@ -108,7 +110,8 @@ def _series(request: TrainRequest, seeds: Sequence[int], jobs: int, *, together:
     )
     if not is_quiet():
         say("")
-        write_table(_HEADER, [*map(_row, series.runs), *_totals(series)], _NUMBERS)
+        head = [each.format(_words(series.measure).upper()) for each in _HEADER]
+        write_table(head, [*map(_row, series.runs), *_totals(series)], _NUMBERS)
     say(_last_line(series), result=True)
     return series
 
@@ -117,7 +120,7 @@ def _say_result(run: SeedRun, outcome: Outcome | None) -> None:
     if run.status == "failed":
         _say_error(run, outcome)
     else:
-        say(f"seed {run.seed}: {_status(run)}, best mean return {_cells(run.result)[0]}")
+        say(f"seed {run.seed}: {_status(run)}, best {_cells(run.result)[0]}")
 
 
 def _say_error(run: SeedRun, outcome: Outcome | None) -> None:
@@ -154,13 +157,18 @@ def _cells(result: dict[str, Any]) -> tuple[str, str, str, str]:
     return best, steps, updates, f"{wall} s" if wall else ""
 
 
+def _words(measure: str) -> str:
+    return measure.replace("_", " ")
+
+
 def _last_line(series: Series) -> str:
     best = series.summary().get("best_return")
     returns = "no returns"
     if best is not None:
         median, mean, std = (number(best[name]) for name in ("median", "mean", "std"))
         returns = f"median {median}, mean {mean} ± {std}"
+    seeds = f"{len(series.runs)} seed{'s' * (len(series.runs) != 1)}"
     return (
-        f"best mean return of {len(series.runs)} seed{'s' * (len(series.runs) != 1)}: {returns};"
+        f"best mean {_words(series.measure)} of {seeds}: {returns};"
         f" solved {series.solved} of {len(series.seeds)}; {series.file}"
     )

@@ -34,11 +34,13 @@ class Series:
         runs: One per started seed, in the order of the seeds.
         seeds: All requested seeds.
         file: The summary file (JSON).
+        measure: What `best_return` is of: `return`, `win_rate` or `reward_per_step`.
     """
 
     runs: list[SeedRun]
     seeds: tuple[int, ...]
     file: Path
+    measure: str = "return"
 
     @property
     def solved(self) -> int:
@@ -78,6 +80,7 @@ class Series:
         content = {
             "seeds": list(self.seeds),
             "solved": self.solved,
+            "measure": self.measure,
             "summary": self.summary(),
             "runs": [asdict(run) for run in self.runs],
         }
@@ -119,7 +122,8 @@ def run_series(
     """
     seeds = tuple(seeds)
     _check(request, seeds, apart=together and jobs > 1)
-    base = compile_request(replace(request, seed=seeds[0])).exp_name
+    first = compile_request(replace(request, seed=seeds[0]))
+    base = first.exp_name
     requests = [
         replace(request, seed=seed, exp_name=None if base is None else f"{base}/seed_{seed}")
         for seed in seeds
@@ -135,7 +139,8 @@ def run_series(
     ended.sort(key=lambda run: seeds.index(run.seed))
     file = _summary_file(base, ended)
     reuse = request.exist in ("resume", "overwrite")
-    series = Series(ended, seeds, file if reuse else _unused(file))
+    measure = str(first.policy.eval.evaluator.get("measure", "return"))
+    series = Series(ended, seeds, file if reuse else _unused(file), measure)
     series.write()
     return series
 

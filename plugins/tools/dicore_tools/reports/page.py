@@ -27,6 +27,8 @@ _MOST_VIDEO_BYTES: Final = 2_000_000
 _MOST_COMPARED: Final = 8
 _MORE_METRICS: Final = 8
 _MOST_NAMED: Final = 6
+_MEASURES: Final = ("evaluator/win_rate", "evaluator/reward_per_step")
+"""What evaluations compare with the stop value, if that is not the return."""
 _OWN_METRICS: Final = (
     "collector/reward_mean", "learner/total_loss", "learner/cur_lr",
     "evaluator/avg_envstep_per_episode", "collector/avg_envstep_per_sec",
@@ -181,7 +183,9 @@ def _metrics(runs: Sequence[RunData], groups: Sequence[Group]) -> Iterator[str]:
     """Draws further metrics; those of the policy come first."""
     known = dict.fromkeys(tag for run in runs for tag in run.columns)
     learner = [tag for tag in known if tag.startswith("learner/") and tag not in _OWN_METRICS]
-    tags = [tag for tag in (*_OWN_METRICS[:2], *learner, *_OWN_METRICS[2:]) if tag in known]
+    tags = [
+        tag for tag in (*_MEASURES, *_OWN_METRICS[:2], *learner, *_OWN_METRICS[2:]) if tag in known
+    ]
     axis = _axis(runs)
     pictures = [(tag, _picture(runs, groups, tag, axis)) for tag in tags[:_MORE_METRICS]]
     shown = [(tag, picture) for tag, picture in pictures if picture]
@@ -316,7 +320,7 @@ def _runs(runs: Sequence[RunData]) -> Iterator[str]:
                 escape(run.state + _cause(run)),
                 f"{step:,}",
                 f"{updates:,}",
-                NONE if best is None else f"{best:.4g}",
+                NONE if best is None else f"{best:.4g}{_measured(run)}",
                 f"{seconds:,.1f}",
                 escape(str(run.record.get("started") or NONE)[:16].replace("T", " ")),
             )
@@ -324,6 +328,14 @@ def _runs(runs: Sequence[RunData]) -> Iterator[str]:
     yield "<h2>Runs</h2>"
     head = ("folder", "seed", "state", "env steps", "updates", "best return", "seconds", "started")
     yield _table(head, rows, "numbers")
+
+
+def _measured(run: RunData) -> str:
+    """Returns the best value of what the run compares with its stop value; "" for the return."""
+    points = run.columns.get(f"evaluator/{run.measure}")
+    if points is None:
+        return ""
+    return f" ({run.measure.replace('_', ' ')} {float(points[:, 3].max()):.4g})"
 
 
 def _cause(run: RunData) -> str:

@@ -97,6 +97,14 @@ class RunData:
         return {"error": "failed"}.get(status, status)
 
     @property
+    def measure(self) -> str:
+        """What the stop value is of: `return`, `win_rate` or `reward_per_step`."""
+        try:
+            return str(self.config["policy"]["eval"]["evaluator"]["measure"])
+        except (LookupError, TypeError):
+            return "return"
+
+    @property
     def best_return(self) -> float | None:
         """Highest mean return of an evaluation; None before the first."""
         points = self.columns.get(TAG)

@@ -439,15 +439,16 @@ class _Trial:
 
 
 class _Watch:
-    """Receives the returns of a training's evaluations, and ends it if it is to be pruned.
+    """Receives the returns of a training's evaluations, or what they measure in their place.
 
-    It is an observer of the training and a logger of its run.
+    It ends a training that is to be pruned: it observes it and is a logger of its run.
     """
 
     def __init__(self, trial: Any | None, objective: str) -> None:
         self._trial, self._objective = trial, objective
         self._returns: list[tuple[int, float]] = []
         self._run: Any = None
+        self._tag = _RETURN
         self.pruned = False
 
     @property
@@ -478,6 +479,8 @@ class _Watch:
     def started(self, run: Run, request: Any, compiled: Compiled, header: Sequence[str]) -> None:
         """Listens to the metrics of the run."""
         self._run = run
+        measure = compiled.policy.eval.evaluator.get("measure", "return")
+        self._tag = _RETURN if measure == "return" else f"evaluator/{measure}"
         run.log.add(self)
 
     def ended(self, run: Run, profile: object) -> None:
@@ -491,9 +494,9 @@ class _Watch:
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
         """Reports the return of an evaluation."""
-        if _RETURN not in scalars:
+        if self._tag not in scalars:
             return
-        value = float(scalars[_RETURN])
+        value = float(scalars[self._tag])
         self._returns.append((env_step, value if math.isfinite(value) else -math.inf))
         if self._trial is None or self.pruned:
             return
