@@ -8,14 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import MultiBinary
 
 from dicore.cli import main
-from dicore.data import tree_map
+from dicore.data import Batch, tree_map
 from dicore.errors import ConfigError
 from dicore.run.launch import launch
 from dicore_agents.policies.memory import as_steps
 from tests.agents.policies.recall import MortalRecall, Recall
 from tests.agents.policies.remembering import Remembering, by_steps, component, made, played
+from tests.agents.policies.value.test_games import made as of_spec
+from tests.agents.policies.value.test_games import team_spec
 from tests.plugins.policies.resuming import same_after_resume
 from tests.soak import some
 
@@ -91,6 +94,39 @@ def test_agents_that_do_not_act_are_not_learned_from(name: str) -> None:
         assert torch.isfinite(loss)
         found.append(policy.learn_mode.state_dict()["model"])
     assert all(torch.equal(found[0][key], found[1][key]) for key in found[0])
+
+
+def of_three_steps(policy: Any, paid: float) -> Batch:
+    """Returns sequences of episodes of three steps; in the second, which is paid, nobody acts."""
+    steps, envs, shape = 7, 8, policy.get_attribute("model").hidden_shape
+    step = np.repeat(np.arange(steps)[:, None] % 3, envs, 1)
+    alive = np.repeat((step != 1)[..., None], 2, 2).astype(np.int8)
+    state = np.eye(3, dtype=np.float32)
+    obs = {"obs": state[step][:, :, None].repeat(2, 2), "alive": alive, "state": state[step]}
+    after = {"obs": state[(step + 1) % 3][:, :, None].repeat(2, 2), "alive": np.roll(alive, -1, 0),
+             "state": state[(step + 1) % 3]}  # fmt: skip
+    columns = {
+        "obs": obs, "next_obs": after, "reward": np.array([0, paid, 2], np.float32)[step],
+        "action": np.random.default_rng(0).integers(0, 2, (steps, envs, 2)),
+        "done": step == 2, "end": step == 2, "prev_state": np.zeros((steps, envs, *shape), "f4"),
+    }  # fmt: skip
+    return policy.collect_mode.get_train_sample(Batch(columns, steps)).to_torch()
+
+
+@pytest.mark.parametrize("name", some(["qmix", "wqmix", "qtran"], 1, "nobody"))
+def test_values_cross_steps_of_sequences_in_which_nobody_acts(name: str) -> None:
+    """The first step has the value of what is paid in the second, 3, and in the third, 2."""
+    learn = {"learning_rate": 0.005, "criterion": "mse", "target_update_freq": 10}
+    model = {"rnn": "gru", "rnn_hidden_size": 8, "hidden_size_list": [16]}
+    spec = team_spec(2, alive=MultiBinary(2))
+    policy = of_spec(name, spec, model=model, collect={"unroll_len": 3}, learn=learn)
+    samples = of_three_steps(policy, 3.0)
+    for _ in range(130):
+        policy.learn_mode.forward(samples)
+    model, cfg = policy.get_attribute("model"), policy.get_attribute("cfg")
+    steps = as_steps(samples, model, policy.get_attribute("target_model"), cfg)
+    target = policy._team_loss(steps, None)[2].view(3, -1).mean(1).tolist()
+    assert target == pytest.approx([4.93, 4.98, 2.0], abs=0.8)
 
 
 @pytest.mark.parametrize("name", [pytest.param("independent_q", marks=pytest.mark.soak), "wqmix"])

@@ -66,6 +66,9 @@ class GroupsPolicy(Policy):
             name: cfg.build(ctx, enable_field=modes, **models.get(name, {}))
             for name, cfg in self._cfg.parts.items()
         }
+        for part in self._parts.values():
+            if hasattr(part, "ends_with_agents"):
+                part.ends_with_agents = True
         self._rows = {name: _index(members[name]) for name in self._parts}
         self._agents = sum(map(len, members.values()))
         return nn.ModuleDict(

@@ -59,6 +59,11 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
 
     of_team: ClassVar[bool] = True
     """Whether what is learned is the sum of the agents' rewards."""
+    ends_with_agents: bool = False
+    """Whether the episode ends where no agent would act next, as that of a group does.
+
+    Else values of the team cross steps in which nobody acts, whose rewards count.
+    """
 
     @cached_property
     def _sum(self) -> SumOfRewards:
@@ -147,7 +152,8 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
             steps, None if weight is None else weight.repeat(len(steps) // rows)
         )
         loss, error, target = self._team_loss(steps, factor)
-        error = _of_acting(error, steps)
+        if self.ends_with_agents:
+            error = _of_acting(error, steps)
         return loss, sequence_priority(error.view(-1, rows).T), target.view(-1, rows).mean(0)
 
     def _team_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -192,12 +198,13 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
         return each if factor is None else factor * each
 
     def _step_weight(self, steps: Batch, weight: Tensor | None) -> Tensor | None:
-        """Returns factors [B] of losses whose mean is over steps in which an agent acts; None: 1.
+        """Returns factors [B] of losses whose mean is over steps of the episode; None: 1.
 
-        They are for sequences, which are filled up. Losses of single agents have means of their
-        own, see `_agent_weight`.
+        Sequences of a group hold steps in which it is gone. Losses of single agents have means of
+        their own, see `_agent_weight`.
         """
-        alive = steps["obs"].get("alive") if self.of_team else None
+        counts = self.of_team and self.ends_with_agents
+        alive = steps["obs"].get("alive") if counts else None
         some = None if alive is None else (alive != 0).any(1)
         if some is None or bool(some.all()):
             return weight
