@@ -84,7 +84,8 @@ def test_ends_and_what_was_seen_last() -> None:
     assert not (terminated & truncated).any()
     assert not np.array_equal(info["final_obs"]["obs"], obs["obs"])
     # one environment alone begins again, and the others go on
-    env.sim.steps[1] = 1
+    with torch.inference_mode():  # as all tensors of the simulator are made
+        env.sim.steps[1] = 1
     kept = env.sim.steps.tolist()
     obs, _, _, truncated, info = env.step(acts)
     assert kept == [0, 1, 0]

@@ -6,9 +6,11 @@ Shapes: N environments, A agents, D numbers that an agent sees, d numbers of an 
 from __future__ import annotations
 
 import math
+import random
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
@@ -37,7 +39,8 @@ class VmasBatch:
 
     It has the form of a `gymnasium.vector.VectorEnv` that begins the next episode in the step that
     ends one. All that is random is drawn from one stream, which `reset(seed=...)` begins; VMAS
-    itself keeps a single one for all its simulators.
+    itself keeps a single one for all its simulators, and changes to it in every call of them, which
+    takes a tenth of the time of a step that ends some episodes: here each step changes once.
 
     Args:
         make: Makes the simulator, a `vmas.simulator.environment.Environment`, from N and a seed.
@@ -60,13 +63,10 @@ class VmasBatch:
         self.num_envs, self._team = env_num, team_reward
         with _STREAM:
             self.sim = make(env_num, 0)
-        self._shared = self.sim.vmas_random_state
-        self._random = [*self._shared]
+        self._random: Sequence[Any] = [*self.sim.vmas_random_state]
         self.agent_ids = tuple(agent.name for agent in self.sim.agents)
         with self._own_random():
-            seen = self.sim.get_from_scenario(
-                get_observations=True, get_rewards=False, get_infos=False, get_dones=False
-            )[0]
+            seen = self._told()
         rows = ObservationRows(
             [_seen_space(each, name) for each, name in zip(seen, self.agent_ids, strict=True)],
             self.agent_ids, pad=pad,
@@ -89,15 +89,23 @@ class VmasBatch:
 
     @contextmanager
     def _own_random(self) -> Iterator[None]:
-        """Puts this batch's random states in the place that VMAS has for all simulators."""
+        """Draws from this batch's stream, without a graph."""
         with _STREAM:
-            others = [*self._shared]
-            self._shared[:] = self._random
+            others = _random_states()
+            _draw_from(self._random)
             try:
-                yield
+                with torch.inference_mode():
+                    yield
             finally:
-                self._random = [*self._shared]
-                self._shared[:] = others
+                self._random = _random_states()
+                _draw_from(others)
+
+    def _told(self) -> Any:
+        """Returns what the agents of all environments see."""
+        found = _plain(self.sim.get_from_scenario)(
+            get_observations=True, get_rewards=False, get_infos=False, get_dones=False
+        )
+        return found[0]
 
     def reset(
         self, *, seed: int | None = None, options: Info | None = None
@@ -109,10 +117,10 @@ class VmasBatch:
         """
         if options:
             raise UsageError(f"the reset of VMAS takes no options, got {options}")
-        with self._own_random(), torch.no_grad():
+        with self._own_random():
             if seed is not None:
-                self.sim.seed(seed % 2**32)
-            return self._seen(self.sim.reset()), {}
+                _plain(self.sim.seed)(seed % 2**32)
+            return self._seen(_plain(self.sim.reset)()), {}
 
     def step(
         self, actions: Any
@@ -128,8 +136,8 @@ class VmasBatch:
         """
         acts = torch.from_numpy(np.array(actions).reshape(self.num_envs, len(self._widths), -1))
         given = [acts[:, agent, :width] for agent, width in enumerate(self._widths)]
-        with self._own_random(), torch.no_grad():
-            seen, paid, ended, cut, _ = self.sim.step(given)
+        with self._own_random():
+            seen, paid, ended, cut, _ = _plain(self.sim.step)(given)
             obs = self._seen(seen)
             reward = torch.stack(paid, 1).float()
             terminated, truncated = ended.numpy().copy(), (cut & ~ended).numpy()
@@ -143,12 +151,11 @@ class VmasBatch:
     def _begun(self, over: list[int]) -> Any:
         """Begins new episodes; returns what the agents of all environments see."""
         if len(over) == self.num_envs:
-            return self.sim.reset()
+            return _plain(self.sim.reset)()
+        reset_at = _plain(self.sim.reset_at)
         for number in over:
-            self.sim.reset_at(number, return_observations=False)
-        return self.sim.get_from_scenario(
-            get_observations=True, get_rewards=False, get_infos=False, get_dones=False
-        )[0]
+            reset_at(number, return_observations=False)
+        return self._told()
 
     def _seen(self, seen: Sequence[torch.Tensor]) -> dict[str, Floats]:
         """Returns what agents see, float32 [N, A, D]; shorter vectors end with zeros."""
@@ -159,6 +166,11 @@ class VmasBatch:
         for agent, each in enumerate(seen):
             found[:, agent, : each.shape[1]] = each.numpy()
         return {"obs": found}
+
+    def render(self, mode: str) -> Tree:
+        """Returns a picture of the first environment, uint8 [H, W, 3]."""
+        with self._own_random():
+            return _plain(self.sim.render)(mode=mode, env_index=0)
 
     def close(self) -> None:
         """Frees nothing: VMAS holds no processes."""
@@ -197,7 +209,25 @@ class VmasEnv(gymnasium.Env[Tree, Tree]):
         """Returns a picture of the scenario, uint8 [H, W, 3]; None without `render_mode`."""
         if self.render_mode is None:
             return None
-        return self._batch.sim.render(mode=self.render_mode, env_index=0)
+        return self._batch.render(self.render_mode)
+
+
+def _random_states() -> tuple[Any, Any, Any]:
+    """Returns the states of all that VMAS draws from."""
+    legacy = np.random.get_state()  # noqa: NPY002 - scenarios draw from it
+    return torch.random.get_rng_state(), legacy, random.getstate()
+
+
+def _draw_from(states: Sequence[Any]) -> None:
+    torch.random.set_rng_state(states[0])
+    np.random.set_state(states[1])  # noqa: NPY002
+    random.setstate(states[2])
+
+
+def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a method of a simulator that draws from the stream that there is."""
+    inner = getattr(method, "__wrapped__", None)
+    return method if inner is None else partial(inner, method.__self__)  # type: ignore[attr-defined]
 
 
 def _first(columns: Mapping[str, Floats]) -> dict[str, Floats]:
