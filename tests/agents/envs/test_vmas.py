@@ -140,6 +140,7 @@ def test_a_batch_trains_without_single_environments(
     [
         ({"env_id": "navgation"}, "env.env_id", "navigation"),
         ({"make_kwargs": {"n_agent": 2}}, "env.make_kwargs", ""),
+        ({"make_kwargs": {"n_agents": 1}}, "env.make_kwargs.*n_agents > 1", "drop or change"),
         ({"env_id": "simple_tag"}, "env.env_id", "env.pad=true"),
         ({"state": True}, "env.state", ""),
         ({"alive": True}, "env.alive", ""),

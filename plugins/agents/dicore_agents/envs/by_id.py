@@ -6,15 +6,16 @@ import importlib
 import importlib.util
 import os
 import re
+import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from difflib import get_close_matches
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.console import without_secrets
-from dicore.errors import ConfigError, MissingDependencyError
+from dicore.errors import ConfigError, DicoreError, MissingDependencyError
 from dicore_registry import code_paths
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def make_by_id(env_id: str, api: str = "auto", **kwargs: object) -> Any:
         _need(package, _EXTRAS[package])
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     code_paths.check_arguments(kwargs, "env.make_kwargs")
-    with _errors(env_id):
+    with _errors(env_id, kwargs):
         found = _found(env_id)
         if api == "aec" or (api == "auto" and "parallel" not in found):
             if "aec" in found:
@@ -90,7 +91,7 @@ def make_gymnasium(env_id: str, package: str = "", **kwargs: object) -> Any:
     module, _, name = env_id.rpartition(":")
     if package:
         _need(package, _EXTRAS.get(package, package))
-    with _errors(env_id):
+    with _errors(env_id, kwargs):
         if package:
             importlib.import_module(package)
         elif module:
@@ -146,7 +147,7 @@ def scenario(name: str, **options: object) -> Callable[[int, int], Any]:
         )
 
     def make(env_num: int, seed: int) -> Any:
-        with _errors(name), warnings.catch_warnings():
+        with _errors(name, options), warnings.catch_warnings():
             warnings.filterwarnings("error", "Scenario kwargs")  # it would ignore those it lacks
             return vmas.make_env(
                 name, env_num, seed=seed, device="cpu", clamp_actions=True,
@@ -193,16 +194,26 @@ def _need(package: str, extra: str) -> None:
 
 
 @contextmanager
-def _errors(env_id: str) -> Iterator[None]:
+def _errors(env_id: str, kwargs: Mapping[str, object]) -> Iterator[None]:
     """Tells refused arguments and missing packages as errors of the config."""
     try:
         yield
     except (TypeError, UserWarning) as error:
         why = without_secrets(str(error))
         raise ConfigError(f"env.make_kwargs: '{env_id}': {why}") from error
+    except DicoreError:
+        raise
     except Exception as error:
         if not isinstance(error, ImportError) and type(error).__name__ != "FailedToImport":
-            raise
+            if not kwargs:
+                raise
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            why = without_secrets(f"{kwargs}: {type(error).__name__} {error}".strip())
+            raise ConfigError(
+                f"env.make_kwargs: '{env_id}' cannot be made with {why}"
+                f" ({last.filename}:{last.lineno}, {last.line})",
+                hint="drop or change what the line does not allow",
+            ) from error
         cause = error.__cause__ or error
         hint = "pip install 'dicore-agents[classic]'" if env_id.startswith("classic") else ""
         raise MissingDependencyError(
