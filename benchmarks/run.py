@@ -25,6 +25,7 @@ SCRIPTS = (
     "update",
     "ppo",
     "agents",
+    "one_agent",
     "sac",
     "together",
     "files_entered",
