@@ -109,6 +109,7 @@ from dicore_agents.policies.value.config import QPLEXConfig as QPLEXConfig
 from dicore_agents.policies.value.config import QTRANConfig as QTRANConfig
 from dicore_agents.policies.value.config import TeamQCollectConfig as TeamQCollectConfig
 from dicore_agents.policies.value.config import TeamQConfig as TeamQConfig
+from dicore_agents.policies.value.config import TeamQLearnConfig as TeamQLearnConfig
 from dicore_agents.policies.value.config import VDNConfig as VDNConfig
 from dicore_agents.policies.value.config import WQMIXConfig as WQMIXConfig
 from dicore_agents.policies.value.independent import IndependentQPolicy as IndependentQPolicy

@@ -112,6 +112,18 @@ def test_independent_agents_learn_from_their_own_rewards() -> None:
     assert result["priority"].shape == (4,)
 
 
+@pytest.mark.parametrize("name", ["independent_q", "qmix", "qtran"])
+def test_a_factor_of_rewards_is_one_of_targets(name: str) -> None:
+    """Of last steps, whose targets are rewards."""
+    samples = one_step(CLIMB).to_torch()
+    one, other = (
+        made(name, team_spec(3), learn={"reward_scale": scale})._loss(samples, None)[2]
+        for scale in (1.0, 20.0)
+    )
+    torch.testing.assert_close(other, 20 * one)
+    assert one.any()
+
+
 @pytest.mark.parametrize("name", ["independent_q", *MIXED])
 def test_agents_that_do_not_act_are_not_learned_from(name: str) -> None:
     samples = one_step(CLIMB)

@@ -161,11 +161,12 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
         raise NotImplementedError
 
     def _returns(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | float]:
-        """Returns rewards [B] or [B, A], where to go on [B], and gamma^k ([B], or a number)."""
-        cfg, done = self._cfg, batch["done"]
+        """Returns scaled rewards [B] or [B, A], where to go on [B], gamma^k ([B], or a number)."""
+        cfg, done, reward = self._cfg, batch["done"], batch["reward"]
         going = torch.ones_like(done) if cfg.learn.ignore_done else 1 - done
         gamma: Tensor | float = batch.get("value_gamma", cfg.discount_factor**cfg.nstep)
-        return batch["reward"], going, gamma
+        scale = cfg.learn.reward_scale
+        return reward if scale == 1 else reward * scale, going, gamma
 
     def _team_target(self, batch: Batch, value: Tensor) -> Tensor:
         """Computes y of the team from the values [B] of the next states: float32 [B]."""

@@ -18,7 +18,7 @@ from dicore_plugins.policies import DQNCollectConfig, DQNConfig, DQNLearnConfig,
 
 __all__ = [
     "CollaQConfig", "IndependentQConfig", "QMIXConfig", "QPLEXConfig", "QTRANConfig",
-    "TeamQCollectConfig", "TeamQConfig", "VDNConfig", "WQMIXConfig",
+    "TeamQCollectConfig", "TeamQConfig", "TeamQLearnConfig", "VDNConfig", "WQMIXConfig",
 ]  # fmt: skip
 
 _HOME = "dicore_agents.policies.value"
@@ -33,6 +33,17 @@ class TeamQCollectConfig(DQNCollectConfig):
 
 
 @frozen(kw_only=True)
+class TeamQLearnConfig(DQNLearnConfig):
+    """Options of learning that the algorithms share."""
+
+    reward_scale: float = option(
+        1.0, "factor of rewards, and so of all values; raise it where rewards are small and rare:"
+        " values then stand out from what a new network says, and updates move them by less", gt=0,
+        le=1e6,
+    )  # fmt: skip
+
+
+@frozen(kw_only=True)
 class TeamQConfig(DQNConfig):
     """Options that the algorithms share."""
 
@@ -44,6 +55,7 @@ class TeamQConfig(DQNConfig):
     )
     reduces: ClassVar[bool] = False
     model: ComponentConfig = component("model", default="agent_q", help="Q network of the agents")
+    learn: TeamQLearnConfig = section(TeamQLearnConfig)
     collect: TeamQCollectConfig = section(TeamQCollectConfig)
 
     def bind(self, spec: EnvSpec) -> dict[str, object]:
@@ -89,7 +101,7 @@ class QMIXConfig(TeamQConfig):
 
 
 @frozen(kw_only=True)
-class CollaQLearnConfig(DQNLearnConfig):
+class CollaQLearnConfig(TeamQLearnConfig):
     """Options of learning."""
 
     mara_weight: float = option(
@@ -141,7 +153,7 @@ class QPLEXConfig(TeamQConfig):
 
 
 @frozen(kw_only=True)
-class WQMIXLearnConfig(DQNLearnConfig):
+class WQMIXLearnConfig(TeamQLearnConfig):
     """Options of learning."""
 
     weighting: Literal["central", "optimistic"] = option(
@@ -163,7 +175,7 @@ class WQMIXConfig(TeamQConfig):
 
 
 @frozen(kw_only=True)
-class QTRANLearnConfig(DQNLearnConfig):
+class QTRANLearnConfig(TeamQLearnConfig):
     """Options of learning."""
 
     opt_weight: float = option(1.0, "weight of the loss of the best actions", ge=0)
