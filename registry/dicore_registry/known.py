@@ -145,7 +145,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "collaq coma groups happo independent_q ippo maddpg mappo masac matd3 qmix qplex "
             "qtran vdn wqmix"
         ),
-        "preset": "lbforaging_ippo lbforaging_mappo lbforaging_qmix lbforaging_vdn",
+        "preset": (
+            "lbforaging_ippo lbforaging_mappo lbforaging_qmix_v1 lbforaging_qmix_v2 "
+            "lbforaging_vdn_v1 lbforaging_vdn_v2"
+        ),
     },
     "dicore-worlds": {
         "env": "board_game",

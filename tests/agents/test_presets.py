@@ -28,5 +28,6 @@ def test_presets_fit_their_fields(preset: str, env_id: str, agents: int) -> None
     seen = spec.observation["obs"]  # type: ignore[index]
     assert (found.type, found.model.agents) == (name, agents)
     replayed = name in ("qmix", "vdn")
+    assert found.learn.get("reward_scale", 20) == 20, "the newest version"
     assert (seen.high.max() == 1) == (name == "qmix")
     assert spec.reward_shape == ((agents,) if replayed else ())

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["LBFORAGING_IPPO", "LBFORAGING_MAPPO", "LBFORAGING_QMIX", "LBFORAGING_VDN"]
+__all__ = [
+    "LBFORAGING_IPPO", "LBFORAGING_MAPPO", "LBFORAGING_QMIX_V1", "LBFORAGING_QMIX_V2",
+    "LBFORAGING_VDN_V1", "LBFORAGING_VDN_V2",
+]  # fmt: skip
 
 _FIELD = {"type": "lbforaging", "collector_env_num": 10, "n_evaluator_episode": 100}
 
@@ -34,10 +37,14 @@ def _current(policy: str) -> dict[str, Any]:
     }
 
 
-def _replayed(policy: str, wrappers: Sequence[Any], decay: int, **learn: float) -> dict[str, Any]:
+def _replayed(
+    policy: str, wrappers: Sequence[Any], decay: int, **learn: float | str
+) -> dict[str, Any]:
     """Returns the preset of an algorithm that learns from a replay buffer.
 
     Of 100 episodes of random actions, one pays: priorities and 5-step targets make the most of it.
+    A reward is half of a player's part of the food, 0.25: those of the second version are scaled,
+    as the paper's are, which learn in a third of the env steps.
     """
     return {
         "env": {**_FIELD, "env_wrapper": [*wrappers]},
@@ -55,7 +62,7 @@ def _replayed(policy: str, wrappers: Sequence[Any], decay: int, **learn: float) 
                 **learn,
             },
             "collect": {"n_sample": 50, "random_collect_size": 5000},
-            "eval": {"evaluator": {"eval_freq": 1000}},
+            "eval": {"evaluator": {"eval_freq": 1000 * int(learn.get("update_per_collect", 1))}},
             "other": {
                 "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": decay},
                 "replay_buffer": {"type": "advanced", "replay_buffer_size": 200_000},
@@ -70,11 +77,20 @@ LBFORAGING_MAPPO = _current("mappo")
 LBFORAGING_IPPO = _current("ippo")
 """IPPO on level-based foraging."""
 
-LBFORAGING_VDN = _replayed("vdn", (), 200_000, learning_rate=3e-4)
-"""VDN on level-based foraging."""
+_FLAT = ({"type": "agent_flat_obs", "by_bounds": True},)
+_SCALED: dict[str, float | str] = {
+    "reward_scale": 20.0, "criterion": "mse", "update_per_collect": 2,
+    "learning_rate": 5e-4, "learning_rate_end": 0.1, "learning_rate_decay": 80_000,
+}  # fmt: skip
 
-LBFORAGING_QMIX = _replayed(
-    "qmix", ({"type": "agent_flat_obs", "by_bounds": True},), 300_000,
-    learning_rate=5e-4, max_grad_norm=10.0,
-)  # fmt: skip
-"""QMIX on level-based foraging."""
+LBFORAGING_VDN_V1 = _replayed("vdn", (), 200_000, learning_rate=3e-4)
+"""VDN on level-based foraging: 0.86 after 2M env steps, 0.56 without exploration."""
+
+LBFORAGING_VDN_V2 = _replayed("vdn", (), 200_000, **_SCALED)
+"""VDN on level-based foraging, with scaled rewards."""
+
+LBFORAGING_QMIX_V1 = _replayed("qmix", _FLAT, 300_000, learning_rate=5e-4, max_grad_norm=10.0)
+"""QMIX on level-based foraging: 0.62 after 2M env steps, 0.47 without exploration."""
+
+LBFORAGING_QMIX_V2 = _replayed("qmix", _FLAT, 200_000, max_grad_norm=10.0, **_SCALED)
+"""QMIX on level-based foraging, with scaled rewards."""
