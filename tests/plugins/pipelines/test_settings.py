@@ -143,3 +143,9 @@ def test_annealing_ends_with_the_budget(policy: str) -> None:
 
     assert (anneal(), anneal(budget=500)) == (100_000, 500)
     assert anneal("policy.learn.anneal=70", budget=500) == 70
+
+
+@pytest.mark.parametrize(("env", "policy"), [("acrobot", "dqn"), ("pendulum", "td3")])
+def test_rates_that_count_updates_end_with_a_budget_of_updates(env: str, policy: str) -> None:
+    request = TrainRequest(env=env, policy=policy, max_train_iter=500, preset=False)
+    assert compile_request(request).policy.learn["learning_rate_decay"] == 500

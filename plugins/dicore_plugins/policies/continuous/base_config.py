@@ -31,8 +31,9 @@ class ContinuousQLearnConfig(LearnConfig):
         1.0, "final learning rate as a fraction of learning_rate; 1: constant", gt=0, le=1
     )
     learning_rate_decay: int = option(
-        10_000, "length of the linear decay of the learning rate", ge=1, unit="updates"
-    )
+        10_000, "length of the linear decay of the learning rate", ge=1, unit="updates",
+        follows="pipeline.max_train_iter",
+    )  # fmt: skip
     target_theta: float = option(
         0.005, "soft-update coefficient tau of the target network (Polyak averaging)", gt=0, le=1
     )

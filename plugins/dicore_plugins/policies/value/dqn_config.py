@@ -49,6 +49,7 @@ class ValueLearnConfig(LearnConfig):
         "length of the linear decay of the learning rate to its final value",
         ge=1,
         unit="updates",
+        follows="pipeline.max_train_iter",
     )
     target_update_freq: int = option(
         100, "gradient updates between hard copies to the target network", ge=1
