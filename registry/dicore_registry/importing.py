@@ -321,8 +321,10 @@ def _home(found: object) -> object:
 def _module(kind: str, text: str, left: str, where: str) -> ModuleType:
     file = left.endswith(".py") or "/" in left or "\\" in left
     if file and not os.path.isfile(left):  # noqa: PTH113
-        hint = explain.beside(text) or f"no file '{left}' in {os.getcwd()}"  # noqa: PTH109
-        raise UnknownComponentError(explain.at(where, hint))
+        here = explain.beside(text)
+        hint = "" if here else "go to the folder that it is in, or write where it is"
+        message = here or f"no file '{left}' in {os.getcwd()}"  # noqa: PTH109
+        raise UnknownComponentError(explain.at(where, message), hint=hint)
     try:
         if not file:
             importable(os.getcwd())  # noqa: PTH109 - as `python -m` does

@@ -300,9 +300,10 @@ class TestFile:
 
     def test_a_file_that_is_not_there(self, registry: Registry, folder: Path) -> None:
         error = failure(registry, "buffer", "./bof.py:Mine", "policy.other.replay_buffer.type")
-        assert str(error) == (
+        assert error.message == (
             f"policy.other.replay_buffer.type: no file './bof.py' in {folder.resolve()}"
         )
+        assert "go to the folder" in str(error.hint)
         assert error.exit_code == 2
 
     def test_a_file_that_raises(self, registry: Registry, folder: Path) -> None:
