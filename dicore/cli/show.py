@@ -17,7 +17,7 @@ from dicore.cli.list import entry_facts
 from dicore.errors import DicoreError
 from dicore_registry import Entry, Kind, Registry, Removed, Renamed, explain
 from dicore_registry.public_names import public_name
-from dicore_registry.queries import aliases, look_up
+from dicore_registry.queries import aliases, look_up, partners
 
 if TYPE_CHECKING:
     from dicore.config.schema import Section
@@ -30,6 +30,9 @@ Examples:
   dicore show buffer/naive --json
   dicore show pipeline/serial --graph       also preset/NAME; env/NAME --frame cartpole.png
 """
+
+
+_ASSUMED = {"n_evaluator_episode", "stop_value"}
 
 
 @click.command(name="show", epilog=_EPILOG)
@@ -95,7 +98,7 @@ def _describe_target(registry: Registry, entry: Entry, facts: dict[str, object])
         cls = config_class(target, entry.kind)
         facts["options"] = list(options_of(cls, registry, _prefix(kind.section)))
     if kind is not None:
-        facts["use"] = kind.usage(_words(facts, entry))
+        facts["use"] = kind.usage({**_words(facts, entry), **partners(registry, entry, target)})
 
 
 def _words(facts: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
@@ -110,6 +113,9 @@ def _words(facts: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
         "module": entry.module,
         "attr": entry.attr,
         "item": f"{{{item}}}" if needed else name,
+        "needed": "".join(
+            f" {facts['section']}.{each}=…" for each in needed if each not in _ASSUMED
+        ),
     }
 
 

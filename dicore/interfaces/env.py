@@ -23,7 +23,7 @@ KIND = Kind(
     contract="dicore.interfaces.env:IEnv",
     section="env",
     suite="dicore.testing.env:EnvContract",
-    use="dicore train -e {name} -p dqn --max-env-step 20000",
+    use="dicore train -e {name} -p {policy}{needed} --max-env-step 20000",
 )
 
 WRAPPER_KIND = Kind(

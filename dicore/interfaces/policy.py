@@ -27,7 +27,7 @@ KIND = Kind(
     contract="dicore.interfaces.policy:IPolicy",
     section="policy",
     suite="dicore.testing.policy:PolicyContract",
-    use="dicore train -e cartpole -p {name}",
+    use="dicore {verb} {env} -p {name}{needed}{data}",
 )
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
 from dicore_registry import explain
 from dicore_registry.entry import Entry, canonical
 from dicore_registry.entry_status import RESERVED
@@ -9,7 +14,7 @@ from dicore_registry.errors import PluginConflictError, RegistryError, UnknownCo
 from dicore_registry.registry import Registry
 from dicore_registry.requirements import dist_name
 
-__all__ = ["aliases", "look_up", "provided"]
+__all__ = ["aliases", "look_up", "partners", "provided"]
 
 
 def provided(registry: Registry, dist: str) -> list[Entry]:
@@ -39,6 +44,51 @@ def aliases(registry: Registry, entry: Entry) -> list[str]:
         if each.qualified != entry.qualified
         and (each.target == entry.target or each.reason.rpartition(" ")[0] in renamed)
     ]
+
+
+def partners(registry: Registry, entry: Entry, target: object) -> dict[str, str]:
+    """Returns what a component is tried with: an environment for a policy, a policy for an env.
+
+    That of the component's presets which most presets have; if it has none, of its package's.
+
+    Args:
+        registry: Has the presets.
+        entry: The component.
+        target: What it loads: a policy may declare that it learns from data.
+
+    Returns:
+        For an environment `policy`; for a policy `env`, how it is tried (`verb`), and `data`: the
+        option that names what it learns from, or "".
+    """
+    if entry.kind not in ("env", "policy"):
+        return {}
+    own, other = ("env", "policy") if entry.kind == "env" else ("policy", "env")
+    often: Counter[str] = Counter()
+    near: Counter[str] = Counter()
+    pairs = {(types[own], types[other], dist) for types, dist in _of_presets(registry)}
+    for _, found, dist in pairs:
+        often[found] += 1
+        near[found] += dist == entry.dist
+    fits = {found for name, found, _ in pairs if name == entry.name}
+    ordered = sorted(often, key=lambda at: (at not in fits, -near[at], -often[at], at))
+    if entry.kind == "policy":
+        data = " pipeline.dataset.path=DATA" if _needs_data(target) else ""
+        verb = "train -e" if getattr(target, "learns", True) else "enjoy"
+        return {"env": next(iter(ordered), "…"), "data": data, "verb": verb}
+    alone = (name for name in ordered if not _needs_data(registry.resolve("policy", name).target))
+    return {"policy": next(alone, "…")}
+
+
+def _of_presets(registry: Registry) -> Iterator[tuple[dict[str, str], str]]:
+    """Yields the names of environment and policy of each preset, and its distribution."""
+    for entry in registry.entries("preset"):
+        with suppress(RegistryError, AttributeError, LookupError, TypeError):  # a stranger's
+            tree: Any = registry.load(entry)
+            yield {kind: str(tree[kind]["type"]) for kind in ("env", "policy")}, entry.dist
+
+
+def _needs_data(policy: object) -> bool:
+    return bool(getattr(policy, "offline", False) or getattr(policy, "demonstrations", False))
 
 
 def look_up(registry: Registry, text: str) -> Entry:

@@ -122,7 +122,7 @@ def test_a_config_class_in_json(acme: World) -> None:
         "doc": "Mixes what it sees.\n\nAt length.",
         "section": "policy",
         "aliases": ["mixer"],
-        "use": "dicore train -e cartpole -p mix",
+        "use": "dicore train -e countdown -p mix policy.on_policy=… policy.size=… policy.judge=…",
         "tree": None,
     }
     assert options["policy.size"] == {
@@ -172,7 +172,8 @@ def test_a_config_class_in_text(acme: World) -> None:
     assert "package    acme-rl 1.0" in lines
     assert "full name  acme-rl/mix" in lines
     assert "aliases    mixer" in lines
-    assert "use        dicore train -e cartpole -p mix" in lines
+    needed = "policy.on_policy=… policy.size=… policy.judge=…"
+    assert f"use        dicore train -e countdown -p mix {needed}" in lines
     assert any(line.startswith("file       /") and ".py:" in line for line in lines)
     rate = next(line for line in lines if line.startswith("policy.deep.rate"))
     assert " ".join(rate.split()) == "policy.deep.rate float 0.5 >= 0, < 1 share kept [rows]"

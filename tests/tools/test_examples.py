@@ -47,3 +47,27 @@ def test_each_command_that_shows_an_example_has_one(capsys: pytest.CaptureFixtur
         assert hint.startswith(f"dicore {name} ")
         assert "   " not in hint
         assert len(shlex.split(hint)) > len(name.split()) + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("policy", "sac"), ("policy", "mappo"), ("env", "moving"), ("env", "bipedalwalker"),
+     ("policy", "efficient_zero"), ("env", "board_game")],
+)  # fmt: skip
+def test_the_use_of_a_component_can_be_run(
+    kind: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", f"{kind}/{name}"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    use = next(line for line in shown if line.startswith("use ")).removeprefix("use ").split()
+    assert main([*use[1:], "--dry-run"]) == 0
+
+
+def test_the_use_of_what_needs_more_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, use in (
+        ("policy/cql", "train -e pendulum -p cql pipeline.dataset.path=DATA"),
+        ("policy/random", "enjoy cartpole -p random"),
+        ("env/gymnasium", "train -e gymnasium -p dqn env.env_id=… --max-env-step 20000"),
+    ):
+        assert main(["show", name]) == 0
+        assert f"dicore {use}\n" in capsys.readouterr().out
