@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+from multiprocessing import parent_process
 from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import frozen, option
+from dicore.console import say
 from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
 
 
@@ -40,7 +43,17 @@ class MiniGridConfig(GymnasiumConfig):
             "rgb": wrappers.RGBImgPartialObsWrapper,
         }
         outer = forms.get(self.observation)
-        return wrappers.ImgObsWrapper(env if outer is None else outer(env))
+        made = wrappers.ImgObsWrapper(env if outer is None else outer(env))
+        if parent_process() is None:
+            _tell(self.env_id, self.observation, made.observation_space.shape)
+        return made
+
+
+@cache
+def _tell(env_id: str, form: str, shape: tuple[int, ...] | None) -> None:
+    """Says once what is seen, which is not what the id itself gives."""
+    seen = f"{env_id} is seen as {form} {[*(shape or ())]}"
+    say(f"{seen}; env.observation={{symbols,full,rgb,dict}} choose another form")
 
 
 MINIGRID_DQN: dict[str, Any] = {

@@ -100,7 +100,8 @@ def write_page(
     usage = form.usage
     for field, text in fields.items():
         usage = usage.replace(field, text)
-    wrappers = ", ".join(f"`{each.type}`" for each in compiled.env.env_wrapper)
+    adapting = [compiled.env] * getattr(compiled.env, "changes_data", False)
+    wrappers = ", ".join(f"`{each.type}`" for each in [*adapting, *compiled.env.env_wrapper])
     exact = all(each.dtype.kind in "iub" for each in actions.values())
     count = len(next(iter(actions.values())))
     inside = {**parts, **{memory_name(obs): each for each in state}}

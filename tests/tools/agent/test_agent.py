@@ -299,7 +299,7 @@ def test_an_observation_may_come_as_a_list_or_a_tensor(form: Callable[[Any], Any
     [
         ([0.0] * 3, r"expected shape \[4\], got \[3\]"),
         (np.zeros((1, 4), np.float32), r"shape \[4\], got \[1, 4\]"),
-        ("left", "cannot convert 'left' to an array of float32"),
+        ("left", r"expected an array of float32 \[4\], got str 'left': could not convert"),
         (None, r"got \[\]"),
     ],
 )

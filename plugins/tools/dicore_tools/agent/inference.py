@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dicore.config import bind
+from dicore.config.convert import describe_value
 from dicore.errors import UsageError
 from dicore_tools.evaluation.policy_loader import TrainedPolicy
 
@@ -77,7 +78,9 @@ def _to_array(space: Space, value: Any, path: str) -> object:
     try:
         array = np.asarray(value if detach is None else detach().cpu(), space.dtype)
     except (TypeError, ValueError) as error:
-        text = f"cannot convert {value!r} to an array of {space.dtype}: {error}"
+        got = f"a dict of {', '.join(map(str, value))}" if isinstance(value, Mapping) else None
+        got = got or describe_value(value)
+        text = f"expected an array of {space.dtype} {[*shape]}, got {got}: {error}"
         raise _misfit(path, text) from None
     if array.shape != shape:
         raise _misfit(path, f"expected shape {[*shape]}, got {[*array.shape]}")
@@ -89,5 +92,6 @@ def _to_array(space: Space, value: Any, path: str) -> object:
 def _misfit(path: str, text: str) -> UsageError:
     return UsageError(
         f"observation{' ' if path else ''}{path.lstrip('.')}: {text}",
-        hint="pass one observation as returned by the env's reset() and step()",
+        hint="pass one observation as the environment of the run returns it, with its wrappers;"
+        " some components change what an id gives: dicore show env/NAME",
     )
