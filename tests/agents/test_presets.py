@@ -36,5 +36,5 @@ def test_presets_fit_their_fields(
     assert (found.type, found.model.agents) == (name, agents)
     replayed = name in ("qmix", "vdn")
     assert found.learn.get("reward_scale") == scale
-    assert (seen.high.max() == 1) == (name == "qmix")
+    assert (seen.high.max() == 1) == (preset == "lbforaging_qmix_v1")
     assert spec.reward_shape == ((agents,) if replayed else ())
