@@ -183,10 +183,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "env_manager": "ale_vector",
         "preset": (
-            "acrobot_dqn acrobot_ppo ant_ppo ant_sac bipedalwalker_ppo bipedalwalker_sac "
-            "bit_flip_dqn bit_flip_dqn_her blackjack_dqn breakout_dqn car_racing_dqn "
-            "car_racing_ppo cartpole_a2c cartpole_acer cartpole_bc cartpole_bco cartpole_bdq "
-            "cartpole_c51 cartpole_ddqn cartpole_discrete_bcq cartpole_discrete_cql "
+            "acrobot_dqn acrobot_ppo ant_ppo_v1 ant_ppo_v2 ant_sac bipedalwalker_ppo "
+            "bipedalwalker_sac bit_flip_dqn bit_flip_dqn_her blackjack_dqn breakout_dqn "
+            "car_racing_dqn car_racing_ppo cartpole_a2c cartpole_acer cartpole_bc cartpole_bco "
+            "cartpole_bdq cartpole_c51 cartpole_ddqn cartpole_discrete_bcq cartpole_discrete_cql "
             "cartpole_discrete_sac cartpole_dqfd cartpole_dqn cartpole_dt cartpole_dueling "
             "cartpole_fqf cartpole_ibc cartpole_impala cartpole_iqn cartpole_mdqn "
             "cartpole_pomdp_dqn cartpole_pomdp_ppo cartpole_pomdp_r2d2 cartpole_ppg cartpole_ppo "

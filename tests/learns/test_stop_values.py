@@ -134,7 +134,8 @@ UNTRAINED = {
     "car_racing_ppo", "dm_control_sac",
     "halfcheetah_sac", "hopper_sac", "humanoid_sac",
     "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
-    "hopper_ppo", "halfcheetah_ppo", "walker2d_ppo", "ant_ppo", "swimmer_ppo_v1", "swimmer_ppo_v2",
+    "hopper_ppo", "halfcheetah_ppo", "walker2d_ppo", "ant_ppo_v1", "ant_ppo_v2",
+    "swimmer_ppo_v1", "swimmer_ppo_v2",
     # to return 400 in docs/results.md
     "cartpole_pomdp_dqn", "cartpole_pomdp_ppo", "cartpole_pomdp_r2d2",
     "walker2d_sac", "minatar_ppo",

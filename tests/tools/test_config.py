@@ -177,6 +177,8 @@ class TestCheck:
             "error: policy.type: no policy named 'dqnn'; did you mean 'dqn'? (bad.yaml:5)",
             "bad.toml: 1 error",
             "error: policy.nstep: expected int, got float 1.5 (bad.toml)",
+            "  hint: nstep: n of n-step returns; raise for delayed rewards (more variance)"
+            " (default: 1)",
         ]
 
     @pytest.mark.parametrize(

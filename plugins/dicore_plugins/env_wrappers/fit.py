@@ -22,7 +22,7 @@ def env_of(parts: Mapping[str, object]) -> Any:
     return from_gym(parts["env"])
 
 
-def with_returns(env: Env) -> Env:
+def with_returns(env: Any) -> Any:
     """Returns an environment that reports its returns, whatever outer wrappers do to rewards."""
     from gymnasium import Wrapper
 

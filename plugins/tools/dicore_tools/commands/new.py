@@ -285,7 +285,10 @@ def _usage(kind: str, words: Mapping[str, str]) -> str:
     """Returns how to use the installed component, as Markdown."""
     if kind in _BY_HAND:
         return Template(_BY_HAND[kind]).substitute(words)
-    given = {**words, "item": words["name"], "position": "after_iter", "freq": "100"}
+    given = {
+        **words, "item": words["name"], "position": "after_iter", "freq": "100",
+        "env": "cartpole", "policy": "dqn", "verb": "train -e", "needed": "", "data": "",
+    }  # fmt: skip
     usage = dicore_registry.default().kinds()[kind].usage(given)
     if words["agents"] != "1":
         usage = usage.replace("-p dqn", "-p ippo").replace("-e cartpole", "-e two_step_game")

@@ -199,7 +199,7 @@ def run_episodes(
                 result = evaluator.eval(n_episode=n_episode)
                 returns = [float(np.sum(each)) for each in result.returns]  # of agents, objectives
                 measure = str(section.get("measure", "return"))
-                told = {measure: result.statistics[measure]} if measure in result.statistics else {}
+                told = {} if measure == "return" else {measure: result.statistics[measure]}
             finally:
                 evaluator.close()
         finally:

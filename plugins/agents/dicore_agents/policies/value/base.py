@@ -165,7 +165,7 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
         cfg, done, reward = self._cfg, batch["done"], batch["reward"]
         going = torch.ones_like(done) if cfg.learn.ignore_done else 1 - done
         gamma: Tensor | float = batch.get("value_gamma", cfg.discount_factor**cfg.nstep)
-        scale = cfg.learn.reward_scale
+        scale = getattr(cfg.learn, "reward_scale", 1.0)  # sections of strangers may lack it
         return reward if scale == 1 else reward * scale, going, gamma
 
     def _team_target(self, batch: Batch, value: Tensor) -> Tensor:
