@@ -33,7 +33,7 @@ _NEEDED = f"hybrid actions, {_HYBRID}"
 _MOST_FLATTENED = 4096
 """Larger images are not flattened: their channels are probably not on the first axis."""
 _MOST_CHANNELS = 4
-"""Images of so few pixels in width have channels on the last axis: gray, RGB, RGB with depth."""
+"""Images of so few pixels in width have channels last (gray, RGB, depth), as [N, N, C] have."""
 _LARGEST = 3.4028234663852886e38
 """Largest float32; actions are computed in float32."""
 ObsShape = int | Sequence[int]
@@ -110,7 +110,7 @@ def obs_shape_problem(
         shape: The shape.
         conv: Name of the CNN for images.
         channels_last: The network moves channels from the last axis to the first, as those of
-            dicore do, so (height, width, channels) with at most 4 channels is right too.
+            dicore do, so (height, width, channels) of squares or up to 4 channels is right too.
     """
     if shape is None:
         return "is missing; set it (a run reads it from the env)"
@@ -138,7 +138,7 @@ def obs_shape_problem(
 def channels_first(sizes: Sequence[int]) -> tuple[int, int, int]:
     """Returns (channels, height, width) of an image's shape, in which channels may come last."""
     one, two, three = sizes
-    last = three <= _MOST_CHANNELS < min(one, two)
+    last = one == two != three or three <= _MOST_CHANNELS < min(one, two)
     return (three, one, two) if last else (one, two, three)
 
 
@@ -198,9 +198,10 @@ def observation_options(space: Space, conv: str = "auto") -> dict[str, Any]:
     count = math.prod(sides)
     if not count:
         raise _no_numbers(space)
-    as_image = len(sides) == 3 and (
-        obs_shape_problem(sides, conv, True) is None or count > _MOST_FLATTENED
-    )
+    problem = obs_shape_problem(sides, conv, True) if len(sides) == 3 else "no image"
+    if len(sides) == 3 and problem and conv != "auto":
+        raise ConfigError(f"policy.model.conv: {conv}: {problem}", hint="small fits grids; or auto")
+    as_image = len(sides) == 3 and (problem is None or count > _MOST_FLATTENED)
     return {"model.obs_shape": sides if as_image else count}
 
 

@@ -244,7 +244,7 @@ def test_a_layer_that_is_parametrised_later_is_called() -> None:
     ("obs", "action", "text"),
     [
         ((4, 84), 2, r"model\.obs_shape must be an int or 1-tuple.*got \(4, 84\)"),
-        ((84, 84, 12), 2, "height and width >= 36"),
+        ((84, 80, 12), 2, "height and width >= 36"),
         ((), 2, r"got \(\)"),
         (0, 2, "integers >= 1, got 0"),
         (True, 2, "integers"),

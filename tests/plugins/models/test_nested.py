@@ -87,7 +87,17 @@ def options_of(space: gym.Space[Any]) -> dict[str, Any]:
 
 def test_large_images_with_many_channels_last_are_not_flattened() -> None:
     with pytest.raises(ConfigError, match="channels, height, width"):
-        DQN(**options_of(gym.spaces.Box(0, 255, (84, 84, 12), np.uint8)), action_shape=2)
+        DQN(**options_of(gym.spaces.Box(0, 255, (84, 80, 12), np.uint8)), action_shape=2)
+
+
+def test_grids_have_channels_last_and_a_network_that_is_named_is_made() -> None:
+    grid = gym.spaces.Box(0, 1, (7, 7, 20), np.uint8)
+    found = observation_options(grid, "small")["model.obs_shape"]
+    net = DQN(found, action_shape=2, conv="small", encoder_hidden_size_list=[16])
+    assert next(p for p in net.parameters() if p.ndim == 4).shape[1] == 20
+    assert observation_options(grid) == {"model.obs_shape": 980}
+    with pytest.raises(ConfigError, match=r"policy\.model\.conv: nature: .* got \(7, 7, 20\)"):
+        observation_options(grid, "nature")
 
 
 @pytest.mark.parametrize(("space", "parts", "shape"), SPACES, ids=str)
