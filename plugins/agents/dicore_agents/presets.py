@@ -43,8 +43,8 @@ def _replayed(
     """Returns the preset of an algorithm that learns from a replay buffer.
 
     Of 100 episodes of random actions, one pays: priorities and 5-step targets make the most of it.
-    A piece of food pays each player 0.25. The second versions scale that, as the paper does, and
-    are where the first ones end after less than half of their env steps.
+    A piece of food pays a player 0.25 on average. The second versions scale that, as the paper
+    does, and are where the first ones end after less than half of their env steps.
     """
     return {
         "env": {**_FIELD, "env_wrapper": [*wrappers]},
