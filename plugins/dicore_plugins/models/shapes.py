@@ -198,8 +198,8 @@ def observation_options(space: Space, conv: str = "auto") -> dict[str, Any]:
     count = math.prod(sides)
     if not count:
         raise _no_numbers(space)
-    problem = obs_shape_problem(sides, conv, True) if len(sides) == 3 else "no image"
-    if len(sides) == 3 and problem and conv != "auto":
+    problem = obs_shape_problem(sides, conv, True) if len(sides) == 3 else f"no image, got {sides}"
+    if problem and conv != "auto":
         raise ConfigError(f"policy.model.conv: {conv}: {problem}", hint="small fits grids; or auto")
     as_image = len(sides) == 3 and (problem is None or count > _MOST_FLATTENED)
     return {"model.obs_shape": sides if as_image else count}

@@ -98,6 +98,8 @@ def test_grids_have_channels_last_and_a_network_that_is_named_is_made() -> None:
     assert observation_options(grid) == {"model.obs_shape": 980}
     with pytest.raises(ConfigError, match=r"policy\.model\.conv: nature: .* got \(7, 7, 20\)"):
         observation_options(grid, "nature")
+    with pytest.raises(ConfigError, match=r"conv: small: no image, got \(4,\)"):
+        observation_options(gym.spaces.Box(0, 1, (4,)), "small")
 
 
 @pytest.mark.parametrize(("space", "parts", "shape"), SPACES, ids=str)

@@ -48,6 +48,22 @@ def test_rates_memory_and_samples_are_measured(tmp_path: Path) -> None:
     assert [each.cmdline() for each in left if "tracker" not in " ".join(each.cmdline())] == []
 
 
+def test_random_steps_before_the_first_update_are_no_rate(tmp_path: Path) -> None:
+    rows = [
+        {"path": ["StepCollector"], "seconds": 4.0},
+        {"path": ["StepCollector", "env step"], "seconds": 3.0},
+        {"path": ["OffPolicyLearner"], "seconds": 6.0},
+    ]
+    (tmp_path / "log").mkdir()
+    told = {"rows": rows, "env_step": 300, "train_iter": 200}
+    (tmp_path / "log/profile.json").write_text(json.dumps(told))
+    config = {"config": {"policy": {"collect": {"random_collect_size": 100}}}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    trial = trial_module._read(tmp_path, {}, (1,))
+    assert (trial.env_steps, trial.updates) == (200, 200)
+    assert trial.seconds == pytest.approx(10.0 - trial.parts["environments"] / 2)
+
+
 def test_a_training_that_fails_says_why(tmp_path: Path) -> None:
     trial = measured(tmp_path, "env.make_kwargs={'nothing': 1}")
     assert "nothing" in trial.problem

@@ -20,6 +20,8 @@ _SECONDS: Final = 10.0
 """Time of all steps at most."""
 _LARGE_OBS, _LARGE_REWARD, _SLOW_MS = 10.0, 10.0, 1.0
 _IMAGE_DIMS: Final = 3
+_NATURE: Final = 36
+"""Pixels in height and width that the convolutions of Mnih et al. 2015 need."""
 
 
 @dataclass(slots=True)
@@ -118,10 +120,12 @@ def _observations(sample: Sample) -> Iterator[str]:
         yield "observations have goals: policy.reward_model=her learns from goals that were missed"
     shape: tuple[int, ...] = getattr(space, "shape", None) or ()
     if getattr(space, "dtype", None) == np.uint8 and len(shape) == _IMAGE_DIMS:
-        channels_last = shape[-1] in (1, 3, 4)
+        channels_last = shape[-1] in (1, 3, 4) or shape[0] == shape[1] != shape[2]
+        sides = shape[:2] if channels_last else shape[1:]
         more = " (the CNN moves the channels to the front)" if channels_last else ""
-        yield f"observations are images {[*shape]}: policy.model.conv=nature (or small){more}"
-        if min(shape[:2] if channels_last else shape[1:]) > 100:
+        conv = "nature (or small)" if min(sides) >= _NATURE else "small"
+        yield f"observations are images {[*shape]}: policy.model.conv={conv}{more}"
+        if min(sides) > 100:
             yield "the images are large: env.env_wrapper=[warp_frame] makes them 84 x 84 and grey"
     elif sample.largest > _LARGE_OBS:
         yield (

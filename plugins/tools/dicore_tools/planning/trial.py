@@ -45,6 +45,9 @@ _SHORT_S: Final = 1.0
 """Shortest time from which rates can be told."""
 
 
+_RANDOM: Final = "random_collect_size"
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What was measured with some options.
@@ -238,15 +241,28 @@ def _read(folder: Path, changes: Mapping[str, Any], memory: tuple[int, ...]) -> 
             learns += seconds
     outer = {row["path"][0]: row["seconds"] for row in profile["rows"] if len(row["path"]) == 1}
     whole = sum(seconds for name, seconds in outer.items() if name not in _AT_THE_END)
+    acted = profile["env_step"]
+    if acted and (warm_up := min(_warm_up(folder), acted)):  # random actions, without updates
+        share = parts["environments"] * warm_up / acted
+        whole, acted = whole - share, acted - warm_up
+        parts["environments"] -= share
     acting = sum(seconds for name, seconds in outer.items() if "Collector" in name) - collects
     parts["acting"] = max(acting, 0.0)
     parts["other"] = max(whole - sum(parts.values()), 0.0)
-    if whole <= 0 or not (profile["env_step"] or profile["train_iter"]):
+    if whole <= 0 or not (acted or profile["train_iter"]):
         return Trial(changes, problem="no step was made in the time: raise --seconds")
     return Trial(
-        changes, whole, profile["env_step"], profile["train_iter"], parts, memory,
+        changes, whole, acted, profile["train_iter"], parts, memory,
         _sample_bytes(folder),
     )  # fmt: skip
+
+
+def _warm_up(folder: Path) -> int:
+    """Returns the env steps of random actions before the first update."""
+    try:
+        return int(read_json(folder / "config.json")["config"]["policy"]["collect"][_RANDOM])
+    except (OSError, LookupError, TypeError, ValueError):
+        return 0
 
 
 def _steady(folder: Path, changes: Mapping[str, Any], memory: tuple[int, ...]) -> Trial:
