@@ -241,8 +241,8 @@ def _read(folder: Path, changes: Mapping[str, Any], memory: tuple[int, ...]) -> 
             learns += seconds
     outer = {row["path"][0]: row["seconds"] for row in profile["rows"] if len(row["path"]) == 1}
     whole = sum(seconds for name, seconds in outer.items() if name not in _AT_THE_END)
-    acted = profile["env_step"]
-    if acted and (warm_up := min(_warm_up(folder), acted)):  # random actions, without updates
+    acted, warm_up = profile["env_step"], _warm_up(folder)
+    if warm_up < acted:  # random actions, without updates
         share = parts["environments"] * warm_up / acted
         whole, acted = whole - share, acted - warm_up
         parts["environments"] -= share
