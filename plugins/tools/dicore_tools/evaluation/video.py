@@ -219,7 +219,8 @@ class VideoWriter:
         unfinished = self._unfinished
         if not unfinished.is_file() or unfinished.stat().st_size == 0:
             raise OSError(f"ffmpeg wrote nothing to {unfinished}")
-        stem = f"env_{self._env_id}_episode_{self._episode}_return_{self._total:.1f}"
+        total = round(self._total, 1 if abs(self._total) >= 10 else 3)
+        stem = f"env_{self._env_id}_episode_{self._episode}_return_{total}"
         target, number = self._folder / f"{stem}.mp4", 0
         while target.exists():  # from an earlier evaluation
             number += 1
