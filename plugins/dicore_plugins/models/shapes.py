@@ -198,10 +198,9 @@ def observation_options(space: Space, conv: str = "auto") -> dict[str, Any]:
     count = math.prod(sides)
     if not count:
         raise _no_numbers(space)
-    problem = obs_shape_problem(sides, conv, True) if len(sides) == 3 else f"no image, got {sides}"
-    if problem and conv != "auto":
-        raise ConfigError(f"policy.model.conv: {conv}: {problem}", hint="small fits grids; or auto")
-    as_image = len(sides) == 3 and (problem is None or count > _MOST_FLATTENED)
+    as_image = len(sides) == 3 and (
+        obs_shape_problem(sides, conv, True) is None or count > _MOST_FLATTENED
+    )
     return {"model.obs_shape": sides if as_image else count}
 
 
@@ -212,7 +211,12 @@ def options_for(model: Any, space: Space) -> dict[str, Any]:
         ConfigError: the model takes one array and the observations are several, or they are not
             arrays of a fixed size.
     """
-    found = observation_options(space, getattr(model, "conv", "auto"))
+    conv = getattr(model, "conv", "auto")
+    found = observation_options(space, conv)
+    named = conv != "auto" and "conv" in model  # not where the network has one of its own
+    if named and isinstance(found["model.obs_shape"], int) and len(found) == 1:
+        need = f"'{conv}' needs images of {SMALLEST[conv]} pixels on each side, got {space.shape}"
+        raise ConfigError(f"policy.model.conv: {need}", hint="small fits grids; or auto")
     options = () if model is None else model
     if "model.obs_parts" in found and "obs_shape" in options and "obs_parts" not in options:
         raise ConfigError(
