@@ -121,11 +121,11 @@ def _nearest(env_id: str) -> str:
     versions = [each for each in gymnasium.registry if base_of(each) == base_of(env_id)]
     if versions:
         return f"did you mean '{max(versions, key=_version)}'?"
-    if package := registering(env_id):
-        return f"write {package}:{env_id}"
     for file in sorted(Path().glob("*.py")):
         if _registers(file, env_id):
             return f"{file} registers it: dicore --plugin {file} …, or write {file.stem}:{env_id}"
+    if package := registering(env_id):
+        return f"write {package}:{env_id}"
     module, colon, _ = env_id.rpartition(":")
     folded = {each.casefold(): each for each in gymnasium.registry}
     close = difflib.get_close_matches(env_id.casefold(), folded, 1)

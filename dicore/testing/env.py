@@ -341,11 +341,12 @@ for _check in CHECKS:
 
 def _play(env: Any, steps: int, seed: int | None = 0) -> Iterator[tuple[Tree, Tree]]:
     """Plays fixed random actions; yields observations and rewards (0 at resets)."""
-    env.action_space.seed(0)
+    actions = copy.deepcopy(env.action_space)  # some environments make theirs anew in each reset
+    actions.seed(0)
     obs, _ = env.reset(seed=seed)
     yield obs, 0.0
     for _ in range(steps):
-        obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        obs, reward, terminated, truncated, _ = env.step(actions.sample())
         yield obs, reward
         if terminated or truncated:
             obs, _ = env.reset()

@@ -82,6 +82,15 @@ def test_the_number_is_the_one_of_the_log(run: Path, capfd: pytest.CaptureFixtur
 _TAG = "evaluator/return_mean"
 
 
+def test_few_episodes_take_as_few_environments_as_in_training(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    more = ["env.n_evaluator_episode=2", "env.evaluator_env_num=5", "pipeline.logger=[]"]
+    launch(env="cartpole", policy="dqn", exp_name=str(tmp_path / "x"), max_env_step=64,
+           overrides=more)  # fmt: skip
+    assert answer(capfd, str(tmp_path / "x"), "--load-path", "final")["episodes"] == 2
+
+
 def test_a_checkpoint_that_was_not_measured_has_fresh_starts(run: Path) -> None:
     from dicore.run.checkpoint_store import CheckpointStore
 

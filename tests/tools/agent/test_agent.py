@@ -294,6 +294,16 @@ def test_an_observation_may_come_as_a_list_or_a_tensor(form: Callable[[Any], Any
     assert ours.act(form(obs)) == ours.act(obs)
 
 
+def test_the_best_agent_is_read_once_for_each_best_checkpoint(here: Path) -> None:
+    made = agent()
+    made.train(step=16)
+    best = made.best
+    assert made.best is best
+    manifest = here / "x" / "ckpt" / "best" / "manifest.json"
+    os.utime(manifest, ns=(1, 1))
+    assert made.best is not best
+
+
 @pytest.mark.parametrize(
     ("obs", "says"),
     [

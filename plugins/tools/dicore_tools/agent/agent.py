@@ -18,6 +18,7 @@ from dicore.console import say
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json
+from dicore.run.checkpoint_io import MANIFEST
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest, compile_request, launch
@@ -80,6 +81,8 @@ class Agent:
     algorithm: ClassVar[str | None] = None
     """Default policy of this class."""
 
+    _best: tuple[int, Agent] | None = None
+
     def __init__(
         self,
         env: str | type | None = None,
@@ -130,7 +133,11 @@ class Agent:
         Raises:
             UsageError: there is no best checkpoint.
         """
-        return self._with("best", "no best checkpoint")
+        manifest = None if self._folder is None else self._folder / "ckpt" / "best" / MANIFEST
+        stamp = manifest.stat().st_mtime_ns if manifest is not None and manifest.exists() else 0
+        if self._best is None or self._best[0] != stamp or not stamp:
+            self._best = stamp, self._with("best", "no best checkpoint")
+        return self._best[1]
 
     def __repr__(self) -> str:
         label = self._checkpoint or "untrained"
@@ -138,7 +145,7 @@ class Agent:
         return f"{type(self).__name__}({_label(self.config)}, {label}{where})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_act": None}  # is built again
+        return {**self.__dict__, "_act": None, "_best": None}  # are built again
 
     def __getattr__(self, name: str) -> NoReturn:
         """Answers methods of other libraries with those of here."""

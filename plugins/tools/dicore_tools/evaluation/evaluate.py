@@ -176,10 +176,11 @@ def run_episodes(
 
     compiled = trained.compiled
     folder = None if replay_path is None else Path(replay_path)
+    at_most = n_episode or compiled.env.n_evaluator_episode  # of environments, as in training
     before = _videos(folder)
     with seeded(compiled.seed):
         manager = make_env_manager(
-            compiled.env, "evaluator", compiled.seed, at_most=n_episode, recorder=_recorder(folder)
+            compiled.env, "evaluator", compiled.seed, at_most=at_most, recorder=_recorder(folder)
         )
         try:
             context = BuildContext(EnvSpec.of(manager), seed=compiled.seed)
