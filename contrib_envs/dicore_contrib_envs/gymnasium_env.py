@@ -162,7 +162,10 @@ class GymnasiumConfig(EnvConfig):
         if wanted is not None and wanted not in modes:
             raise UsageError(
                 f"'{self.env_id}' has no render mode {wanted}; it has {', '.join(modes) or 'none'}",
-                hint="dicore enjoy shows what has the mode human" if "human" in modes else "",
+                hint="its window: dicore enjoy … --show window; for a video, wrap it by a function"
+                " of a file, so that render() returns a picture: -e ./file.py:function"
+                if "human" in modes
+                else "",
             )
 
 
