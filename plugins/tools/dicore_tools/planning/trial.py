@@ -46,6 +46,8 @@ _SHORT_S: Final = 1.0
 
 
 _RANDOM: Final = "random_collect_size"
+_SMALLEST: Final = 8 << 20
+"""Bytes of a process with Python; others, such as git, come and go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ def measure(
         ours.close()
     if problem:
         return Trial(changes, problem=problem)
-    return _read(folder, changes, tuple(memory.values()))
+    main, *others = memory.values()
+    return _read(folder, changes, (main, *(each for each in others if each > _SMALLEST)))
 
 
 def _watch(
