@@ -123,7 +123,10 @@ def _nearest(env_id: str) -> str:
         return f"did you mean '{max(versions, key=_version)}'?"
     for file in sorted(Path().glob("*.py")):
         if _registers(file, env_id):
-            return f"{file} registers it: dicore --plugin {file} …, or write {file.stem}:{env_id}"
+            guarded = "__name__" in file.read_text("utf-8", "replace")
+            outside = ", once that stands outside of if __name__ == '__main__'" if guarded else ""
+            way = f"dicore --plugin {file} …, or write {file.stem}:{env_id}"
+            return f"{file} registers it: {way}{outside}"
     if package := registering(env_id):
         return f"write {package}:{env_id}"
     module, colon, _ = env_id.rpartition(":")

@@ -123,7 +123,8 @@ def gone(kind: str, name: str, dist: str, version: str) -> str:
     how = f"the run used it from {dist} {version}: install that package again"
     if dist == LOCAL:
         how = f"it was registered where the run was trained, by register('{kind}', '{name}') or an"
-        how += " Agent: dicore --plugin FILE … runs a file that registers it again"
+        how += f" Agent: dicore --plugin FILE.py … runs a file with register('{kind}', '{name}')(…)"
+        how += " outside of if __name__ == '__main__'"
     return f"no {kind} named '{name}' is installed; {how}"
 
 

@@ -410,8 +410,13 @@ def test_an_id_that_a_file_here_registers_names_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("crows.py").write_text("import gymnasium\nraise SystemExit\nregister('Crow-v0')\n")
+    given = {"env": {"type": "gymnasium", "env_id": "Crow-v0"}, "policy": "dqn"}
     with pytest.raises(ConfigError, match=r"crows\.py registers it: dicore --plugin crows\.py"):
-        compile_config({"env": {"type": "gymnasium", "env_id": "Crow-v0"}, "policy": "dqn"})
+        compile_config(given)
+    with Path("crows.py").open("a") as file:
+        file.write("if __name__ == '__main__': pass\n")
+    with pytest.raises(ConfigError, match=r"once that stands outside of if __name__"):
+        compile_config(given)
 
 
 def test_an_id_of_an_installed_package_names_it(
