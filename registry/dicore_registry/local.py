@@ -37,6 +37,12 @@ class Local(NamedTuple):
 
         return Place(file, int(line or 1), cleandoc(doc).partition("\n")[0] if own else "")
 
+    @property
+    def defined_in(self) -> str:
+        """The file that defines it, which another one may register."""
+        module = sys.modules.get(getattr(self.target, "__module__", None) or "")
+        return getattr(module, "__file__", None) or self.place.file
+
 
 def declare(kind: str, name: str, target: Any, file: str) -> Local:
     """Returns an object with its declaration.

@@ -312,13 +312,16 @@ class Registry:
             name: Its name in a config; "" for its canonical name.
         """
         place = self.place(entry)
+        file = "" if place is None else place.file
+        if entry.dist == LOCAL and file:
+            file = self._local[entry.kind, entry.name].defined_in
         dist = self._dists.get(entry.dist)
         return {
             "type": name or entry.name,
             "dist": entry.dist,
             "version": entry.version,
             "target": entry.target,
-            "source": source_digest(place.file) if place is not None else "",
+            "source": source_digest(file) if file else "",
             **(dist.origin if dist is not None else {"editable": False}),
         }
 

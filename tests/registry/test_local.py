@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +42,18 @@ def test_a_registered_class_is_found(registry: Registry) -> None:
     assert registry.find("policy", "local/my_dqn") == entry
     assert resolved.provenance["dist"] == LOCAL
     assert resolved.provenance["source"].startswith("sha256:")
+
+
+def test_the_source_is_the_file_that_defines_it(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "harvest_of_a_test.py"
+    file.write_text("class Harvest:\n    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry.register("policy", "harvest")(import_module("harvest_of_a_test").Harvest)
+    found = registry.provenance(registry.find("policy", "harvest"))
+    assert found["source"] == f"sha256:{sha256(file.read_bytes()).hexdigest()}"
+    monkeypatch.delitem(sys.modules, "harvest_of_a_test")
 
 
 def test_it_is_listed(registry: Registry) -> None:

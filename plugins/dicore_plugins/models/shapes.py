@@ -215,8 +215,8 @@ def options_for(model: Any, space: Space) -> dict[str, Any]:
     found = observation_options(space, conv)
     named = conv != "auto" and "conv" in model  # not where the network has one of its own
     if named and isinstance(found["model.obs_shape"], int) and len(found) == 1:
-        need = f"'{conv}' needs images of {SMALLEST[conv]} pixels on each side, got {space.shape}"
-        raise ConfigError(f"policy.model.conv: {need}", hint="small fits grids; or auto")
+        need = f"'{conv}' needs images of {SMALLEST[conv]} pixels or more a side, got {space.shape}"
+        raise ConfigError(f"policy.model.conv: {need}", hint="set small, for grids, or auto")
     options = () if model is None else model
     if "model.obs_parts" in found and "obs_shape" in options and "obs_parts" not in options:
         raise ConfigError(

@@ -370,7 +370,7 @@ class TrainingPipeline:
             source = origin.get("env.stop_value", "")
             if measure != "return" and source.startswith(("env spec", "class ", "preset ")):
                 reason = f"{cfg.env.stop_value:g} is a return, from {source}, and the measure is"
-                problems.add("env.stop_value", f"{reason} {measure}; set it to one, or to inf")
+                problems.add("env.stop_value", f"{reason} {measure}; give a {measure}, or inf")
         problems.raise_if_any()
         if any(each.type == "obs_norm" for each in cfg.env.env_wrapper):
             has = hasattr(cfg.policy.get("model"), "obs_norm")
