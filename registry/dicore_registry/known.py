@@ -59,7 +59,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "random rbc rebrac redq rlpd sac sac_n simba sqil sqil_sac sql sqn td3 td3_bc tqc "
             "trpo xql"
         ),
-        "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
+        "reward_model": "drex gail guided_cost her icm ngu red reward_norm rnd trex",
         "world_model": "ensemble",
     },
     "dicore-dist": {
@@ -171,7 +171,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "pendulum_diffusion_policy pendulum_fast_td3 pendulum_mrq "
             "pendulum_pomdp_recurrent_sac pendulum_pomdp_recurrent_td3 swimmer_ars"
         ),
-        "reward_model": "pdeil",
+        "reward_model": "pdeil pwil",
     },
     "dicore-contrib-envs": {
         "env": (

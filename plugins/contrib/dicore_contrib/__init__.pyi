@@ -71,3 +71,5 @@ from dicore_contrib.policies.recurrent_q_config import (
 from dicore_contrib.reward_models.pdeil import PDEIL as PDEIL
 from dicore_contrib.reward_models.pdeil import Gaussian as Gaussian
 from dicore_contrib.reward_models.pdeil_config import PDEILConfig as PDEILConfig
+from dicore_contrib.reward_models.pwil import PWIL as PWIL
+from dicore_contrib.reward_models.pwil_config import PWILConfig as PWILConfig

@@ -1,3 +1,5 @@
+from dicore_contrib.reward_models.pwil import PWIL as PWIL
+from dicore_contrib.reward_models.pwil_config import PWILConfig as PWILConfig
 from dicore_plugins.reward_models.base import NetworkRewardModel as NetworkRewardModel
 from dicore_plugins.reward_models.base import encoder_of as encoder_of
 from dicore_plugins.reward_models.config import DREXConfig as DREXConfig
@@ -8,7 +10,6 @@ from dicore_plugins.reward_models.config import HERConfig as HERConfig
 from dicore_plugins.reward_models.config import ICMConfig as ICMConfig
 from dicore_plugins.reward_models.config import IntrinsicConfig as IntrinsicConfig
 from dicore_plugins.reward_models.config import NGUConfig as NGUConfig
-from dicore_plugins.reward_models.config import PWILConfig as PWILConfig
 from dicore_plugins.reward_models.config import REDConfig as REDConfig
 from dicore_plugins.reward_models.config import RewardModelConfig as RewardModelConfig
 from dicore_plugins.reward_models.config import RewardNormConfig as RewardNormConfig
@@ -30,7 +31,8 @@ from dicore_plugins.reward_models.intrinsic import ICM as ICM
 from dicore_plugins.reward_models.intrinsic import RND as RND
 from dicore_plugins.reward_models.intrinsic import IntrinsicRewardModel as IntrinsicRewardModel
 from dicore_plugins.reward_models.ngu import NGU as NGU
-from dicore_plugins.reward_models.pwil import PWIL as PWIL
 from dicore_plugins.reward_models.ranking import TREX as TREX
 from dicore_plugins.reward_models.return_scale import ReturnScale as ReturnScale
 from dicore_plugins.reward_models.return_scale import RewardNorm as RewardNorm
+from dicore_plugins.reward_models.return_scale import by_step as by_step
+from dicore_plugins.reward_models.return_scale import origin_of as origin_of

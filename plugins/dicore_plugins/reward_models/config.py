@@ -26,7 +26,6 @@ __all__ = [
     "ICMConfig",
     "IntrinsicConfig",
     "NGUConfig",
-    "PWILConfig",
     "REDConfig",
     "RNDConfig",
     "RewardModelConfig",
@@ -287,26 +286,6 @@ class DREXConfig(TREXConfig):
 
         ranked = [opened(each, ctx) for each in self.expert]
         return TREX(self, **spaces_of(ctx), ranked=ranked, **parts)
-
-
-@frozen(kw_only=True)
-class PWILConfig(ComponentConfig):
-    """Rewards steps by how well they match an unused step of the expert (Dadashi et al. 2021)."""
-
-    needs_expert: ClassVar[bool] = True
-    needs_order: ClassVar[bool] = True
-
-    expert: Any = _EXPERT()
-    horizon: int = option(1_000, "steps of an episode that are matched", ge=1, unit="env steps")
-    expert_steps: int = option(1_000, "most steps of the expert that are used", ge=1)
-    alpha: float = option(5.0, "largest reward", gt=0)
-    beta: float = option(5.0, "sharpness of the reward", gt=0)
-
-    def build(self, ctx: BuildContext | None, **parts: Any) -> IRewardModel:
-        """Creates the reward model for the spaces of `ctx`; loads the expert's data."""
-        from dicore_plugins.reward_models.pwil import PWIL
-
-        return PWIL(self, **spaces_of(ctx), expert=opened(self.expert, ctx), **parts)
 
 
 @frozen(kw_only=True)

@@ -23,7 +23,7 @@ from dicore.errors import UsageError
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.reward_models.config import RewardNormConfig
 
-__all__ = ["ReturnScale", "RewardNorm"]
+__all__ = ["ReturnScale", "RewardNorm", "by_step", "origin_of"]
 
 Array = npt.NDArray[Any]
 

@@ -230,7 +230,7 @@ def test_every_registered_reward_model_is_trained_here() -> None:
     from dicore_registry import default
 
     own = {each.name for each in default().entries("reward_model") if "plugins" in each.dist}
-    assert own == {model for _, _, model, _ in CASES.values()}
+    assert own == {model for _, _, model, _ in CASES.values()} - {"pwil"}  # of dicore-contrib
 
 
 def test_the_section_is_part_of_the_config() -> None:

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.spaces import Space
 
-from dicore.config.compiler import as_config
+from dicore.config import as_config
 from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import UsageError
 from dicore.run.random import stream
-from dicore_plugins.reward_models.config import PWILConfig
-from dicore_plugins.reward_models.expert import ExpertVectors, checked_samples, steps_of
-from dicore_plugins.reward_models.imitation import pair_space
-from dicore_plugins.reward_models.return_scale import by_step, origin_of
-
-if TYPE_CHECKING:
-    from dicore.interfaces.env import Space
-
+from dicore_contrib.reward_models.pwil_config import PWILConfig
+from dicore_plugins.reward_models import (
+    ExpertVectors,
+    by_step,
+    checked_samples,
+    origin_of,
+    pair_space,
+    steps_of,
+)
 
 __all__ = ["PWIL"]
 
@@ -58,8 +60,8 @@ class PWIL:
         self,
         cfg: PWILConfig | Mapping[str, Any] | None = None,
         *,
-        observation_space: Space,
-        action_space: Space,
+        observation_space: Space[Any],
+        action_space: Space[Any],
         expert: Tree | None = None,
         device: str = "cpu",
     ) -> None:
