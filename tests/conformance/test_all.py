@@ -150,7 +150,7 @@ class Middleware(MiddlewareContract):
         return OfflineRLContext if offline else OnlineRLContext
 
     def make(self) -> Any:
-        from dicore_plugins.pipelines.training import build_parts
+        from dicore_plugins.pipelines.parts import build_parts
 
         seed_everything(0)
         name = self.registered.entry.name

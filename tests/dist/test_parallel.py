@@ -44,7 +44,7 @@ from dicore_dist.links.ray_runtime import _remove_abandoned
 from dicore_dist.parallel.config import SystemConfig
 from dicore_dist.workers.roles import RoleSpec
 from dicore_plugins.evaluators import InteractionEvaluator
-from dicore_plugins.pipelines.training import Parts
+from dicore_plugins.pipelines.parts import Parts
 from dicore_plugins.policies import DQNPolicy
 from tests.named_memory import named_memory
 

@@ -29,7 +29,7 @@ from dicore_dist.workers.learners import LearnerRole
 from dicore_dist.workers.roles import CollectorRole, EvaluatorRole, RoleSpec
 from dicore_dist.workers.worker_config import WorkerConfig
 from dicore_plugins.loggers import AlertLogger, MlflowLogger
-from dicore_plugins.pipelines.training import Parts
+from dicore_plugins.pipelines.parts import Parts
 from dicore_registry import CodePathError, code_paths, default
 from dicore_tools.agent import Agent
 from dicore_tools.sessions import Session

@@ -6,6 +6,8 @@ from dicore_plugins.pipelines.demonstrations.experts import expert_steps as expe
 from dicore_plugins.pipelines.demonstrations.experts import steps_of as steps_of
 from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline as DemosPipeline
 from dicore_plugins.pipelines.entry import serial_pipeline as serial_pipeline
+from dicore_plugins.pipelines.parts import Parts as Parts
+from dicore_plugins.pipelines.parts import build_parts as build_parts
 from dicore_plugins.pipelines.serial.config import SerialConfig as SerialConfig
 from dicore_plugins.pipelines.serial.config import SerialDynaConfig as SerialDynaConfig
 from dicore_plugins.pipelines.serial.config import SerialOfflineConfig as SerialOfflineConfig
@@ -14,6 +16,4 @@ from dicore_plugins.pipelines.serial.dyna import DynaPipeline as DynaPipeline
 from dicore_plugins.pipelines.serial.offline import OfflinePipeline as OfflinePipeline
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline as OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline as SerialPipeline
-from dicore_plugins.pipelines.training import Parts as Parts
 from dicore_plugins.pipelines.training import TrainingPipeline as TrainingPipeline
-from dicore_plugins.pipelines.training import build_parts as build_parts

@@ -26,7 +26,8 @@ from dicore.run.launch import launch
 from dicore.run.log import LogHub
 from dicore.testing.suite import members_of
 from dicore_plugins.learners import BaseLearner
-from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+from dicore_plugins.pipelines.parts import Parts
+from dicore_plugins.pipelines.training import TrainingPipeline
 
 CONTRACTS: dict[str, type[Any]] = {
     "collector_env": IEnvManager,

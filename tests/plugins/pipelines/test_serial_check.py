@@ -14,7 +14,7 @@ from dicore.errors import ConfigError, ConfigWarning, UsageError
 from dicore.run.env_factory import BuildContext, make_env_manager, spec_of
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.pipelines import serial_pipeline
-from dicore_plugins.pipelines.training import Parts, build_parts
+from dicore_plugins.pipelines.parts import Parts, build_parts
 from dicore_plugins.policies.value.dqn_config import DQNConfig
 from dicore_registry import Registry, using
 

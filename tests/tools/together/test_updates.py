@@ -18,7 +18,7 @@ from dicore.data import Batch
 from dicore.run.env_factory import spec_of
 from dicore.run.launch import TrainRequest, compile_request
 from dicore.run.random import seeded
-from dicore_plugins.pipelines.training import Parts
+from dicore_plugins.pipelines.parts import Parts
 from dicore_tools.together.learning import fits
 from dicore_tools.together.supported import joint_learner
 from tests.soak import some

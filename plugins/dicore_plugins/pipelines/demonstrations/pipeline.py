@@ -13,8 +13,9 @@ from dicore_plugins.buffers.group import BufferGroup
 from dicore_plugins.middleware.demonstrations import demo_loader, pretrainer
 from dicore_plugins.pipelines.demonstrations.config import SerialDemosConfig
 from dicore_plugins.pipelines.demonstrations.experts import source_problems, steps_of
+from dicore_plugins.pipelines.parts import Parts
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
-from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+from dicore_plugins.pipelines.training import TrainingPipeline
 from dicore_plugins.policies.imitation.demonstrations import as_demonstrations
 
 __all__ = ["DemosPipeline"]

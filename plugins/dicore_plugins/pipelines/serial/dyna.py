@@ -10,9 +10,10 @@ from dicore.task.middleware import Middleware
 from dicore_plugins.buffers.group import BufferGroup
 from dicore_plugins.middleware.learn import OffPolicyLearner
 from dicore_plugins.middleware.world_models import WorldModelLearner
+from dicore_plugins.pipelines.parts import Parts
 from dicore_plugins.pipelines.serial.config import SerialDynaConfig
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
-from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+from dicore_plugins.pipelines.training import TrainingPipeline
 
 
 class DynaPipeline(SerialPipeline):

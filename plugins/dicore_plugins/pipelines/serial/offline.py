@@ -11,8 +11,10 @@ from dicore.task.middleware import Middleware
 from dicore_plugins.middleware.learn import trainer
 from dicore_plugins.middleware.offline import offline_data_fetcher
 from dicore_plugins.pipelines.demonstrations.experts import source_problems
+from dicore_plugins.pipelines.parts import Parts
+from dicore_plugins.pipelines.schools import school_of
 from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
-from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
+from dicore_plugins.pipelines.training import TrainingPipeline
 
 
 class OfflinePipeline(TrainingPipeline):

@@ -7,8 +7,9 @@ from typing import ClassVar
 from dicore.task.middleware import Middleware
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import multistep_trainer
+from dicore_plugins.pipelines.parts import Parts
 from dicore_plugins.pipelines.serial.config import SerialOnPolicyConfig
-from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+from dicore_plugins.pipelines.training import TrainingPipeline
 
 
 class OnPolicyPipeline(TrainingPipeline):

@@ -29,9 +29,11 @@ from dicore_dist.workers.learners import (
 from dicore_dist.workers.processes import RoleProcess
 from dicore_dist.workers.roles import EvaluatorRole, RoleSpec
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
+from dicore_plugins.pipelines.parts import Parts
+from dicore_plugins.pipelines.schools import evaluates, school_of
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
-from dicore_plugins.pipelines.training import Parts, TrainingPipeline, evaluates, school_of
+from dicore_plugins.pipelines.training import TrainingPipeline
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Space

@@ -23,7 +23,7 @@ from dicore_dist.parallel.config import system_of
 from dicore_dist.workers.weights import Versioned
 from dicore_plugins.collectors.block import plain_state
 from dicore_plugins.collectors.budget import stopping_within
-from dicore_plugins.pipelines.training import Parts
+from dicore_plugins.pipelines.parts import Parts
 from dicore_plugins.policies.base import mode_attribute
 from dicore_registry import code_paths
 

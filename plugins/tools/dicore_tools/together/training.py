@@ -24,7 +24,8 @@ from dicore.run.signals import StopFlag
 from dicore.task import StepInterrupted, Task
 from dicore.task.middleware import Middleware, Role
 from dicore_plugins.middleware.learn import OffPolicyLearner
-from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+from dicore_plugins.pipelines.parts import Parts
+from dicore_plugins.pipelines.training import TrainingPipeline
 
 if TYPE_CHECKING:
     from dicore.config import Compiled
