@@ -52,6 +52,14 @@ def test_bytes_are_scaled_but_not_those_of_grids(name: str, divisor: int) -> Non
     torch.testing.assert_close(conv(images.to(torch.uint8)), wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int64])
+def test_grids_of_other_types_are_taken_as_they_are(dtype: torch.dtype) -> None:
+    """Those of MinAtar are of truth values."""
+    conv, _ = image_encoder("small", (2, 10, 10))
+    images = torch.arange(200).reshape(1, 2, 10, 10).remainder(3).to(dtype)
+    assert torch.equal(conv(images), conv(images.float()))
+
+
 def test_images_that_a_chosen_cnn_takes_are_not_flattened() -> None:
     space = Box(0, 1, (4, 10, 10), np.uint8)
     assert observation_options(space)["model.obs_shape"] == 400

@@ -79,10 +79,11 @@ class _Conv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Maps images [B, C, H, W] to features [B, F].
 
-        uint8 images are divided by `largest`; float images are not scaled.
+        uint8 images are divided by `largest`; others are not scaled.
         """
-        if x.dtype == torch.uint8:
-            x = x.to(next(self.parameters()).dtype).mul_(1.0 / self.largest)
+        if not x.is_floating_point():
+            scale = 1.0 / self.largest if x.dtype == torch.uint8 else 1.0
+            x = x.to(next(self.parameters()).dtype).mul_(scale)
         return self.convolve(x).flatten(1)
 
     def convolve(self, x: Tensor) -> Tensor:
