@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +16,9 @@ from dicore_registry.registry import Registry
 from dicore_registry.requirements import dist_name
 
 __all__ = ["aliases", "look_up", "partners", "provided"]
+
+_ENVIRONMENT = re.compile(r":|-v\d+$|\.py$")
+"""What ids of environments and files have, and names of components do not."""
 
 
 def provided(registry: Registry, dist: str) -> list[Entry]:
@@ -100,6 +104,20 @@ def look_up(registry: Registry, text: str) -> Entry:
         UnknownComponentError: there is none, or several kinds have the name.
         PluginConflictError: several packages declare it.
     """
+    try:
+        return _looked_up(registry, text)
+    except UnknownComponentError as error:
+        env, path = text.removeprefix("env/"), "unknown kind" in error.message
+        if error.hint or not _ENVIRONMENT.search(env):
+            raise
+        raise UnknownComponentError(
+            f"'{text}' is no name of a component" if path else error.message,
+            hint=f"an environment by id or file: dicore config show -e {env} -p POLICY has its"
+            f" options, dicore check {env} its spaces",
+        ) from error
+
+
+def _looked_up(registry: Registry, text: str) -> Entry:
     kind, slash, name = text.partition("/")
     if not slash:
         kind, name = _only_kind(registry, text), text
