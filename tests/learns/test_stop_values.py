@@ -123,7 +123,7 @@ CASES = [
     Case("two_step", 15_000, slow=(300,) * 3, policy="bdq"),  # "two_step_bdq": 5k
     Case("blackjack", 120_000, slow=(600,) * 3),  # 20k to 53k env steps were seen
     Case("frozenlake", 20_000, slow=(300,) * 3),  # 5k to 9k
-    # "minatar_ppo": 200k to 400k env steps; 46 after 5M
+    # "minatar_ppo_v2": 200k to 400k env steps
     Case("minatar", 800_000, 7, ("env.stop_value=10",), slow=(300,) * 3, policy="ppo"),
     Case("minigrid", 30_000, slow=(300,) * 3),  # 5k to 13k
     Case("taxi", 60_000, slow=(300,) * 3),  # 17k to 21k
@@ -138,7 +138,7 @@ UNTRAINED = {
     "swimmer_ppo_v1", "swimmer_ppo_v2",
     # to return 400 in docs/results.md
     "cartpole_pomdp_dqn", "cartpole_pomdp_ppo", "cartpole_pomdp_r2d2",
-    "walker2d_sac", "minatar_ppo",
+    "walker2d_sac", "minatar_ppo_v1", "minatar_ppo_v2",
     # from data sets and demonstrations: test_demonstrations.py, docs/results.md
     "cartpole_bc", "cartpole_bco", "cartpole_dqfd", "cartpole_ibc", "cartpole_rbc",
     "cartpole_sqil", "pendulum_bc", "pendulum_ibc", "t_maze_r2d3",
