@@ -107,11 +107,13 @@ def look_up(registry: Registry, text: str) -> Entry:
     try:
         return _looked_up(registry, text)
     except UnknownComponentError as error:
-        env, path = text.removeprefix("env/"), "unknown kind" in error.message
-        if error.hint or not _ENVIRONMENT.search(env):
+        env, kind = text.removeprefix("env/"), text.partition("/")[0]
+        of_another = "/" in env and kind in registry.kinds()
+        if error.hint or of_another or not _ENVIRONMENT.search(env):
             raise
+        message = f"'{text}' is no name of a component"  # a path has no kind to speak of
         raise UnknownComponentError(
-            f"'{text}' is no name of a component" if path else error.message,
+            message if "/" in env else error.message,
             hint=f"an environment by id or file: dicore config show -e {env} -p POLICY has its"
             f" options, dicore check {env} its spaces",
         ) from error

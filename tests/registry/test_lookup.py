@@ -15,6 +15,7 @@ from dicore_registry.errors import (
     RegistryError,
     UnknownComponentError,
 )
+from dicore_registry.queries import look_up
 from tests.registry.world import VERSION, World
 
 WHERE = "policy.other.replay_buffer.type"
@@ -97,6 +98,16 @@ class TestNumbered:
 
 
 class TestUnknown:
+    @pytest.mark.parametrize("text", ["Hill-v0", "env/Hill-v0", "./a.py:Hill", "hills:Hill-v0"])
+    def test_an_environment_by_id_or_file_has_commands(self, world: World, text: str) -> None:
+        with pytest.raises(UnknownComponentError) as caught:
+            look_up(world.registry(), text)
+        assert f"dicore check {text.removeprefix('env/')} " in str(caught.value.hint)
+        for other in ("preset/Hill-v1", "hill"):
+            with pytest.raises(UnknownComponentError) as caught:
+                look_up(world.registry(), other)
+            assert not caught.value.hint
+
     def test_misspelt(self, world: World) -> None:
         error = failure(world.registry(), "policy", "dqnn", "policy.type")
         assert str(error) == "policy.type: no policy named 'dqnn'; did you mean 'dqn'?"

@@ -33,7 +33,10 @@ STEP_HINT = (
 _LONGEST_WAIT_S = 30.0
 _LONGEST_TEXT = 10_000
 """Characters of the text of an exception that are kept."""
-_EPISODE = re.compile(r"^env \d+: |step \d+ of the episode with seed \d+( failed on action [^:]*)?")
+_EPISODE = re.compile(
+    r"^env \d+: |the reset with seed \d+"
+    r"|step \d+ of the episode with seed \d+( failed on action [^:]*)?"
+)
 _JITTER = random.SystemRandom()
 
 
@@ -111,7 +114,8 @@ def data_error(env_id: int, where: str, seed: int, fault: Fault) -> DicoreError:
     """Returns the error for an invalid observation or reward."""
     return fault.error(
         f"env {env_id}: {fault.text}, at {where}",
-        hint="fix the env or the wrapper that computes it; test it with dicore.testing.env",
+        hint="fix the env or the wrapper that computes it; dicore check ENV finds what else is"
+        " wrong",
         context={"env_id": env_id, "seed": seed, **fault.context},
     )
 

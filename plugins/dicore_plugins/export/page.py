@@ -48,7 +48,8 @@ var = {var}
 _LISTED: Final = 1024
 """Most numbers of a mean that the page lists."""
 _WRAPPERS: Final = """
-Observations and actions are those of the environment with its wrappers: {wrappers}.
+Observations and actions are those of the environment with its wrappers: {wrappers}. In a program
+with dicore, `Agent.from_run(RUN).make_env()` makes it; `print(env)` names its layers.
 """
 
 

@@ -175,7 +175,7 @@ FAULTS: list[tuple[str, type[Good], str]] = [
     ("spaces", with_(observation_space=(4,)), "is not a space"),
     ("reset", with_(reset=lambda self, **_: self.show()), "expected (observation, info)"),
     ("reset", with_(reset=lambda self, **_: (self.show(), None)), "not a dict"),
-    ("reset", with_(reset=lambda self, **_: (NAN[:1], {})), "observation of reset is float32[1]"),
+    ("observations", with_(reset=lambda self, **_: (NAN[:1], {})), "observation 0 is float32[1]"),
     ("step", stepping(lambda obs, reward, term, trunc, info: (obs, reward, term, info)), "of 4"),
     ("step", stepping(lambda obs, reward, *rest: (obs, None, *rest)), "a reward is None"),
     ("step", stepping(lambda obs, reward, *rest: (obs, np.ones(1), *rest)), "not a real number"),

@@ -276,6 +276,8 @@ def test_the_same_fault_of_all_environments_is_one_line() -> None:
     group = [EnvStepError(f"env {n}: step 3 of the episode with seed {n + 5}") for n in range(3)]
     text = "env 0: step 3 of the episode with seed 5; likewise env 1, env 2"
     assert all_of(group).message == text
+    resets = [EnvStepError(f"env {n}: no array, at the reset with seed {n}") for n in range(2)]
+    assert all_of(resets).message == "env 0: no array, at the reset with seed 0; likewise env 1"
     assert caught.value.context["env_ids"] == [0, 1, 2]
 
 

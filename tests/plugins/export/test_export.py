@@ -165,6 +165,13 @@ def test_a_policy_that_does_more_than_its_network_says_what(
         greedy_module(policy)
 
 
+def test_a_network_without_forward_is_told_what_it_lacks() -> None:
+    policy = policy_of("dqn", Discrete(2))
+    policy._model = torch.nn.ModuleDict({"actor": torch.nn.Linear(2, 2)})
+    with pytest.raises(UsageError, match="DQNPolicy cannot be exported: its network ModuleDict"):
+        greedy_module(policy)
+
+
 def test_wrappers_are_named(tmp_path: Path) -> None:
     run = train(tmp_path / "wrapped", "cartpole", "dqn", ("env.env_wrapper=obs_norm",))
     page = export_policy(run, tmp_path / "a.ts").readme.read_text()

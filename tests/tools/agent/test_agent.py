@@ -294,6 +294,35 @@ def test_an_observation_may_come_as_a_list_or_a_tensor(form: Callable[[Any], Any
     assert ours.act(form(obs)) == ours.act(obs)
 
 
+def test_its_environment_is_that_of_the_training(
+    here: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the wrappers and what they measured; who uses another is told of the wrappers once."""
+    wrapped = Agent(
+        "Pendulum-v1", "ppo", exp_name=here / "wrapped",
+        env__env_wrapper=["obs_norm", "rescale_action"], policy__collect__n_sample=64,
+    )  # fmt: skip
+    wrapped.train(step=128)
+    env: Any = wrapped.make_env()
+    measured = read_state(here / "wrapped/ckpt/final")["evaluator"]["env"]["layers"][0][0]
+    np.testing.assert_array_equal(env.env.obs_rms.mean, measured["mean"])
+    assert (env.action_space.low, env.action_space.high) == (-1, 1)
+    caplog.clear()
+    wrapped.act(env.reset(seed=0)[0])
+    assert not caplog.records
+    again = Agent.from_run(here / "wrapped")
+    again.act(np.zeros(3)), again.act(np.zeros(3))
+    assert [each.getMessage() for each in caplog.records] == [
+        "the policy acts in its environment with the wrappers obs_norm, rescale_action: make_env()"
+        " makes it"
+    ]
+    shown: Any = again.make_env(make_kwargs={"render_mode": "rgb_array"})
+    shown.reset(seed=0)
+    assert shown.render().ndim == 3
+    with pytest.raises(ConfigError, match=r"env\.sized: .* no option"):
+        again.make_env(sized=3)
+
+
 def test_the_best_agent_is_read_once_for_each_best_checkpoint(here: Path) -> None:
     made = agent()
     made.train(step=16)

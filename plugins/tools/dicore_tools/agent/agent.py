@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -12,28 +13,34 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, NoReturn, Self
 
-from dicore.config import Compiled, bind
-from dicore.config.paths import replace
+from dicore.config import Compiled, bind, compile_section
+from dicore.config.paths import plain, replace
 from dicore.console import say
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.run.atomic import read_json
 from dicore.run.checkpoint_io import MANIFEST
 from dicore.run.checkpoint_store import CheckpointStore
+from dicore.run.env_factory import BuildContext, EnvFactory
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore_tools.agent.inference import make_act
 from dicore_tools.agent.names import component_name, refuse_words
+from dicore_tools.evaluation.env_states import go_on_alone
 from dicore_tools.evaluation.evaluate import Evaluation, run_episodes
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy
 from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
     from dicore.data import Tree
+    from dicore.interfaces.env import Env
 
 __all__ = ["Agent", "TrainResult"]
 
 _BUDGETS: Final = {"pipeline.max_env_step": "step", "pipeline.max_train_iter": "n_iter"}
+_THEIRS: Final = {
+    "learn": "train(step=…)", "predict": "act(obs)", "env": "make_env()", "get_env": "make_env()",
+}  # fmt: skip
 _EVALUATIONS: Final = {"env.n_evaluator_episode": "n_episode", "seed": "seed", "sample": "sample"}
 
 
@@ -82,6 +89,7 @@ class Agent:
     """Default policy of this class."""
 
     _best: tuple[int, Agent] | None = None
+    _env_made = False
 
     def __init__(
         self,
@@ -149,8 +157,7 @@ class Agent:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Answers methods of other libraries with those of here."""
-        meant = {"learn": "train(step=…)", "predict": "act(obs)"}.get(name)
-        hint = f"; here it is {meant}" if meant else ""
+        hint = f"; here it is {_THEIRS[name]}" if name in _THEIRS else ""
         raise AttributeError(f"an Agent has no attribute '{name}'{hint}", name=name, obj=self)
 
     # ---- training
@@ -403,20 +410,54 @@ class Agent:
             save_demo_data(trained, data, path)
         return data
 
+    def make_env(self, **options: Any) -> Env:
+        """Makes one environment as the policy knows it: of its options and with its wrappers.
+
+        Its observations are those that `act` takes, and its actions those that `act` returns. What
+        the wrappers measured in the evaluations of the training, they go on with.
+
+        Args:
+            **options: Other options of the environment; `make_kwargs={"render_mode": "human"}`
+                shows it, if it is made by its id.
+
+        Raises:
+            ConfigError: it has no such option.
+            EnvCreateError: it cannot be made.
+        """
+        from dicore_tools.commands.check_env import converted
+
+        trained = self._trained()
+        section = trained.compiled.env
+        if options:
+            section = compile_section(type(section), {**plain(section), **options})
+        env: Env = converted(EnvFactory(section, BuildContext())())
+        if trained.read is not None:
+            go_on_alone(env, trained.read().env_states)
+        self._env_made = True
+        return env
+
     def act(self, obs: Tree) -> object:
         """Returns the action for one observation, without exploration.
 
         Args:
-            obs: One observation of the environment: array, list, number, dict or tuple.
+            obs: One observation of the environment, as `make_env` makes it: array, list, number,
+                dict or tuple.
 
         Returns:
-            The action to pass to the env's `step`.
+            The action to pass to the `step` of that environment.
 
         Raises:
             UsageError: the observation does not fit the observation space.
         """
         if self._act is None:
-            self._act = make_act(self._trained())
+            trained = self._trained()
+            if (wrappers := trained.compiled.env.env_wrapper) and not self._env_made:
+                names = ", ".join(each.type for each in wrappers)
+                text = (
+                    "the policy acts in its environment with the wrappers %s: make_env() makes it"
+                )
+                logging.getLogger("dicore.agent").warning(text, names)
+            self._act = make_act(trained)
         return self._act(obs)
 
     # ---- helpers

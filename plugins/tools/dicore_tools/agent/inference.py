@@ -92,6 +92,6 @@ def _to_array(space: Space, value: Any, path: str) -> object:
 def _misfit(path: str, text: str) -> UsageError:
     return UsageError(
         f"observation{' ' if path else ''}{path.lstrip('.')}: {text}",
-        hint="pass one observation as the environment of the run returns it, with its wrappers;"
-        " some components change what an id gives: dicore show env/NAME",
+        hint="pass one observation of the environment as the run has it: Agent.make_env() makes it,"
+        " with its wrappers and in the form that the policy knows",
     )

@@ -15,13 +15,17 @@ import numpy as np
 if TYPE_CHECKING:
     from dicore.interfaces.env_manager import IEnvManager
 
-__all__ = ["EnvStates", "Role", "fit", "go_on", "states_of"]
+__all__ = ["EnvStates", "Role", "fit", "go_on", "go_on_alone", "states_of"]
 
 Role = Literal["collector", "evaluator"]
 EnvStates = Mapping[Role, Sequence[Sequence[Any]]]
 """By role, for each environment the states of what remembers; a role may be missing."""
 _MEASURE: Final = frozenset({"obs_norm", "reward_norm"})
 """Wrappers whose statistics a policy depends on."""
+
+_OTHERS: Final = (
+    "the environments are others than in training: what their wrappers measured begins anew"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -65,11 +69,27 @@ def go_on(manager: IEnvManager, env: Any, stored: EnvStates, role: Role = "evalu
     manager.close()
     given = [layers[env_id % len(layers)] for env_id in range(manager.env_num)]
     if len(fresh) != len(given) or not all(map(fit, fresh, given)):
-        _log.warning(
-            "the environments are others than in training: what their wrappers measured begins anew"
-        )
+        _log.warning(_OTHERS)
         given = []
     manager.load_state_dict({**before, "layers": given, "running": None})
+
+
+def go_on_alone(env: Any, stored: EnvStates, role: Role = "evaluator") -> None:
+    """Gives one environment, with its wrappers, what the first one of a role remembers.
+
+    One that is made otherwise than in training begins with new states, as in `go_on`.
+    """
+    states = (stored.get(role) or next(iter(stored.values()), None) or [()])[0]
+    layers, layer = [], env
+    while layer is not None:
+        if {"state_dict", "load_state_dict"} <= {*dir(type(layer))}:
+            layers.append(layer)
+        layer = getattr(layer, "__dict__", {}).get("env")
+    if fit([each.state_dict() for each in layers], states):
+        for each, state in zip(layers, states, strict=True):
+            each.load_state_dict(state)
+    elif states:
+        _log.warning(_OTHERS)
 
 
 def fit(fresh: Sequence[object], states: Sequence[object]) -> bool:
