@@ -154,6 +154,22 @@ def transposed(model: ComponentConfig) -> bool:
     return any(len(each) == 3 and channels_first(each) != tuple(each) for each in shapes)
 
 
+def about_images(model: ComponentConfig, space: Space) -> str:
+    """Returns what a training says of how its network reads images; "" if there is nothing to say.
+
+    Args:
+        model: The bound section of the network.
+        space: The observation space.
+    """
+    if transposed(model):
+        return "images have their channels last: the CNN moves them to the front"
+    sides = getattr(space, "shape", None) or ()
+    is_flat = isinstance(model.get("obs_shape"), int) and model.get("conv") == "auto"
+    if is_flat and len(sides) == 3 and obs_shape_problem(sides, "small", True) is None:
+        return f"observations {[*sides]} are flattened; policy.model.conv=small is a CNN for grids"
+    return ""
+
+
 def action_shape_problem(shape: ActionShape | None) -> str | None:
     """Returns what is wrong with the number of actions (or the numbers per head), or None."""
     if shape is None:

@@ -23,7 +23,7 @@ from dicore_plugins.middleware.callbacks import (
     interaction_evaluator,
     termination_checker,
 )
-from dicore_plugins.models.shapes import transposed
+from dicore_plugins.models.shapes import about_images
 from dicore_plugins.pipelines.ending import about_last_evaluation, why_no_update
 from dicore_plugins.pipelines.parts import Parts
 from dicore_plugins.pipelines.schools import SCHOOLS, evaluates, incompatibilities, school_of
@@ -151,8 +151,9 @@ class TrainingPipeline:
             middleware = chosen.middleware(parts)
             run.restore()
             _log(run, f"started at {_progress(parts)}")
-            if cfg.policy.model is not None and transposed(cfg.policy.model):
-                run.log.log_text("images have their channels last: the CNN moves them to the front")
+            network, space = cfg.policy.model, parts.ctx.observation_space
+            if network is not None and (text := about_images(network, space)):
+                run.log.log_text(text)
             with self._started(chosen.context(**state.values), run, loop):
                 for each in middleware:
                     loop.use(each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete
 
+from dicore.config import compile_section
 from dicore.data import tree_map
 from dicore.errors import ConfigError
 from dicore_plugins.models import DQN, VAC, ImpalaConv, NatureConv, SmallConv, image_encoder
 from dicore_plugins.models.actor_critic.vac_config import VACConfig
 from dicore_plugins.models.dqn.config import DQNModelConfig
-from dicore_plugins.models.shapes import obs_shape_problem, observation_options
+from dicore_plugins.models.shapes import about_images, obs_shape_problem, observation_options
 
 CONVS = [
     ("nature", (4, 84, 84), NatureConv),
@@ -78,6 +80,26 @@ SPACE = Dict(
         "gear": Discrete(4),
     }
 )
+
+
+@pytest.mark.parametrize(
+    ("shape", "conv", "said"),
+    [
+        ((10, 10, 4), "auto", r"\[10, 10, 4\] are flattened; policy.model.conv=small"),
+        ((10, 10, 4), "small", "channels last"),
+        ((4, 10, 10), "small", ""),
+        ((84, 84, 4), "auto", "channels last"),
+        ((2, 2, 4), "auto", ""),
+        ((10, 10), "auto", ""),
+    ],
+)
+def test_a_training_says_how_images_are_read(shape: tuple[int, ...], conv: str, said: str) -> None:
+    space = Box(0, 1, shape, np.uint8)
+    found = {"obs_shape": observation_options(space, conv)["model.obs_shape"], "conv": conv}
+    model = compile_section(DQNModelConfig, {**found, "action_shape": 2})
+    text = about_images(model, space)
+    assert bool(text) == bool(said)
+    assert re.search(said, text)
 
 
 @pytest.mark.parametrize("conv", ["auto", "impala"])
