@@ -71,15 +71,16 @@ class MinAtarConfig(GymnasiumConfig):
         return MinAtar(env)
 
 
-def _minatar(**policy: Any) -> dict[str, Any]:
+def _minatar(env_num: int, **policy: Any) -> dict[str, Any]:
     return {
-        "env": {"type": "minatar", "collector_env_num": 64, "evaluator_env_num": 10},
+        "env": {"type": "minatar", "collector_env_num": env_num, "evaluator_env_num": 10},
         "policy": policy,
     }
 
 
 def _ppo(learning_rate: float, **model: Any) -> dict[str, Any]:
     return _minatar(
+        64,
         type="ppo",
         discount_factor=0.99,
         model={"encoder_hidden_size_list": [128, 128], "activation": "relu", **model},
@@ -100,3 +101,21 @@ MINATAR_PPO = _ppo(1e-3, conv="small")
 """PPO on MinAtar with the CNN of its paper."""
 MINATAR_PPO_V1 = _ppo(5e-3)
 """The same without a CNN; 46 on Breakout after 5M env steps, but 5 on Asterix."""
+MINATAR_PQN = _minatar(
+    128,
+    type="pqn",
+    discount_factor=0.99,
+    model={"encoder_hidden_size_list": [128], "conv": "small"},
+    learn={
+        "batch_size": 128,
+        "epoch_per_collect": 2,
+        "learning_rate": 5e-4,
+        "learning_rate_end": 0.02,
+        "td_lambda": 0.65,
+        "max_grad_norm": 10.0,
+    },
+    collect={"n_sample": 4_096},
+    other={"eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 500_000}},
+    eval={"evaluator": {"eval_freq": 2_560}},
+)
+"""PQN on MinAtar with the settings of its paper (Gallici et al. 2024, arXiv:2407.04811)."""

@@ -195,14 +195,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "cliffwalking_dqn dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac "
             "hopper_ppo hopper_sac humanoid_sac lunarlander_continuous_ppo "
             "lunarlander_continuous_sac lunarlander_dqn lunarlander_ppo minatar_ppo_v1 "
-            "minatar_ppo_v2 mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac "
-            "mountain_car_dqn mountain_car_dqn_rnd moving_paddpg moving_pdqn moving_ppo "
-            "pendulum_awac pendulum_bc pendulum_bcq pendulum_cal_ql pendulum_cql pendulum_crossq "
-            "pendulum_d4pg pendulum_ddpg pendulum_droq pendulum_edac pendulum_ibc pendulum_iql "
-            "pendulum_mbpo pendulum_ppo pendulum_rebrac pendulum_redq pendulum_sac pendulum_sac_n "
-            "pendulum_simba pendulum_td3 pendulum_td3_bc pendulum_tqc pendulum_trpo pendulum_xql "
-            "pong_dqn swimmer_ppo_v1 swimmer_ppo_v2 swimmer_sac t_maze_dqn t_maze_r2d2 "
-            "t_maze_r2d3 taxi_dqn two_step_bdq two_step_dqn walker2d_ppo walker2d_sac"
+            "minatar_ppo_v2 minatar_pqn mini_breakout_dqn minigrid_dqn "
+            "mountain_car_continuous_sac mountain_car_dqn mountain_car_dqn_rnd moving_paddpg "
+            "moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq pendulum_cal_ql "
+            "pendulum_cql pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_droq pendulum_edac "
+            "pendulum_ibc pendulum_iql pendulum_mbpo pendulum_ppo pendulum_rebrac pendulum_redq "
+            "pendulum_sac pendulum_sac_n pendulum_simba pendulum_td3 pendulum_td3_bc pendulum_tqc "
+            "pendulum_trpo pendulum_xql pong_dqn swimmer_ppo_v1 swimmer_ppo_v2 swimmer_sac "
+            "t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn two_step_bdq two_step_dqn walker2d_ppo "
+            "walker2d_sac"
         ),
     },
 }
