@@ -176,7 +176,8 @@ class TcpQueue:
         with self._changed:  # the peers close their side when they have read everything
             read = min(_READ_S, max(0.0, end - time.monotonic()))
             self._changed.wait_for(lambda: not {*peers} & {*self._peers.values()}, read)
-        self._stopped.set()
+        with self._changed:
+            self._stopped.set()  # no thread starts from here on
         self._lobby.close()
         if self._socket is not None:
             with contextlib.suppress(OSError):
@@ -193,11 +194,15 @@ class TcpQueue:
 
     # ---- connections
 
-    def _start(self, target: Callable[[], None], name: str) -> None:
-        thread = threading.Thread(target=target, name=f"dicore-{name}", daemon=True)
-        self._threads = [each for each in self._threads if each.is_alive()]
-        self._threads.append(thread)
-        thread.start()
+    def _start(self, target: Callable[[], None], name: str) -> bool:
+        """Starts a thread, unless the queue was stopped; returns whether it did."""
+        with self._changed:
+            if self._stopped.is_set():
+                return False
+            thread = threading.Thread(target=target, name=f"dicore-{name}", daemon=True)
+            self._threads = [*(each for each in self._threads if each.is_alive()), thread]
+            thread.start()
+            return True
 
     def _accept(self) -> None:
         assert self._socket is not None
@@ -210,7 +215,9 @@ class TcpQueue:
                     return
                 continue
             self._lobby.enter(made, address)
-            self._start(partial(self._meet, made, address), "peer")
+            if not self._start(partial(self._meet, made, address), "peer"):
+                self._lobby.leave(made)
+                made.close()
 
     def _meet(self, made: socket.socket, address: tuple[str, int] | str) -> None:
         try:
