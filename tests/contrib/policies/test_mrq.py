@@ -306,6 +306,8 @@ def test_images_are_taken() -> None:
     torch.testing.assert_close(
         policy.get_attribute("model").encode(torch.from_numpy(obs)), wanted, rtol=1e-4, atol=1e-5
     )
+    truths, encode = torch.from_numpy(obs > 99), policy.get_attribute("model").encode
+    assert torch.equal(encode(truths), encode(truths.float()))  # from 0 to 1: not divided
 
 
 @pytest.mark.parametrize("shape", [(), (2, 2)])

@@ -226,6 +226,8 @@ def test_images_are_taken() -> None:
     obs = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3)).astype(np.uint8)
     acted = policy.collect_mode.forward(EnvBatch(np.arange(2), obs)).value["action"]
     assert all(each in BOX for each in acted)
+    truths, encode = torch.from_numpy(obs > 99), policy.get_attribute("model").encode
+    assert torch.equal(encode(truths), encode(truths.float()))  # from 0 to 1: not divided
 
 
 @pytest.mark.parametrize("part", ["world", "policy"])

@@ -150,7 +150,7 @@ class MRQNet(nn.Module):
         x = obs.float()
         if self.is_image:
             x = x.movedim(-1, -3) if self._transposed else x
-            x = x / 255 - 0.5 if not obs.is_floating_point() else x - 0.5
+            x = x / 255 - 0.5 if obs.dtype == torch.uint8 else x - 0.5
         else:
             x = x.reshape(x.shape[0], -1)
         found: Tensor = self.encoder["state"](x)

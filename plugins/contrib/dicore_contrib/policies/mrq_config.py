@@ -199,7 +199,7 @@ class MRQConfig(PolicyConfig):
 
 def _expect_pixels(name: str, space: Any) -> None:
     """Raises ConfigError if images have a bound that the network does not scale."""
-    if space.dtype.kind == "u" or (space.low.min() >= 0 and space.high.max() <= 1):
+    if space.dtype.name == "uint8" or (space.low.min() >= 0 and space.high.max() <= 1):
         return
     raise ConfigError(
         f"policy.type: '{name}' takes images of bytes, which it divides by 255, or of floats from 0"

@@ -156,7 +156,7 @@ class TDMPC2Net(nn.Module):
         x = obs.float()
         if self._is_image:
             x = x.movedim(-1, -3) if self._transposed else x
-            x = x / 255 - 0.5 if not obs.is_floating_point() else x - 0.5
+            x = x / 255 - 0.5 if obs.dtype == torch.uint8 else x - 0.5
         found: Tensor = self.world["encoder"](x)
         return found
 
