@@ -21,6 +21,9 @@ class LearningChecks(PolicyChecks):
         samples = self.samples(policy)
         before = {name: copied(mode.state_dict()) for name, mode in modes_of(policy).items()}
         for result in results_of(policy.learn_mode.forward(samples)):
+            expect(
+                "total_loss" in result, f"learning returned no 'total_loss': {', '.join(result)}"
+            )
             loss = array(result["total_loss"])
             expect(np.isfinite(loss).all(), f"the loss is {loss}")
         for name, mode in modes_of(policy).items():

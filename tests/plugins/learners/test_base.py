@@ -228,6 +228,14 @@ def test_results_that_are_no_dicts_are_refused(result: Any) -> None:
         learner(mode()._replace(forward=lambda _: result)).train([])
 
 
+def test_a_loss_of_another_name_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    engine = learner(mode()._replace(forward=lambda _: {"loss": 1.0, "kl": 2.0}))
+    for _ in range(300):
+        engine.train([])
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert told == ["learning returns no 'total_loss' to show, but loss, kl"]
+
+
 def test_a_call_without_an_update_counts_none() -> None:
     engine = learner(mode()._replace(forward=lambda _: []))
     assert engine.train([]) == []
