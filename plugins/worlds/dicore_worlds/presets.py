@@ -48,8 +48,9 @@ PENDULUM_TDMPC2: dict[str, Any] = {
         "type": "tdmpc2",
         "discount_factor": 0.97,
         "model": {"latent": 64, "units": 64, "encoder_units": 64, "num_critics": 3},
-        "learn": {"batch_size": 128, "learning_rate": 1e-3},
+        "learn": {"batch_size": 128, "learning_rate": 1e-3, "update_per_collect": 1},
         "collect": {
+            "n_sample": 1,
             "random_collect_size": 400,
             "iterations": 3,
             "num_samples": 64,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dicore.config import ComponentConfig, component, frozen, option, section
+from dicore.config import ComponentConfig, OtherConfig, component, frozen, option, section
 from dicore_plugins.policies import (
     ContinuousQCollectConfig,
     ContinuousQPolicyConfig,
@@ -84,6 +84,7 @@ class FastTD3Config(ContinuousQPolicyConfig):
     )
     learn: FastTD3LearnConfig = section(FastTD3LearnConfig)
     collect: FastTD3CollectConfig = section(FastTD3CollectConfig)
+    other: OtherConfig = section(OtherConfig, replay_buffer={"replay_buffer_size": 1_000_000})
 
     build = builds("dicore_contrib.policies.fast_td3:FastTD3Policy")
 
@@ -97,7 +98,3 @@ class FastTD3Config(ContinuousQPolicyConfig):
             yield "model.stochastic", "the actor is deterministic; leave it out"
         if model is not None and model.get("num_critics") == 1 and learn.clipped:
             yield "learn.clipped", "needs model.num_critics of 2 or more; set it to False"
-        buffer = self.other.replay_buffer
-        size = None if buffer is None else buffer.get("replay_buffer_size")
-        if size is not None and size < learn.batch_size:
-            yield "learn.batch_size", f"must be <= {size}, the capacity of other.replay_buffer"

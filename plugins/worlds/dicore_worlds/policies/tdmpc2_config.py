@@ -41,7 +41,7 @@ class TDMPC2LearnConfig(LearnConfig):
         256, "sequences per gradient update, of other.replay_buffer.unroll_len steps each", ge=1
     )
     update_per_collect: int | None = option(
-        1, "gradient updates after each collect; raise for sample efficiency", ge=1
+        8, "gradient updates after each collect; that of the paper is collect.n_sample", ge=1
     )
     learning_rate: float = option(
         3e-4, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
@@ -71,7 +71,7 @@ class TDMPC2CollectConfig(CollectConfig):
     """Options of collecting, and of the plans of evaluations."""
 
     n_sample: int | None = option(
-        1, "env steps per collect; use a multiple of env.collector_env_num", ge=1
+        8, "env steps per collect; use a multiple of env.collector_env_num", ge=1
     )
     random_collect_size: int = option(
         1_000, "env steps with random actions before training (like `learning_starts`)", ge=0
