@@ -10,14 +10,14 @@ from dicore.run.launch import TrainRequest, build_pipeline, compile_for
 from dicore_registry import default
 
 ENVS = ("acrobot", "pendulum", "two_step_game")
-NEEDED = ("pipeline.dataset: ", "policy.run: ", "policy.groups: ")
-"""Of those that learn from data, the expert, and groups of policies."""
+NEEDED = ("pipeline.dataset: ", "policy.run: ", "policy.groups: ", "policy.model.others: ")
+"""Of those that learn from data, the expert, groups, and what tells an agent of others."""
 
 
 def problems(policy: str, env: str) -> list[str]:
     """Returns what is wrong with a config of both, without the preset that they may have."""
     config = {"env": {"type": env, "collector_env_num": 8}, "policy": {"type": policy}}
-    request = TrainRequest(config=config, max_env_step=100_000)
+    request = TrainRequest(config=config)
     plugins = load_plugins()
     try:
         build_pipeline(compile_for(request, None, plugins)[0], plugins)
