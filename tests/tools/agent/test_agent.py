@@ -294,6 +294,23 @@ def test_an_observation_may_come_as_a_list_or_a_tensor(form: Callable[[Any], Any
     assert ours.act(form(obs)) == ours.act(obs)
 
 
+def test_what_is_done_already_and_what_another_library_has_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    done = agent()
+    assert done.train(step=16).env_step == 16
+    capsys.readouterr()
+    assert done.train().env_step == 16
+    assert "nothing to do in x: env-step 16 of at most 16" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="expected the folder of a run") as caught:
+        evaluate(done, 3)  # type: ignore[arg-type]
+    assert "agent.evaluate(" in str(caught.value.hint)
+    with pytest.raises(UsageError, match=r"act\(\) takes an observation, no 'deterministic'"):
+        done.act(np.zeros(4), deterministic=True)  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="as reset returns it"):
+        done.act((np.zeros(4), {}))
+
+
 def test_its_environment_is_that_of_the_training(
     here: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

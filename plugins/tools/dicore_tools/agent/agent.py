@@ -34,6 +34,7 @@ from dicore_tools.output_place import check_place
 if TYPE_CHECKING:
     from dicore.data import Tree
     from dicore.interfaces.env import Env
+    from dicore.run.run import Run
 
 __all__ = ["Agent", "TrainResult"]
 
@@ -63,6 +64,17 @@ class TrainResult:
     best_return: float | None
     wall_s: float
     folder: Path
+
+
+class _Observer:
+    """Says why a training is not resumed."""
+
+    def started(self, *_: object) -> None: ...
+
+    def ended(self, *_: object) -> None: ...
+
+    def nothing_to_do(self, run: Run, reason: str) -> None:
+        say(f"nothing to do in {run.folder}: {reason} (dicore train --resume {run.folder} …)")
 
 
 class Agent:
@@ -167,8 +179,8 @@ class Agent:
     ) -> TrainResult:
         """Trains, or resumes the training.
 
-        A training that has reached its stop value is not resumed. Ctrl-C saves a checkpoint and
-        then raises KeyboardInterrupt.
+        One that has reached its stop value or budget is not resumed, which is said. Ctrl-C saves a
+        checkpoint and then raises KeyboardInterrupt.
 
         Args:
             step: Additional env steps; None: the budget of the config.
@@ -189,7 +201,7 @@ class Agent:
                 hint="load() the run folder, or train a new agent",
             )
         self._act = None
-        outcome = launch(self._next(step, n_iter))
+        outcome = launch(self._next(step, n_iter), observer=_Observer())
         run, wanted = outcome.run, self._request.exp_name
         if self._folder is None and wanted and Path(str(run.folder)) != Path(wanted):
             say(f"{wanted} was there before: this run is in {run.folder}")
@@ -436,19 +448,26 @@ class Agent:
         self._env_made = True
         return env
 
-    def act(self, obs: Tree) -> object:
+    def act(self, obs: Tree, **unknown: Never) -> object:
         """Returns the action for one observation, without exploration.
 
         Args:
             obs: One observation of the environment, as `make_env` makes it: array, list, number,
                 dict or tuple.
+            **unknown: Refused.
 
         Returns:
             The action to pass to the `step` of that environment.
 
         Raises:
-            UsageError: the observation does not fit the observation space.
+            UsageError: the observation does not fit the observation space, or there is another
+                argument.
         """
+        if unknown:
+            raise UsageError(
+                f"act() takes an observation, no '{next(iter(unknown))}': its actions are greedy",
+                hint="evaluate(sample=True) draws actions as in training",
+            )
         if self._act is None:
             trained = self._trained()
             if (wrappers := trained.compiled.env.env_wrapper) and not self._env_made:
@@ -482,7 +501,11 @@ class Agent:
 
     def _with(self, checkpoint: str, otherwise: str) -> Agent:
         if self._folder is None or checkpoint not in _names(self._folder):
-            raise UsageError(f"{self!r} has {otherwise}", hint="call train() or load() first")
+            hint = "it was not evaluated yet: the agent itself acts with its last parameters"
+            raise UsageError(
+                f"{self!r} has {otherwise}",
+                hint="call train() or load() first" if self._folder is None else hint,
+            )
         other = copy.copy(self)
         other._checkpoint, other._act = checkpoint, None  # noqa: SLF001 - the same class
         return other

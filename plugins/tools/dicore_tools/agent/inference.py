@@ -54,6 +54,9 @@ def to_observation(space: Space, value: Any, path: str = "") -> Any:
         UsageError: shape or keys differ from those of the space.
     """
     spaces = getattr(space, "spaces", None)
+    of_reset = isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Mapping)
+    if of_reset and not (spaces is not None and len(spaces) == len(value)):
+        raise _misfit(path, "got a tuple with a dict, as reset returns it; pass its first item")
     if isinstance(spaces, Mapping):
         if not isinstance(value, Mapping) or set(value) != set(spaces):
             got = sorted(value, key=str) if isinstance(value, Mapping) else type(value).__name__

@@ -80,7 +80,7 @@ def refuse_words(method: str, words: Mapping[str, object], meant: Mapping[str, s
     if not words:
         return
     word = next(iter(words))
-    if word.startswith("callback"):
+    if word.startswith(("callback", "hook")):
         raise UsageError(
             f"{method}() has no argument '{word}'; a learner hook is called during training",
             hint="Agent(…, policy__learn__learner__hook={'mine': {'type': './f.py:Hook'}}), or"

@@ -117,9 +117,12 @@ def _episodes(sample: Sample) -> Iterator[str]:
 def _observations(sample: Sample) -> Iterator[str]:
     space = sample.env.observation_space
     if hasattr(space, "spaces") and "achieved_goal" in getattr(space, "spaces", {}):
-        yield "observations have goals: policy.reward_model=her learns from goals that were missed"
+        yield (
+            "observations have goals: policy.reward_model=her, policy.other.replay_buffer=episode"
+            " learn from those that were missed"
+        )
     shape: tuple[int, ...] = getattr(space, "shape", None) or ()
-    if getattr(space, "dtype", None) == np.uint8 and len(shape) == _IMAGE_DIMS:
+    if getattr(space, "dtype", None) in (np.uint8, np.bool_) and len(shape) == _IMAGE_DIMS:
         channels_last = shape[-1] in (1, 3, 4) or shape[0] == shape[1] != shape[2]
         sides = shape[:2] if channels_last else shape[1:]
         more = " (the CNN moves the channels to the front)" if channels_last else ""

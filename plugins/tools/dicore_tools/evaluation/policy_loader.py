@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,16 @@ _log = logging.getLogger(__name__)
 
 
 def check_foreign(path: str | Path) -> None:
-    """Raises UsageError for a file with weights of another framework, such as SB3's `.zip`."""
+    """Raises UsageError for a file with weights of another framework, such as SB3's `.zip`.
+
+    Also for what is no path.
+    """
+    if not isinstance(path, str | PathLike):
+        own = callable(getattr(path, "evaluate", None))
+        raise UsageError(
+            f"expected the folder of a run, got {path!r}",
+            hint="it evaluates itself: agent.evaluate(n_episode=…)" if own else "name a folder",
+        )
     if Path(path).suffix in _FOREIGN and Path(path).is_file():
         raise UsageError(
             f"{path}: a file of another framework, not a run or checkpoint",
