@@ -34,7 +34,7 @@ _FOREIGN = (".zip", ".pt", ".pth", ".safetensors")
 _log = logging.getLogger(__name__)
 
 
-def check_foreign(path: str | Path) -> None:
+def check_foreign(path: object) -> None:
     """Raises UsageError for a file with weights of another framework, such as SB3's `.zip`.
 
     Also for what is no path.
