@@ -56,7 +56,9 @@ class ActingChecks(PolicyChecks):
                 other.test_actions_are_legal()
                 other.test_get_train_sample_returns_samples()
             except Exception as error:
-                raise ContractError(f"bind accepts {what}, but: {error}") from error
+                raise ContractError(
+                    f"bind accepts {what} (it may refuse them), but: {error}"
+                ) from error
 
     def test_memory_is_kept_by_env_id(self) -> None:
         """What a policy remembers of an environment goes with its id, whichever others act."""

@@ -115,7 +115,9 @@ class LearningChecks(PolicyChecks):
             try:
                 other.test_learning_changes_the_shared_model()
             except Exception as error:
-                raise ContractError(f"bind accepts {what}, but: {error}") from error
+                raise ContractError(
+                    f"bind accepts {what} (it may refuse them), but: {error}"
+                ) from error
 
     def test_eval_policy_loads_the_trained_state(self) -> None:
         """A policy with eval mode only can load the trained state."""

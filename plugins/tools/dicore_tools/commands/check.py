@@ -289,13 +289,18 @@ def _about(check: Check | EnvCheck) -> tuple[str, str]:
 
 
 def _brief(error: BaseException) -> str:
-    from dicore.errors import ContractError
+    from dicore.errors import ContractError, DicoreError
 
     text = str(error).strip()
-    if isinstance(error, ContractError):
-        return text
+    if not isinstance(error, ContractError):
+        return f"{type(error).__name__}: {text} ({_place(error)})"
+    cause = error.__cause__
+    return text if cause is None or isinstance(cause, DicoreError) else f"{text} ({_place(cause)})"
+
+
+def _place(error: BaseException) -> str:
     at = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {text} ({at.filename}:{at.lineno}, in {at.name})"
+    return f"{at.filename}:{at.lineno}, in {at.name}"
 
 
 def _print(result: _Result, out: TextIO, *, summary: bool) -> None:
