@@ -18,12 +18,16 @@ def block(reward: Any, **more: Any) -> Batch:
 
 
 @pytest.mark.parametrize(
-    "reward", [[[1]] * 3, [[[1, 1]]] * 3], ids=["of the team", "of each agent"]
+    ("reward", "wanted"),
+    [([[1]] * 3, [1.75]), ([[[1, 1]]] * 3, [[1.75, 1.0]])],
+    ids=["of the team", "of each agent"],
 )
-def test_what_is_earned_after_an_agent_died_is_not_its_return(reward: Any) -> None:
+def test_what_is_earned_after_an_agent_died_is_the_teams_return_not_its_own(
+    reward: Any, wanted: Any
+) -> None:
     alive = np.array([[[1, 1]], [[1, 0]], [[1, 0]]], np.int8)
     found = own_samples(block(reward, alive=alive), 3, 0.5, None)
-    assert found["reward"].tolist() == [[1.75, 1.0]]
+    assert found["reward"].tolist() == wanted
     assert found["reward"].dtype == np.float32
 
 

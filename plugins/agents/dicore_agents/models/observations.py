@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "agent_rows", "agent_rows_by_numpy", "alive_of", "mean_of_acting", "only_acting", "team_state",
-    "weight_of_acting",
+    "value_of_team", "weight_of_acting",
 ]  # fmt: skip
 
 
@@ -88,3 +88,13 @@ def mean_of_acting(each: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
     if alive is None:
         return each.mean(1)
     return only_acting(each, obs).sum(1) / alive.sum(1).clamp(min=1)
+
+
+def value_of_team(each: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
+    """Returns values [B, A] of a team's return, at agents that do not act the mean of the others'.
+
+    They are 0 where nobody acts.
+    """
+    if "alive" not in obs:
+        return each
+    return torch.where(obs["alive"] > 0, each, mean_of_acting(each, obs).unsqueeze(1))

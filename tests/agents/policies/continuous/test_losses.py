@@ -84,6 +84,26 @@ def test_a_target_ends_with_the_episode_or_with_the_agent() -> None:
     np.testing.assert_allclose(policy._target(samples), wanted, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("name", "actions"), ALL, ids=NAMES)
+def test_a_reward_of_the_team_is_followed_by_the_value_of_those_that_remain(
+    name: str, actions: Any
+) -> None:
+    """y_a = R + gamma (1 - done) mean_b V'_b(s') where a does not act in s', as b do."""
+    spec = team(actions, MORTAL)
+    policy = made(name, spec, {"share": "none"}, discount_factor=0.5)
+    samples = rows(spec, reward=np.arange(ROWS, dtype=np.float32)).to_torch()
+    value = torch.randn(ROWS, 2, generator=torch.Generator().manual_seed(0))
+    policy._next_value = lambda _: value
+    wanted = np.empty((ROWS, 2))
+    for row, alive in enumerate(samples["next_obs"]["alive"].numpy()):
+        mean = float(value[row, alive != 0].mean()) if alive.any() else 0.0
+        for agent in range(2):
+            after = float(value[row, agent]) if alive[agent] else mean
+            wanted[row, agent] = row + 0.5 * (1 - float(samples["done"][row])) * after
+    assert 0 < samples["next_obs"]["alive"].sum() < 2 * ROWS
+    np.testing.assert_allclose(policy._target(samples), wanted, rtol=1e-5)
+
+
 def test_a_reward_of_the_team_is_that_of_each_agent() -> None:
     spec = team(BOX)
     policy, reward = made("maddpg", spec), np.arange(ROWS, dtype=np.float32)

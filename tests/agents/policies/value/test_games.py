@@ -180,16 +180,19 @@ def test_errors_count_in_full_if_those_that_act_chose_best() -> None:
     assert torch.equal(found[0], found[1])
 
 
-def test_an_agent_that_drops_out_has_no_value_afterwards() -> None:
+@pytest.mark.parametrize("of_team", [False, True])
+def test_an_agent_that_drops_out_has_the_value_of_the_team_alone(of_team: bool) -> None:
+    """Own rewards end with the agent; one reward of the team goes on with those that remain."""
     policy = made("independent_q", team_spec(2, alive=MultiBinary(2)))
     samples = one_step(SECOND[1])
-    going = {"done": np.zeros(4, np.float32), "reward": np.ones((4, 2), np.float32)}
+    reward = np.ones(4 if of_team else (4, 2), np.float32)
+    going = {"done": np.zeros(4, np.float32), "reward": reward}
     seen = {**samples["obs"], "alive": np.ones((4, 2), np.int8)}
     after = {**samples["obs"], "alive": np.array([[1, 0]] * 4, np.int8)}
     batch = Batch({**samples.columns, **going, "obs": seen, "next_obs": after}, 4)
     value = policy.eval_mode.forward(EnvBatch(np.arange(4), after)).value["logit"].max(-1)
     found = policy.learn_mode.forward(batch)["target_q_value"]
-    wanted = (1 + 0.99 * value[:, 0] + 1) / 2
+    wanted = 1 + 0.99 * value[:, 0] * (1 if of_team else 0.5)
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4)
 
 

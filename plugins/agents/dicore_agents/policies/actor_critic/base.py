@@ -1,10 +1,13 @@
 """What algorithms share that learn actors of several agents: acting, advantages, rows of agents.
 
 A sample is a step of the team; its columns keep the axis of agents. An update takes the steps of
-agents that act as rows of one batch. An agent that would not act in the next step has ended there;
-where an episode is cut off, `alive` marks those that would have gone on:
+agents that act as rows of one batch. Where each agent has its own reward, one that would not act in
+the next step has ended there; where an episode is cut off, `alive` marks those that would have gone
+on:
 
     done_a = done or not alive'_a
+
+The return of a team goes on without an agent: see `with_team_values`.
 
 Shapes: T steps, N environments, B samples, A agents, R rows of agents that act, K ready
 environments, n actions or numbers of one.
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +29,7 @@ from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_agents.models.actor_critic import AgentsActor
-from dicore_agents.policies.samples import SumOfRewards
+from dicore_agents.policies.samples import SumOfRewards, with_team_values
 from dicore_plugins.functional import (
     allowed,
     gae,
@@ -37,7 +40,7 @@ from dicore_plugins.functional import (
 from dicore_plugins.policies import ActorCriticPolicy
 
 __all__ = [
-    "TeamPolicy", "acting", "agents_of", "descend", "team_rewards", "with_normal_advantages",
+    "TeamPolicy", "acting", "agents_of", "descend", "with_normal_advantages",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float32]
@@ -84,13 +87,6 @@ def descend(optimizer: Any, loss: Tensor) -> None:
     optimizer.step(loss)
 
 
-def team_rewards(reward: Array, block: Batch) -> Array:
-    """Returns the reward of the team at each agent, [T, N, A]: the sum where each has its own."""
-    if block["reward"].ndim == 2:
-        return reward
-    return np.repeat(reward.sum(-1, keepdims=True), reward.shape[-1], -1)
-
-
 def with_normal_advantages(batch: Batch) -> Batch:
     """Returns samples with advantages [B, A] of mean 0 and deviation 1 over agents that act."""
     advantage, alive = batch["advantage"], batch["obs"].get("alive")
@@ -105,6 +101,8 @@ class TeamPolicy(ActorCriticPolicy):
     """Base class: acting, samples with an axis of agents, and their advantages."""
 
     _cfg: Any
+    of_team: ClassVar[bool] = False
+    """Whether what is learned is the sum of the agents' rewards, where each has its own."""
 
     @cached_property
     def _sum(self) -> SumOfRewards:
@@ -183,43 +181,63 @@ class TeamPolicy(ActorCriticPolicy):
         if tail is None:
             raise SchemaError("the block has no tail", hint="pass what follows the block")
         value, next_value = self._block_values(block, tail)
-        done, end = self._agents_done(block, tail, value.shape), block["end"]
-        reward = self._agent_rewards(block, value.shape)
+        end, reward = block["end"], self._agent_rewards(block, value.shape)
         valid = block.get("valid")
         if valid is not None and not valid.all():  # else NaN of abnormal episodes would spread
             reward, value, next_value = np.where(
                 valid[..., None], (reward, value, next_value), np.float32(0)
             )
+        done = np.asarray(block["done"]) != 0
+        if self._cfg.learn.ignore_done:
+            done = np.zeros_like(done)
+        done = np.broadcast_to(done[..., None], value.shape)
+        alive = self._acting(block, tail, value.shape)
+        if alive is None:
+            return value, self._advantage(reward, value, next_value, done, end)
+        now, later = alive
+        if not self._is_of_team(block):
+            return value, self._advantage(reward, value, next_value, done | ~later, end)
+        value, next_value = with_team_values(
+            reward, value, next_value, now, later, done, end, self._cfg.discount_factor
+        )
         return value, self._advantage(reward, value, next_value, done, end)
 
     def _advantage(self, reward: Tree, value: Tree, next_value: Any, done: Any, end: Any) -> Any:
         gamma, gae_lambda = self._cfg.discount_factor, self._lambda
         return gae(reward, value, next_value, done, end, gamma=gamma, gae_lambda=gae_lambda)
 
-    def _agents_done(
+    def _is_of_team(self, block: Batch) -> bool:
+        """Tells whether all agents learn one reward, that of the team."""
+        return self.of_team or block["reward"].ndim == 2
+
+    def _acting(
         self, block: Batch, tail: Tail, shape: tuple[int, ...]
-    ) -> npt.NDArray[np.bool_]:
-        """Returns after which steps agents have no value: bool [T, N, A]."""
-        done = np.asarray(block["done"]) != 0
-        if self._cfg.learn.ignore_done:
-            done = np.zeros_like(done)
-        found = np.broadcast_to(done[..., None], shape)
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None:
+        """Returns which agents act in each step, and after it: bool [T, N, A] each; None: all."""
         if "alive" not in block["obs"]:
-            return found
+            return None
         alive, last, finals = (
             each["alive"] if len(each) else np.empty((0, shape[2]), np.int8)
             for each in (block["obs"], tail.obs, tail.final_obs)
         )
-        later = rows_after(np.asarray(alive), last, finals, tail) != 0
-        dead: npt.NDArray[np.bool_] = found | ~later
-        return dead
+        alive = np.asarray(alive)
+        return alive != 0, rows_after(alive, last, finals, tail) != 0
 
     def _agent_rewards(self, block: Batch, shape: tuple[int, ...]) -> Array:
-        """Returns the reward of each agent, float32 [T, N, A]; 0 of those that do not act."""
+        """Returns the reward of each agent, 0 where it does not act, or that of the team.
+
+        Returns:
+            float32 [T, N, A].
+        """
+        if self.of_team:
+            self._sum.see(block, self._cfg.type)
         reward = np.asarray(block["reward"], np.float32)
-        reward = np.broadcast_to(reward if reward.ndim > 2 else reward[..., None], shape)
+        if reward.ndim == 2:
+            return np.repeat(reward[..., None], shape[-1], -1)
         if "alive" in block["obs"]:
             reward = np.where(block["obs"]["alive"] != 0, reward, np.float32(0))
+        if self.of_team:
+            return np.repeat(reward.sum(-1, keepdims=True), shape[-1], -1)
         return np.ascontiguousarray(reward)
 
     def _block_values(self, block: Batch, tail: Tail) -> tuple[Array, Array]:

@@ -8,9 +8,10 @@ those of the other agents fixed (equation 4):
     L_Q  = mean_a (Q(s, u) - G_lambda)^2
 
 G_lambda are TD(lambda) returns of the team's reward, from the critic as it was when the samples
-were collected, which takes the place of the target network. After the last step of a block, actions
-are drawn for the value that follows. The critic learns first, as by the authors. With a memory,
-samples are sequences; it learns with the actions, and the critic reads it without changing it.
+were collected, which takes the place of the target network; they go on when an agent has left, see
+`with_team_values`. After the last step of a block, actions are drawn for the value that follows.
+The critic learns first, as by the authors. With a memory, samples are sequences; it learns with the
+actions, and the critic reads it without changing it.
 
 Shapes: T steps, N environments, B samples, A agents, R rows of agents that act, n actions, E ends
 of episodes, H numbers that an agent remembers.
@@ -34,7 +35,6 @@ from dicore_agents.policies.actor_critic.base import (
     TeamPolicy,
     agents_of,
     descend,
-    team_rewards,
 )
 from dicore_agents.policies.actor_critic.config import COMAConfig
 from dicore_plugins.functional import (
@@ -56,6 +56,7 @@ class COMAPolicy(TeamPolicy):
     """Actors that learn from counterfactual advantages."""
 
     config_class: ClassVar[type[PolicyConfig]] = COMAConfig
+    of_team: ClassVar[bool] = True
     _cfg: COMAConfig
 
     def _problem_of(self, model: nn.Module) -> str | None:
@@ -68,10 +69,6 @@ class COMAPolicy(TeamPolicy):
         self._critic_optimizer = optimizer_of(self._cfg.learn, self._flat)
 
     # ---- samples
-
-    def _agent_rewards(self, block: Batch, shape: tuple[int, ...]) -> Any:
-        self._sum.see(block, self._cfg.type)
-        return team_rewards(super()._agent_rewards(block, shape), block)
 
     def _block_values(self, block: Batch, tail: Tail) -> tuple[Array, Array]:
         """Computes Q of the actions taken, and of those after each step: [T, N, A] each."""

@@ -6,9 +6,10 @@ one whose turn it is weighs the advantage of the team by how the earlier ones ha
     M = prod_{earlier j} pi_j(u_j|o_j) / pi_j,old(u_j|o_j)
     L_a = -mean min(r_a M A, clip(r_a, 1 - c, 1 + c) M A) - weight * H(pi_a)
 
-The reward of the team is the sum over its agents where the environment gives each its own. The
-critic learns last. Each agent has moments of its own in the optimizer, over all parameters: where
-the gradient is 0 from the start, parameters stay.
+The reward of the team is the sum over its agents where the environment gives each its own; its
+return goes on when an agent has left, see `with_team_values`. The critic learns last. Each agent
+has moments of its own in the optimizer, over all parameters: where the gradient is 0 from the
+start, parameters stay.
 
 With a memory, samples are sequences; the memory of an agent learns with its actions, and the critic
 reads what agents remember without changing it.
@@ -29,7 +30,6 @@ from dicore_agents.policies.actor_critic.base import (
     acting,
     agents_of,
     descend,
-    team_rewards,
     with_normal_advantages,
 )
 from dicore_agents.policies.actor_critic.config import HAPPOConfig
@@ -44,6 +44,7 @@ class HAPPOPolicy(TeamPPOPolicy):
     """PPO of agents one after another."""
 
     config_class: ClassVar[type[PolicyConfig]] = HAPPOConfig
+    of_team: ClassVar[bool] = True
     _cfg: HAPPOConfig
 
     def _init_learn(self) -> None:
@@ -52,10 +53,6 @@ class HAPPOPolicy(TeamPPOPolicy):
         self._agent_optimizers = [
             optimizer_of(learn, self._flat) for _ in range(self._model.agents)
         ]
-
-    def _agent_rewards(self, block: Batch, shape: tuple[int, ...]) -> Any:
-        self._sum.see(block, self._cfg.type)
-        return team_rewards(super()._agent_rewards(block, shape), block)
 
     def _updates(self, batch: Batch, **settings: float) -> list[Any]:
         found = self._where_some_act(batch)

@@ -1,8 +1,13 @@
 """What algorithms with decentralised actors and centralised Q networks share.
 
-The target of agent a, of its own reward or that of the team:
+The target of agent a, of its own reward:
 
     y_a = r_a + gamma_k (1 - done_a) V'_a(s'),  done_a = done, or 1 if a does not act in s'
+
+Where the reward is one number R of the team, its return goes on when an agent has left, as those
+that remain estimate it, and is 0 where nobody acts:
+
+    y_a = R + gamma_k (1 - done) W_a,  W_a = V'_a(s'), or mean_{b acts in s'} V'_b(s')
 
 After an episode was cut off, agents that would have acted count as acting. Losses are means over
 the agents that act; rows of the others, whatever is in them, count as zeros. With a memory, samples
@@ -26,7 +31,12 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Columns, EnvBatch, Tree
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
-from dicore_agents.models.observations import mean_of_acting, only_acting, weight_of_acting
+from dicore_agents.models.observations import (
+    mean_of_acting,
+    only_acting,
+    value_of_team,
+    weight_of_acting,
+)
 from dicore_agents.models.team_memory import PartOfMemory
 from dicore_agents.models.team_q import TeamQAC
 from dicore_agents.policies.continuous.config import TeamQACPolicyConfig
@@ -131,11 +141,12 @@ class TeamQACPolicy(RememberingPolicy, ContinuousQPolicy):
             going = torch.ones_like(batch["done"]) if cfg.learn.ignore_done else 1 - batch["done"]
             factor = going * batch.get("value_gamma", cfg.discount_factor**cfg.nstep)
             value = factor.unsqueeze(1) * value
-            reward = batch["reward"]
-            reward = reward.unsqueeze(1) if reward.dim() == 1 else reward
-            return only_acting(reward.expand_as(value), batch["obs"]) + only_acting(
-                value, batch["next_obs"]
-            )
+            reward, later = batch["reward"], batch["next_obs"]
+            if reward.dim() == 1:
+                target: Tensor = reward.unsqueeze(1) + value_of_team(value, later)
+            else:
+                target = only_acting(reward, batch["obs"]) + only_acting(value, later)
+            return target
 
     def _unit_action(self, action: Tensor) -> Tensor:
         """Scales actions of the environment to [-1, 1]: float32 [B, A, k]."""

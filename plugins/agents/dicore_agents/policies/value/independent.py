@@ -4,7 +4,8 @@ Each agent takes the others for a part of the environment:
 
     y_a = r_a + gamma (1 - done_a) Q'_a(o'_a, argmax_u Q_a(o'_a, u))
 
-An agent that would not act in the next step has ended.
+An agent that would not act in the next step has ended. Where the reward is one number of the team,
+its return goes on without the agent, as those that remain estimate it; it is 0 where nobody acts.
 
 Shapes: B rows, A agents.
 """
@@ -20,7 +21,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
 from dicore.interfaces.policy import Tail
 from dicore_agents.models.mixers import chosen_of
-from dicore_agents.models.observations import alive_of, mean_of_acting
+from dicore_agents.models.observations import alive_of, mean_of_acting, value_of_team
 from dicore_agents.policies.samples import own_samples, with_own_rewards
 from dicore_agents.policies.value.base import AgentQPolicy
 from dicore_agents.policies.value.config import IndependentQConfig
@@ -47,7 +48,9 @@ class IndependentQPolicy(AgentQPolicy):
             later, best = self._best_next(batch)
             following = chosen_of(later, best, alive_of(batch["next_obs"]))
             reward, going, gamma = self._returns(batch)
-            reward = reward.unsqueeze(1) if reward.dim() == 1 else reward
+            if reward.dim() == 1:
+                following = value_of_team(following, batch["next_obs"])
+                reward = reward.unsqueeze(1)
             factor = gamma * going
             target = reward + (factor.unsqueeze(1) if factor.dim() else factor) * following
         alive = alive_of(obs)
