@@ -95,6 +95,18 @@ def test_the_scale_of_rewards_is_that_of_one_step(recorded: Recorded) -> None:
     assert reward_scale(recorded(options, sparse)) is None  # 1 at the goal, seldom
 
 
+def test_rewards_are_of_the_size_that_the_policy_learns_them_in(recorded: Recorded) -> None:
+    small = buffer(reward=np.full(64, 5e-4, np.float32))
+    assert reward_scale(recorded(state=small)) is not None
+    assert reward_scale(recorded({"policy.learn.reward_scale": 20.0}, state=small)) is None
+    found = reward_scale(recorded({"policy.learn.reward_scale": 1e6}, state=small))
+    assert found is not None
+    assert found.change[0].option == "policy.learn.reward_scale"
+    curves = {"collector/reward_mean": [900.0] * 4, "collector/avg_envstep_per_episode": [9] * 4}
+    assert reward_scale(recorded(curves=curves)) is not None
+    assert reward_scale(recorded({"policy.learn.reward_scale": 0.01}, curves)) is None
+
+
 def test_normalised_observations_that_drift_are_found(recorded: Recorded) -> None:
     obs = np.random.default_rng(0).normal(size=(256, 4)).astype(np.float32)
     options = {"env.env_wrapper": ({"type": "obs_norm"},)}

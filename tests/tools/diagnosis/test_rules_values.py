@@ -84,6 +84,17 @@ def test_values_above_the_returns_are_found(recorded: Recorded) -> None:
     assert values(recorded, 30, -1.0, 200) is not None
 
 
+def test_values_are_those_of_rewards_by_their_factor(recorded: Recorded) -> None:
+    factor = {"policy.learn.reward_scale": 20.0}
+    assert values(recorded, 400, 1.0, 20, **factor) is None
+    assert values(recorded, -1200, -1.0, 200, **factor) is None
+    assert values(recorded, 20, 0.1, 20, **{"policy.learn.reward_scale": 0.1}) is not None
+    found = values(recorded, 1900, 1.0, 20, **factor)
+    assert found is not None
+    assert found.numbers["highest"] == pytest.approx(2000)
+    assert "by the factor 20 of rewards" in found.what
+
+
 @pytest.mark.parametrize(
     ("ignores", "done", "is_found"),
     [(True, [0, 1, 0], True), (True, [0, 0, 0], False), (False, [0, 1, 0], False)],

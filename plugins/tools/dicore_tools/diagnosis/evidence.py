@@ -200,6 +200,13 @@ class Evidence:
         wrappers = self.option("env.env_wrapper", ())
         return any(each.get("type") in ("clip_reward", "reward_norm") for each in wrappers)
 
+    @property
+    def reward_factor(self) -> float:
+        """The number that rewards are multiplied by before values are learned from them."""
+        value = self.option("policy.learn.reward_scale", 1.0)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if is_number and value > 0 else 1.0
+
     @cached_property
     def rewards(self) -> Floats:
         """Rewards of the replay buffer, per env step: float64 [B].

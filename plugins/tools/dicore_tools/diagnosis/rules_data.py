@@ -124,23 +124,28 @@ def constant_observations(run: Evidence) -> Finding | None:
 
 def reward_scale(run: Evidence) -> Finding | None:
     """Rewards are far from the order of 1."""
+    factor = run.reward_factor
     try:
-        size = float(np.sqrt((run.rewards**2).mean()))
+        size = factor * float(np.sqrt((run.rewards**2).mean()))
     except MissingEvidenceError:  # of on-policy algorithms: returns by lengths
         if run.returns_are_raw:
             raise
         length = run.values("collector/avg_envstep_per_episode")
-        size = float(np.median(np.abs(run.values("collector/reward_mean")) / length))
+        size = factor * float(np.median(np.abs(run.values("collector/reward_mean")) / length))
         if size < _LARGE_REWARD:  # of few rewards, such as one at the goal, this is no size
             return None
     if size == 0.0 or _TINY < size < _LARGE_REWARD:
         return None
+    by = "" if factor == 1 else f", with the factor {factor:g} that the policy learns them by"
+    change = run.change(_WRAPPERS, "add reward_norm, or scale the rewards to the order of 1")
+    if factor != 1:
+        change = run.change("policy.learn.reward_scale", "a factor that makes them of the order 1")
     word = "large" if size >= _LARGE_REWARD else "small"
     return Finding(
-        f"rewards are {word}: {size:.3g} per env step",
+        f"rewards are {word}: {size:.3g} per env step{by}",
         "the gradient of the value loss is in proportion to the rewards: it drowns the other"
         " losses or vanishes in them",
-        (run.change(_WRAPPERS, "add reward_norm, or scale the rewards to the order of 1"),),
+        (change,),
         {"reward": size},
         ("learner/total_loss", "learner/value_loss", "learner/critic_loss"),
     )

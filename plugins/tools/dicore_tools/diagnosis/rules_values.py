@@ -120,8 +120,8 @@ def values_too_high(run: Evidence) -> Finding | None:
     tag = next((each for each in _Q_TAGS if each in run.data.columns), None)
     if tag is None:
         raise MissingEvidenceError("the learner logs no Q values")
-    value, gamma = run.recent(tag), run.number("policy.discount_factor")
-    low, high, best = _bounds(run, gamma)
+    value, gamma, factor = run.recent(tag), run.number("policy.discount_factor"), run.reward_factor
+    low, high, best = (factor * each for each in _bounds(run, gamma))
     slack = 0.1 * (high - low) + _bonus(run, gamma)
     above = value - high > slack or (best > 0 and value > _TOO_HIGH * best + slack)
     below = low - value > slack
@@ -130,6 +130,8 @@ def values_too_high(run: Evidence) -> Finding | None:
     what = f"Q values are {value:.4g}, and discounted returns so far at most {best:.4g}"
     if below or value > high:
         what = f"Q values are {value:.4g}, and rewards allow {low:.4g} to {high:.4g}"
+    if factor != 1:
+        what += f", by the factor {factor:g} of rewards"
     return Finding(
         what,
         "values are bootstrapped from values that are wrong already (overestimation, divergence)",
