@@ -95,6 +95,32 @@ def test_values_are_those_of_rewards_by_their_factor(recorded: Recorded) -> None
     assert "by the factor 20 of rewards" in found.what
 
 
+@pytest.mark.parametrize("axes", [(), (5,)], ids=["steps", "sequences"])
+def test_values_of_a_team_may_be_those_of_the_sum_of_its_rewards(
+    recorded: Recorded, axes: tuple[int, ...]
+) -> None:
+    def found(q: float, reward: list[float]) -> Any:
+        paid = np.broadcast_to(np.asarray(reward, np.float32), (32, *axes, 3))
+        return values_too_high(
+            recorded(
+                {"policy.discount_factor": 0.99, "policy.nstep": 1, "policy.model.agents": 3},
+                {
+                    "learner/target_q_value": [q] * 8,
+                    "collector/reward_max": [sum(reward) * 200] * 4,
+                    LENGTH: [200] * 4,
+                },
+                {"buffer": {"columns": {"reward": paid}}},
+            )
+        )
+
+    assert found(240.0, [1, 1, 1]) is None
+    assert found(400.0, [1, 1, 1]) is not None
+    assert found(-240.0, [-1, -1, -1]) is None
+    assert found(-400.0, [-1, -1, -1]) is not None
+    assert found(80.0, [1, -1, 0]) is None  # what one wins another loses
+    assert found(300.0, [1, -1, 0]) is not None
+
+
 @pytest.mark.parametrize(
     ("ignores", "done", "is_found"),
     [(True, [0, 1, 0], True), (True, [0, 0, 0], False), (False, [0, 1, 0], False)],

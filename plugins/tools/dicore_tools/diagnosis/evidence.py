@@ -2,7 +2,7 @@
 
 No code of the run is executed: environments and networks are not built.
 
-Shapes: P points of a curve, B stored samples, D numbers of an observation.
+Shapes: P points of a curve, B stored samples, A agents, D numbers of an observation.
 """
 
 from __future__ import annotations
@@ -209,11 +209,13 @@ class Evidence:
 
     @cached_property
     def rewards(self) -> Floats:
-        """Rewards of the replay buffer, per env step: float64 [B].
+        """Rewards of the replay buffer, per env step: float64 [B], or of A agents [B, A].
 
         Sums of n steps, as n-step returns store them, are divided by the weight of their steps.
         """
-        found = self.column("reward").astype(np.float64).reshape(-1)
+        found, agents = self.column("reward").astype(np.float64), self.option("policy.model.agents")
+        own = found.ndim > 1 and found.shape[-1] == agents
+        found = found.reshape(-1, agents) if own else found.reshape(-1)
         gamma, steps = self.option("policy.discount_factor", 1.0), self.option("policy.nstep", 1)
         weight = sum(gamma**step for step in range(int(steps))) if steps else 1.0
         return found / weight

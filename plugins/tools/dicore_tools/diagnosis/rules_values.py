@@ -148,8 +148,13 @@ def _double(run: Evidence) -> tuple[Change, ...]:
 
 
 def _bounds(run: Evidence, gamma: float) -> tuple[float, float, float]:
-    """Returns the lowest and highest value that rewards allow, and the best one seen."""
+    """Returns the lowest and highest value that rewards allow, and the best one seen.
+
+    Those of agents may be values of what each is paid, or of the team, which is paid the sum.
+    """
     rewards = run.rewards
+    if rewards.ndim > 1:
+        rewards = np.concatenate([rewards.reshape(-1), rewards.sum(1)])
     ahead = 1 / (1 - gamma) if gamma < 1 else run.episode_length
     low, high = min(float(rewards.min()), 0.0) * ahead, max(float(rewards.max()), 0.0) * ahead
     best = -math.inf
