@@ -137,6 +137,18 @@ def test_the_main_player_meets_itself_copies_and_those_that_beat_it() -> None:
     assert met(picky, "main", league).keys() <= {"main:1", "main:2"}
 
 
+def test_a_main_player_that_is_not_among_those_it_meets_never_meets_itself() -> None:
+    league = standing(main_exploiter__1=0.5, main_exploiter__2=0.5)
+    player = MainPlayer(MainPlayerConfig(self_play=0.5, against=["main_exploiter"]))
+    shares = met(player, "main", league)
+    assert shares.keys() == {"main_exploiter:1", "main_exploiter:2"}
+    empty = Standing([each for each in league.participants if not each.frozen], Payoff())
+    assert {*met(player, "main", empty)} == {"main_exploiter"}
+    both = MainPlayer(MainPlayerConfig(self_play=0.5, against=["main", "main_exploiter"]))
+    assert met(both, "main", league)["main"] == pytest.approx(0.5, abs=0.03)
+    assert {*met(both, "main", empty)} == {"main"}
+
+
 def test_a_main_exploiter_meets_the_main_player_or_its_copies() -> None:
     player = MainExploiter(MainExploiterConfig())
     assert {*met(player, "main_exploiter", standing())} == {"main"}

@@ -66,6 +66,11 @@ class _Learner:
             return [*names]
         return [name for name in names if standing.named(name).of in self._cfg.against]
 
+    def _present(self, name: str, standing: Standing) -> list[str]:
+        """Returns the other players that learn, of those that `against` allows."""
+        learning = [each.name for each in standing.participants if not each.frozen]
+        return self._meets([each for each in learning if each != name], standing)
+
     def _drawn(
         self, name: str, names: Sequence[str], standing: Standing, rng: np.random.Generator,
         weighting: str | None = None,
@@ -81,7 +86,8 @@ class MainPlayer(_Learner):
 
     With probability `self_play` it meets its present self, else with `verification` (of the whole)
     frozen main players against which it wins less than 0.3 and frozen exploiters, if there are any,
-    else any frozen participant.
+    else any frozen participant. Where `against` does not name it, it never meets its present self:
+    before those that it names are frozen, it meets their present selves.
     """
 
     _cfg: MainPlayerConfig
@@ -89,9 +95,13 @@ class MainPlayer(_Learner):
     def opponent(self, name: str, standing: Standing, rng: np.random.Generator) -> str:
         """Returns whom it meets next."""
         frozen, draw = self._meets(standing.frozen(), standing), rng.random()
-        if not frozen or draw < self._cfg.self_play:
+        meets_itself = self._cfg.against is None or name in self._cfg.against
+        self_play = self._cfg.self_play if meets_itself else 0.0
+        if meets_itself and (not frozen or draw < self_play):
             return name
-        if draw < self._cfg.self_play + self._cfg.verification:
+        if not frozen:
+            return self._drawn(name, self._present(name, standing), standing, rng)
+        if draw < self_play + self._cfg.verification:
             lost = [
                 each
                 for each in standing.frozen(role="main")
@@ -135,9 +145,7 @@ class LeagueExploiter(_Learner):
     def opponent(self, name: str, standing: Standing, rng: np.random.Generator) -> str:
         """Returns whom it meets next; a learning one before anybody is frozen."""
         frozen = self._meets(standing.frozen(), standing)
-        learning = [each.name for each in standing.participants if not each.frozen]
-        others = frozen or self._meets([each for each in learning if each != name], standing)
-        return self._drawn(name, others, standing, rng)
+        return self._drawn(name, frozen or self._present(name, standing), standing, rng)
 
 
 class NaiveSelfPlay(_Learner):
