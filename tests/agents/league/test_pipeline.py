@@ -186,6 +186,8 @@ ALONE = "without a second player to meet; add main"
         ([{"type": "main", "name": "a"}, {"type": "main", "name": "a"}], "players are named 'a'"),
         ([{"type": "main", "name": "a/b"}], "name 'a/b': expected letters"),
         (["main", {"type": "historical", "run": "nowhere"}], r"'historical' \(run=nowhere\)"),
+        (["main", {"type": "naive_self_play", "against": ["main"]}],
+         "'naive_self_play' meets itself alone; leave out its 'against'"),
     ],
 )  # fmt: skip
 def test_players_without_anybody_to_meet_are_refused(
@@ -193,6 +195,22 @@ def test_players_without_anybody_to_meet_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=rf"pipeline\.players: .*{told}"):
         trained(tmp_path / "run", 32, players=players)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("role", ["main_exploiter", "naive_self_play"])
+def test_a_weighting_without_effect_is_refused(role: str, tmp_path: Path) -> None:
+    players = ["main", {"type": role, "weighting": "uniform"}]
+    with pytest.raises(ConfigError, match=r"pipeline\.players\[1\]\.weighting: has no effect"):
+        trained(tmp_path / "run", 32, players=players)
+    assert not (tmp_path / "run").exists()
+
+
+def test_more_opponents_than_environments_are_refused(tmp_path: Path) -> None:
+    cfg = config()
+    cfg["pipeline"]["opponents"] = 99
+    with pytest.raises(ConfigError, match=r"pipeline\.opponents: each needs .* at most \d, as env"):
+        launch(cfg, exp_name=str(tmp_path / "run"), max_env_step=32)
     assert not (tmp_path / "run").exists()
 
 

@@ -110,6 +110,11 @@ class MainExploiterConfig(LearningPlayerConfig):
         ge=0, le=1,
     )  # fmt: skip
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that have no effect."""
+        if self.weighting != "squared":
+            yield "weighting", "has no effect, copies are drawn by variance; leave it out"
+
     def build(self, ctx: BuildContext | None, **parts: object) -> ILeaguePlayer:
         """Makes the player."""
         from dicore_agents.league.players import MainExploiter
@@ -135,6 +140,11 @@ class LeagueExploiterConfig(LearningPlayerConfig):
 @frozen(kw_only=True)
 class NaiveSelfPlayConfig(LearningPlayerConfig):
     """Meets its present self alone: the baseline of leagues."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that have no effect."""
+        if self.weighting != "squared":
+            yield "weighting", "has no effect, it meets itself alone; leave it out"
 
     def build(self, ctx: BuildContext | None, **parts: object) -> ILeaguePlayer:
         """Makes the player."""

@@ -175,6 +175,13 @@ def _game_problems(cfg: RunConfig) -> Iterator[tuple[str, str]]:
             f"env.env_wrapper[{len(wrappers) - 1}].seat",
             "players of a league learn and play every side; leave it out",
         )
+    envs, opponents = cfg.env.collector_env_num, int(cfg.pipeline.get("opponents", 1))
+    if opponents > envs:
+        yield (
+            "pipeline.opponents",
+            f"each needs an environment of its own; expected at most {envs}, as"
+            f" env.collector_env_num, got {opponents}",
+        )
     if cfg.policy.offline or getattr(cfg.policy, "demonstrations", False):
         yield "policy.type", f"'{cfg.policy.type}' learns from recorded data, not by playing"
     for part in ("reward_model", "world_model"):
@@ -202,6 +209,8 @@ def _player_problems(
             if rival not in players:
                 known = ", ".join(players)
                 yield place, f"'{name}' meets '{rival}' (against), who is nobody; expected {known}"
+        if each.type == "naive_self_play" and against is not None and name not in against:
+            yield place, f"'{name}' meets itself alone; leave out its 'against'"
         if name in learning and not _rivals(name, each, players, learning):
             yield place, f"'{name}' is a {each.type} without a second player to meet; add main"
 
