@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.config.schema import frozen, option
 from dicore_agents.models.config import MemoryConfig
+from dicore_plugins.policies import unused_options
 
 if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
@@ -58,6 +60,12 @@ class AgentsVACConfig(AgentsActorConfig):
     value_norm: bool = option(
         False, "learn the value of normalised returns; set it if returns are large"
     )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other, or have no effect."""
+        yield from super().check()
+        if self.continuous is False:
+            yield from unused_options(self, "continuous actions", "log_std_init")
 
     def build(self, ctx: BuildContext | None, **parts: object) -> IModel:
         """Builds the network.

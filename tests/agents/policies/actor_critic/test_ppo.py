@@ -227,8 +227,8 @@ def test_a_huber_loss_is_linear_for_large_errors() -> None:
 @pytest.mark.parametrize("value_norm", [False, True])
 def test_a_huber_loss_of_small_errors_is_the_square(value_norm: bool) -> None:
     spec, losses = team_spec(), []
-    for form in ("mse", "huber"):
-        learn = {"value_loss": form, "huber_delta": 1e3, "value_clip": 0.2, "batch_size": None}
+    for form in ({"value_loss": "mse"}, {"value_loss": "huber", "huber_delta": 1e3}):
+        learn = {**form, "value_clip": 0.2, "batch_size": None}
         policy = made("mappo", spec, learn=learn, model={"value_norm": value_norm})
         samples = acted(policy, drawn(spec, 32), payoff)
         losses.append([float(each["value_loss"]) for each in policy.learn_mode.forward(samples)])

@@ -18,6 +18,7 @@ from dicore_plugins.policies import (
     PPOConfig,
     PPOLearnConfig,
     builds,
+    unused_options,
 )
 
 __all__ = ["COMAConfig", "HAPPOConfig", "IPPOConfig", "MAPPOConfig", "TeamPPOConfig",
@@ -69,6 +70,11 @@ class TeamPPOLearnConfig(PPOLearnConfig):
         10.0, "error from which value_loss=huber is linear, of normalised returns if"
         " model.value_norm", gt=0,
     )  # fmt: skip
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that have no effect."""
+        if self.value_loss != "huber":
+            yield from unused_options(self, "value_loss=huber", "huber_delta")
 
 
 @frozen(kw_only=True)
@@ -172,6 +178,10 @@ class COMAConfig(A2CConfig):
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = TeamPPOConfig.fixed_by_spaces
     reduces: ClassVar[bool] = False
+    requires: ClassVar[Any] = {
+        **A2CConfig.requires,
+        "learn.value_weight": (0.5, "learns values by updates of their own; leave it out"),
+    }
     model: ComponentConfig = component(
         "model", default="coma", help="actors, and values of actions"
     )

@@ -24,6 +24,7 @@ from dicore_plugins.policies import (
     TD3Config,
     TD3LearnConfig,
     builds,
+    unused_options,
 )
 
 __all__ = [
@@ -154,6 +155,26 @@ class MADDPGConfig(TeamQACPolicyConfig, TD3Config):
 
     build = _by_actions("maddpg:MADDPGPolicy", "maddpg:DiscreteMADDPGPolicy")
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other, or have no effect."""
+        yield from super().check()
+        learn, collect = self.learn, self.collect
+        model: Any = self.model or {}
+        if model.get("agents") is None:  # the environment is not known yet
+            return
+        if model.get("discrete"):  # what is without effect for another reason was told
+            clip = ("target_noise_clip",) if learn.target_noise else ()
+            decay = ("noise_decay",) if collect.noise_end is not None else ()
+            without = "continuous actions"
+            yield from unused_options(learn, without, "target_noise", *clip, place="learn.")
+            yield from unused_options(
+                collect, without, "noise", "noise_end", *decay, place="collect."
+            )
+        else:
+            yield from unused_options(
+                learn, "discrete actions", "gumbel_temperature", "logit_penalty", place="learn."
+            )
+
 
 @frozen(kw_only=True)
 class MATD3Config(MADDPGConfig):
@@ -188,3 +209,19 @@ class MASACConfig(TeamQACPolicyConfig):
     collect: TeamQACCollectConfig = section(TeamQACCollectConfig)
 
     build = _by_actions("masac:MASACPolicy", "masac:DiscreteMASACPolicy")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other, and entropies that no actor can have."""
+        yield from super().check()
+        model: Any = self.model or {}
+        if not model.get("discrete") or not model.get("action_shape") or not self.learn.auto_alpha:
+            return
+        most = math.log(model["action_shape"])
+        for name in ("target_entropy", "target_entropy_end"):
+            value = self.learn[name]
+            if value is not None and not 0 < value <= most + 1e-6:
+                yield (
+                    f"learn.{name}",
+                    f"expected more than 0 and at most {most:.4g}, the entropy of"
+                    f" {model['action_shape']} equally likely actions, got {value:g}",
+                )

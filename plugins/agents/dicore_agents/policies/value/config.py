@@ -14,7 +14,13 @@ from dicore_agents.policies.memory_config import (
     unroll_len_option,
 )
 from dicore_agents.policies.spaces import discrete_options, expect_ends, team_options
-from dicore_plugins.policies import DQNCollectConfig, DQNConfig, DQNLearnConfig, builds
+from dicore_plugins.policies import (
+    DQNCollectConfig,
+    DQNConfig,
+    DQNLearnConfig,
+    builds,
+    unused_options,
+)
 
 __all__ = [
     "CollaQConfig", "IndependentQConfig", "QMIXConfig", "QPLEXConfig", "QTRANConfig",
@@ -41,6 +47,11 @@ class TeamQLearnConfig(DQNLearnConfig):
         " values then stand out from what a new network says, and updates move them by less", gt=0,
         le=1e6,
     )  # fmt: skip
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that have no effect."""
+        if self.criterion != "huber":
+            yield from unused_options(self, "criterion=huber", "huber_delta")
 
 
 @frozen(kw_only=True)
