@@ -85,6 +85,7 @@ def test_managers_give_the_same_data() -> None:
     ("name", "options", "text", "hint"),
     [
         ("kuhn_pokr", {}, "OpenSpiel has no game 'kuhn_pokr'", "did you mean 'kuhn_poker'"),
+        ("mfg_crowd_modelling", {}, "is played by the mean of a population", "in turn or at once"),
         ("kuhn_poker", {"make_kwargs": {"cards": 4}}, r"env\.make_kwargs: .*cards", ""),
         ("kuhn_poker", {"state": True}, r"env\.state: .* gives no global state", "drop env.state"),
     ],

@@ -38,7 +38,8 @@ class OpenSpielAsParallel:
         agents: Players of the running game; empty when it is over.
 
     Raises:
-        ConfigError: there is no such game or parameter, or players see no tensors.
+        ConfigError: there is no such game or parameter, or players see no tensors, or it is a game
+            of mean fields.
     """
 
     render_mode = None
@@ -46,6 +47,11 @@ class OpenSpielAsParallel:
     def __init__(self, name: str, **parameters: object) -> None:
         self.game = _loaded(name, parameters)
         kind = self.game.get_type()
+        if kind.dynamics.name == "MEAN_FIELD":
+            raise ConfigError(
+                f"env.env_id: OpenSpiel's '{name}' is played by the mean of a population",
+                hint="choose a game of players that act in turn or at once",
+            )
         if kind.provides_information_state_tensor:
             self._tensor, size = "information_state_tensor", "information_state_tensor_size"
         elif kind.provides_observation_tensor:
