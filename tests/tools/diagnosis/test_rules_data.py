@@ -95,6 +95,17 @@ def test_the_scale_of_rewards_is_that_of_one_step(recorded: Recorded) -> None:
     assert reward_scale(recorded(options, sparse)) is None  # 1 at the goal, seldom
 
 
+def test_what_agents_win_of_each_other_is_no_constant_reward(recorded: Recorded) -> None:
+    options, nothing = {"policy.model.agents": 2}, returns([0, 0], [0, 0])
+    paid = np.tile(np.array([[1, -1]], np.float32), (32, 1))
+    for state in (None, buffer(reward=paid)):
+        with pytest.raises(MissingEvidenceError, match="what one wins another loses"):
+            constant_rewards(recorded(options, nothing, state))
+    for none in (0 * paid, 0 * paid[:, 0]):  # own rewards, and one of the team
+        assert constant_rewards(recorded(options, nothing, buffer(reward=none))) is not None
+    assert constant_rewards(recorded({}, nothing)) is not None
+
+
 def test_rewards_are_of_the_size_that_the_policy_learns_them_in(recorded: Recorded) -> None:
     small = buffer(reward=np.full(64, 5e-4, np.float32))
     assert reward_scale(recorded(state=small)) is not None

@@ -38,6 +38,8 @@ def constant_rewards(run: Evidence) -> Finding | None:
     clipped = bool(bounds) and _all_clipped(run, bounds[0])
     if episodes < _FEW_EPISODES or (high.max() > low.min() and not clipped):
         return None
+    if not clipped and _may_cancel(run):
+        raise MissingEvidenceError("returns are sums over agents, and what one wins another loses")
     what = "every episode of training has the same return"
     if high.max() == 0.0:
         what = "every episode of training has the return 0"
@@ -53,6 +55,17 @@ def constant_rewards(run: Evidence) -> Finding | None:
         cause = f"clip_reward clips rewards to [{low_bound}, {high_bound}]"
         advice = "remove clip_reward, or set bounds that keep the signs of rewards apart"
     return Finding(what, cause, (run.change(_WRAPPERS, advice),), numbers, _RETURNS)
+
+
+def _may_cancel(run: Evidence) -> bool:
+    """Returns whether rewards of several agents, of which returns are the sums, may not be 0."""
+    agents = run.option("policy.model.agents")
+    if not isinstance(agents, int) or agents < 2:
+        return False
+    try:
+        return run.rewards.ndim > 1 and bool(run.rewards.any())
+    except MissingEvidenceError:  # of on-policy algorithms
+        return True
 
 
 def _all_clipped(run: Evidence, bounds: Mapping[str, Any]) -> bool:
