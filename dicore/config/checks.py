@@ -92,7 +92,9 @@ def _fill(
         fixed = path.removeprefix("policy.") in cfg.policy.fixed_by_spaces
         if fixed and _shape(given) != _shape(value):
             problems.add(path, f"expected {value!r}, as the environment has, got {given!r}")
-            problems.hints.append("omit this option: it is derived from the env's spaces")
+            problems.hints.append(
+                "omit it: it follows from the env's spaces, which have changed if a run had it"
+            )
         return cfg
     *above, name = path.split(".")
     section: Any = cfg

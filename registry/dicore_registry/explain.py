@@ -284,7 +284,11 @@ def unusable(entry: Entry, where: str) -> RegistryError:
 def failed(label: str, module: str, error: BaseException, where: str) -> PluginLoadError:
     """Returns the error for a component whose import failed."""
     text = f"{label} failed to import {module}: {brief(error)}"
-    return PluginLoadError(at(where, text), context={"module": module})
+    gone = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+    hint = (
+        "install its package again after a change of entry points or names: pip install -e FOLDER"
+    )
+    return PluginLoadError(at(where, text), hint=hint if gone else "", context={"module": module})
 
 
 def brief(error: BaseException) -> str:

@@ -115,6 +115,11 @@ class TestNames:
 
 
 class TestFailures:
+    def test_a_module_that_is_gone(self, world: World) -> None:
+        """Entry points are those of the last installation."""
+        world.add("moved-rl", {"dicore.policy": {"moved": "moved_rl:Moved"}})
+        assert "install its package again" in str(failure(world.registry(), "policy", "moved").hint)
+
     def test_an_import_that_raises(self, world: World) -> None:
         world.add(
             "other-rl",
@@ -131,7 +136,7 @@ class TestFailures:
             "RuntimeError: libfoo.so: undefined symbol"
         )
         assert isinstance(error, PluginLoadError)
-        assert error.exit_code == 3
+        assert (error.exit_code, error.hint) == (3, "")
         assert isinstance(error.__cause__, RuntimeError)
         assert registry.resolve("policy", "fine").target.__name__ == "Fine"
 

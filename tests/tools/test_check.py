@@ -169,6 +169,24 @@ def test_environments_by_id(env: str, said: str, capsys: pytest.CaptureFixture[s
     assert out.endswith("1 component: 12 ok\n")
 
 
+def test_a_reset_that_takes_no_seed_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "unseeded.py"
+    file.write_text(
+        "import gymnasium, numpy as np\n"
+        "class Unseeded(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)\n"
+        "    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    def reset(self):\n"
+        "        return np.zeros(3, np.float32), {}\n"
+        "    def step(self, action):\n"
+        "        return np.zeros(3, np.float32), 0.0, True, False, {}\n"
+    )
+    assert main(["check", f"{file}:Unseeded"]) == 0
+    assert "advice: reset takes no seed" in capsys.readouterr().out
+
+
 def test_an_unknown_id_is_one_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "gymnasium:FrozenLak-v1"]) == 2
     told = capsys.readouterr()

@@ -8,6 +8,7 @@ from dicore.config.sections import RunConfig
 from dicore.run.run import Run
 
 if TYPE_CHECKING:
+    from dicore.interfaces.buffer import IBuffer
     from dicore.interfaces.collector import ISerialCollector
     from dicore.interfaces.evaluator import EvalResult
 
@@ -42,12 +43,12 @@ def about_last_evaluation(
     )
 
 
-def why_no_update(cfg: RunConfig, held: int | None) -> str:
+def why_no_update(cfg: RunConfig, buffer: IBuffer | None) -> str:
     """Returns what the first update waits for, of which the budget had too little.
 
     Args:
         cfg: The config of the run.
-        held: Items in the replay buffer; None: there is none.
+        buffer: The replay buffer; None: there is none.
     """
     learn, collect = cfg.policy.learn, cfg.policy.collect
     options = {
@@ -57,5 +58,6 @@ def why_no_update(cfg: RunConfig, held: int | None) -> str:
         "policy.collect.n_episode": collect.n_episode,
     }
     said = ", ".join(f"{path}={value}" for path, value in options.items() if value)
-    had = "" if held is None else f"; the buffer has {held} items"
+    unit = "episodes" if getattr(buffer, "capacity_in_episodes", False) else "items"
+    had = "" if buffer is None else f"; the buffer has {buffer.count()} {unit}"
     return f"nothing was learned: raise the budget, which ended before an update ({said}{had})"

@@ -240,8 +240,8 @@ class TrainingPipeline:
             stopped = result.stop
         run.stop_clock()
         if env_step and not train_iter and not run.stop_requested:
-            held = parts.buffer.count() if "buffer" in parts else None
-            run.log.log_text(why_no_update(parts.cfg, held))
+            buffer = parts.buffer if "buffer" in parts else None
+            run.log.log_text(why_no_update(parts.cfg, buffer))
         best = None if evaluator is None else evaluator.best_return
         best = None if best == float("-inf") else best  # it never evaluated
         run.set_result(stop=stopped, train_iter=train_iter, env_step=env_step, best_return=best)

@@ -90,6 +90,21 @@ def test_a_buffer_of_a_few_batches_is_found(recorded: Recorded, size: int, is_fo
     assert (buffer_small(recorded(options, {LENGTH: [100.0]}, state)) is not None) is is_found
 
 
+def test_a_capacity_in_episodes_is_not_compared_with_a_batch(recorded: Recorded) -> None:
+    options = {
+        "policy.other.replay_buffer.replay_buffer_size": 1_000, "policy.learn.batch_size": 256,
+        "policy.other.replay_buffer.max_episode_len": 100,
+    }  # fmt: skip
+    with pytest.raises(MissingEvidenceError, match="number of episodes"):
+        buffer_small(recorded(options, {LENGTH: [100.0]}, learner(), env_step=3_000))
+
+
+def test_a_run_without_an_update_is_found(recorded: Recorded) -> None:
+    found = hardly_any_updates(recorded({"policy.learn.batch_size": 64}, env_step=60, updates=0))
+    assert found is not None
+    assert "no update was made in 60 env steps" in found.what
+
+
 def test_an_algorithm_of_new_samples_needs_no_large_buffer(recorded: Recorded) -> None:
     options = {"policy.other.replay_buffer.replay_buffer_size": 64, "policy.learn.batch_size": 32}
     with pytest.raises(MissingEvidenceError, match="target_model"):

@@ -357,7 +357,8 @@ class InteractionEvaluator(ScheduledEvaluator):
             self._warned = True
             _LOG.warning(
                 "an evaluation episode did not end within %d steps and was truncated; give the"
-                " environment a time limit, or set policy.eval.evaluator.max_episode_steps",
+                " environment a time limit (env_wrapper time_limit), or set"
+                " policy.eval.evaluator.max_episode_steps",
                 limit,
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ def advice(make: Callable[[], Any]) -> list[str]:
         sample = sampled(env)
     finally:
         env.close()
-    parts = (_episodes, _observations, _actions, _rewards, _speed, _pictures)
+    parts = (_seeds, _episodes, _observations, _actions, _rewards, _speed, _pictures)
     return [line for part in parts for line in part(sample)]
 
 
@@ -103,6 +104,16 @@ def _largest(obs: Tree) -> float:
     if array.dtype.kind not in "fiu" or array.dtype == np.uint8 or not array.size:
         return 0.0
     return float(np.abs(array.astype(np.float64)).max())
+
+
+def _seeds(sample: Sample) -> Iterator[str]:
+    inner: Any = getattr(sample.env.unwrapped, "env", None)  # of an older API, which is adapted
+    roots = {base.__module__.partition(".")[0] for base in type(inner).__mro__}
+    if "gymnasium" in roots and "seed" not in inspect.signature(inner.reset).parameters:
+        yield (
+            "reset takes no seed, so that no episode can be repeated: def reset(self, *, seed=None,"
+            " options=None), and super().reset(seed=seed) in it"
+        )
 
 
 def _episodes(sample: Sample) -> Iterator[str]:

@@ -46,8 +46,17 @@ _DEAD: Final = 0.9
 
 
 def hardly_any_updates(run: Evidence) -> Finding | None:
-    """Most of the budget is collected with random actions."""
-    warm_up, steps = run.number(_WARM_UP), run.env_steps
+    """Most of the budget is collected with random actions, or it ended before an update."""
+    steps = run.env_steps
+    if run.updates == 0 and steps > 0 and run.data.state != "running":
+        batch = run.option("policy.learn.batch_size")
+        return Finding(
+            f"no update was made in {steps} env steps; an update takes a batch of {batch}",
+            "the run ended before there was enough to learn from",
+            (run.change("pipeline.max_env_step", "more"),),
+            {"env_steps": float(steps), "updates": 0.0},
+        )
+    warm_up = run.number(_WARM_UP)
     whole = max(steps, run.budget)
     if steps <= 0 or warm_up < _LATE * whole:
         return None
@@ -117,6 +126,8 @@ def _uses(run: Evidence) -> tuple[float, float]:
 def buffer_small(run: Evidence) -> Finding | None:
     """The replay buffer holds a few batches, or less than a few episodes."""
     size, batch = run.number(_BUFFER), run.number("policy.learn.batch_size")
+    if "max_episode_len" in run.option("policy.other.replay_buffer"):
+        raise MissingEvidenceError("the capacity of the buffer is a number of episodes")
     steps, _ = run.env_steps, run.networks("target_model")  # those without learn from new samples
     if run.on_policy or size >= steps / 2 or size >= max(10 * batch, 5 * run.episode_length):
         return None
