@@ -138,13 +138,6 @@ def greedy_module(policy: Any) -> GreedyModule:
     model, cfg = getattr(policy, "_model", None), getattr(policy, "_cfg", None)
     if not isinstance(model, nn.Module) or cfg is None:
         raise UsageError(f"{policy} has no network that could be exported")
-    if type(model).forward is nn.Module.forward:
-        raise UsageError(
-            f"{type(policy).__name__} cannot be exported: its network {type(model).__name__} has no"
-            " forward",
-            hint="make it a module with forward(obs), which returns {'logit': …} for discrete"
-            " actions, {'mean': …} for others",
-        )
     own = copy.deepcopy(model).cpu().eval().requires_grad_(False)
     if getattr(own, "noisy", False):
         own.reset_noise(on=False)  # type: ignore[operator] # of a noisy network

@@ -140,15 +140,15 @@ class FiniteCheck:
     def __init__(self) -> None:
         self.due = _FIRST_CHECK
         self._losses: list[Tree] = []
-        self._unnamed: str | None = None  # what the first update returned instead; "": told
+        self._told_of: str | None = None  # what the first update returned instead; "": told
         self._counts = dict.fromkeys(("in_a_row", "skipped"), 0)
         self._optimizers: dict[str, tuple[int, int, int]] = {}
 
     def add(self, result: Mapping[str, Tree]) -> None:
         """Stores the loss of an update; nothing is copied from a device."""
         self._losses.append(result.get("total_loss", result.get("loss")))
-        if self._unnamed is None:
-            self._unnamed = "" if "total_loss" in result else ", ".join(result) or "nothing"
+        if self._told_of is None:
+            self._told_of = "" if "total_loss" in result else ", ".join(result) or "nothing"
 
     def __call__(self, engine: BaseLearner) -> None:
         """Checks the updates since the last call.
@@ -178,9 +178,9 @@ class FiniteCheck:
     def _count(self, engine: BaseLearner) -> npt.NDArray[np.float64]:
         """Counts consecutive bad updates across checks; returns the losses since the last one."""
         counts, stored = self._counts, [loss for loss in self._losses if isinstance(loss, _NUMBERS)]
-        if self._unnamed:
-            engine.logger.warning("learning returns no 'total_loss' to show, but %s", self._unnamed)
-            self._unnamed = ""
+        if self._told_of:
+            engine.logger.warning("learning returns no 'total_loss' to show, but %s", self._told_of)
+            self._told_of = ""
         self._losses.clear()
         losses = _array("total_loss", stored) if stored else np.zeros(0)
         finite = np.isfinite(losses)
