@@ -98,9 +98,10 @@ def _ppo(learning_rate: float, **model: Any) -> dict[str, Any]:
 
 
 MINATAR_PPO = _ppo(1e-3, conv="small")
-"""PPO on MinAtar with the CNN of its paper."""
+"""PPO on MinAtar with the CNN of its paper; 30 on Asterix, 32 on Breakout, 66 on Freeway and 141 on
+SpaceInvaders after 5M env steps (seed 0, last checkpoint; PPO of gymnax: 15, 28, 58, 131)."""
 MINATAR_PPO_V1 = _ppo(5e-3)
-"""The same without a CNN; 46 on Breakout after 5M env steps, but 5 on Asterix."""
+"""The same without a CNN; 46 on Breakout after 5M env steps (3 seeds), but 5 on Asterix."""
 MINATAR_PQN = _minatar(
     128,
     type="pqn",
@@ -118,4 +119,5 @@ MINATAR_PQN = _minatar(
     other={"eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 500_000}},
     eval={"evaluator": {"eval_freq": 2_560}},
 )
-"""PQN on MinAtar with the settings of its paper (Gallici et al. 2024, arXiv:2407.04811)."""
+"""PQN on MinAtar (Gallici et al. 2024, arXiv:2407.04811); 52 on Asterix, 51 on Breakout, 65 on
+Freeway, 42 on Seaquest and 129 on SpaceInvaders after 5M env steps (seed 0, last checkpoint)."""
