@@ -100,7 +100,17 @@ class GreedyModule(nn.Module):
         return torch.stack([each.argmax(-1) for each in logit], -1) + self.start
 
     def outputs(self, obs: Tree, state: Tensor | None = None) -> Columns:
-        """Computes the outputs of the network; logits of forbidden actions are least."""
+        """Computes the outputs of the network; logits of forbidden actions are least.
+
+        Raises:
+            UsageError: the network computes nothing by itself.
+        """
+        if type(self.model).forward is nn.Module.forward:
+            raise UsageError(
+                f"the network {type(self.model).__name__} has no forward, and cannot be exported",
+                hint="make it a module with forward(obs), which returns {'logit': …} for discrete"
+                " actions, {'mean': …} for others",
+            )
         obs = obs if self.layout is None else _filled(self.layout, obs)
         output = dict(self.model(obs) if state is None else self.model(obs, state))
         if "logit" in output:

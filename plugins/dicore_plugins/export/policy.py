@@ -244,19 +244,9 @@ def _plain(leaf: Tree) -> Array:
 
 
 def _first_state(module: GreedyModule, obs: Tree) -> tuple[Array, ...]:
-    """Returns the states before the first step, zeros [B, S]; none without a memory.
-
-    Raises:
-        UsageError: the network computes nothing by itself.
-    """
+    """Returns the states before the first step, zeros [B, S]; none without a memory."""
     import torch
 
-    if type(module.model).forward is torch.nn.Module.forward:
-        raise UsageError(
-            f"the network {type(module.model).__name__} has no forward, and cannot be exported",
-            hint="make it a module with forward(obs), which returns {'logit': …} for discrete"
-            " actions, {'mean': …} for others",
-        )
     with torch.no_grad():
         hidden = module.outputs(*tensors((obs,))).get("hidden")
     return () if hidden is None else (np.zeros(tuple(hidden.shape), np.float32),)
