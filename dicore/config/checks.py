@@ -92,9 +92,7 @@ def _fill(
         fixed = path.removeprefix("policy.") in cfg.policy.fixed_by_spaces
         if fixed and _shape(given) != _shape(value):
             problems.add(path, f"expected {value!r}, as the environment has, got {given!r}")
-            problems.hints.append(
-                "omit it: it follows from the env's spaces, which have changed if a run had it"
-            )
+            problems.hints.append("omit it: spaces give it; if a run had it, the env has changed")
         return cfg
     *above, name = path.split(".")
     section: Any = cfg

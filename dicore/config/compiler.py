@@ -411,9 +411,9 @@ class Compiler:
 
 def _hint(key: str, cls: type[Section], paths: Sequence[str], every: Set[str]) -> str:
     """Returns the end of a message about an unknown option: what it may be called here."""
-    if key in untyped_parameters(cls):
-        return f"; '{key}' needs a type that a config can hold, or a default value of one"
-    siblings = tuple(fields_of(cls))
+    siblings, loose = tuple(fields_of(cls)), untyped_parameters(cls)
+    if key in loose or ("**" in loose and not nearest(key, siblings)):
+        return f"; make '{key}' a named parameter with a type of configs, or a default value of one"
     with suppress(AttributeError, RegistryError):  # the table comes with another package
         path = public_name("meant_option")(key, every)
         if "." in path or path in siblings:  # a whole component only where it stands

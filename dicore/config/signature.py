@@ -164,9 +164,11 @@ def _options_of(target: Callable[..., object]) -> dict[str, tuple[object, object
 
 
 def untyped_parameters(cls: type[Section]) -> Collection[str]:
-    """Returns the parameters of the target of a made config class that are no options."""
+    """Returns the parameters of a made config class's target that are no options; `**` for all."""
     target = vars(cls).get("_target") if issubclass(cls, SignatureConfig) else None
-    return inspect.signature(target).parameters.keys() - fields_of(cls) if target else ()
+    found = inspect.signature(target).parameters.values() if target else ()
+    names = ("**" if each.kind is each.VAR_KEYWORD else each.name for each in found)
+    return {*names} - {*fields_of(cls)}
 
 
 def _hint(target: object, parameter: inspect.Parameter) -> object:

@@ -282,7 +282,8 @@ def nstep_td_error(
         UsageError: the numbers of heads differ, or the criterion is unknown.
     """
     if isinstance(q, Tensor):
-        assert isinstance(target, Tensor)
+        if not isinstance(target, Tensor):
+            raise UsageError(f"the target is a {type(target).__name__}, not a tensor [B]")
         if action.dim() == 2 and action.shape[1] == 1:
             action = action.squeeze(1)
         return q_nstep_td_loss(q, action, target, weight, criterion, delta)

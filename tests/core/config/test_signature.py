@@ -51,8 +51,22 @@ def test_an_env_takes_what_every_env_takes_and_is_built_with_its_own_options(bui
     assert (built.start, built.penalty) == (3, 0.01)
     with pytest.raises(ConfigError, match=r"^env.start: expected int, got float 2.5\n"):
         build({"env": {**env, "start": 2.5}, "policy": "toy"})
-    with pytest.raises(ConfigError, match=r"option 'rng'; 'rng' needs a type that a config can"):
+    with pytest.raises(ConfigError, match=r"option 'rng'; make 'rng' a named parameter"):
         build({"env": {**env, "rng": 3}, "policy": "toy"})
+
+
+class Open:
+    """Takes more."""
+
+    def __init__(self, size: int = 3, **more: Any) -> None: ...
+
+
+def test_what_two_stars_take_is_no_option() -> None:
+    for key, said in (
+        ("max_steps", "make 'max_steps' a named parameter"), ("siez", "did you mean 'size'"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=said):
+            compile_section(config_class(Open, "env"), {key: 3})
 
 
 def test_the_class_is_made_once_per_target() -> None:

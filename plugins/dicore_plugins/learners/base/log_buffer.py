@@ -140,6 +140,7 @@ class FiniteCheck:
     def __init__(self) -> None:
         self.due = _FIRST_CHECK
         self._losses: list[Tree] = []
+        self._told_numbers: list[str] = []
         self._told_of: str | None = None  # what the first update returned instead; "": told
         self._counts = dict.fromkeys(("in_a_row", "skipped"), 0)
         self._optimizers: dict[str, tuple[int, int, int]] = {}
@@ -149,6 +150,8 @@ class FiniteCheck:
         self._losses.append(result.get("total_loss", result.get("loss")))
         if self._told_of is None:
             self._told_of = "" if "total_loss" in result else ", ".join(result) or "nothing"
+            numbers = [key for key, value in result.items() if isinstance(value, _NUMBERS)]
+            self._told_numbers = [key for key in numbers if np.ndim(result[key]) == 0]
 
     def __call__(self, engine: BaseLearner) -> None:
         """Checks the updates since the last call.
@@ -181,6 +184,12 @@ class FiniteCheck:
         if self._told_of:
             engine.logger.warning("learning returns no 'total_loss' to show, but %s", self._told_of)
             self._told_of = ""
+        elif unnamed := {*self._told_numbers} - {*engine.log_buffer.names}:
+            engine.logger.warning(
+                "learning returns %s, which _monitor_vars_learn() does not name: not logged",
+                ", ".join(sorted(unnamed)),
+            )
+        self._told_numbers = []
         self._losses.clear()
         losses = _array("total_loss", stored) if stored else np.zeros(0)
         finite = np.isfinite(losses)

@@ -48,6 +48,7 @@ from dicore_plugins.policies.actor_critic.minibatches import (
 from dicore_plugins.policies.base import Results, Samples
 from dicore_plugins.policies.compiled import differentiates, for_updates
 from dicore_plugins.policies.recurrent import RecurrentPolicy
+from dicore_plugins.policies.returned import returned
 from dicore_plugins.policies.unit_actions import UnitActions
 
 DISTRIBUTION = ("logit", "mean", "log_std")
@@ -202,7 +203,8 @@ class ActorCriticPolicy(RecurrentPolicy):
             return parts, info, slopes
         action, mask = self._action_index(batch), mask_of(batch["obs"])
         log_prob, entropy = log_prob_entropy(output, action, mask)
-        return *self._loss(batch, output["value"], log_prob, entropy, **settings), None
+        parts = self._loss(batch, output["value"], log_prob, entropy, **settings)
+        return *returned(parts, self, "_loss"), None
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: object
@@ -375,7 +377,8 @@ class ActorCriticPolicy(RecurrentPolicy):
         reward, valid = block["reward"], block.get("valid")
         if valid is not None and not valid.all():  # else NaN of abnormal episodes would spread
             reward, value, next_value = np.where(valid, (reward, value, next_value), 0)
-        return value, self._advantage(reward, value, next_value, block["done"], block["end"])
+        found = self._advantage(reward, value, next_value, block["done"], block["end"])
+        return value, returned(found, self, "_advantage")
 
     def _advantage(self, reward: Tree, value: Tree, next_value: Any, done: Any, end: Any) -> Any:
         """Computes the advantages of steps [T, N]."""

@@ -38,6 +38,7 @@ from dicore_plugins.policies.continuous.base_config import (
     ContinuousQPolicyConfig,
 )
 from dicore_plugins.policies.outputs import Signature, method_problem
+from dicore_plugins.policies.returned import returned
 from dicore_plugins.policies.unit_actions import UnitActions
 
 
@@ -180,7 +181,7 @@ class ContinuousQPolicy(Policy):
         self, batch: Batch, weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Computes what `_critic_loss` does and the gradient of the Q networks, by formulas."""
-        target = self._target(batch)
+        target = returned(self._target(batch), self, "_target")
         q, pull = self._model.q_and_pull(batch["obs"], self._unit_action(batch["action"]))
         slope = (q - target).mul_(2 / len(batch))
         pull(slope if weight is None else slope.mul_(weight))
@@ -193,7 +194,8 @@ class ContinuousQPolicy(Policy):
         Returns:
             The loss, the priority [B] and the Q values of the batch.
         """
-        return self._squared_loss(self._q_taken(batch), self._target(batch), weight)
+        target = returned(self._target(batch), self, "_target")
+        return self._squared_loss(self._q_taken(batch), target, weight)
 
     @staticmethod
     def _squared_loss(
@@ -219,7 +221,7 @@ class ContinuousQPolicy(Policy):
 
     def _value_after(self, batch: Batch) -> Tensor:
         """Computes V' of what follows the samples: float32 [B]."""
-        return self._next_value(batch["next_obs"])
+        return returned(self._next_value(batch["next_obs"]), self, "_next_value")
 
     def _bridged(self, batch: Batch) -> tuple[Tensor, Tensor | None, Tensor | float]:
         """Returns the discounted rewards [B], where to stop [B] or None, and gamma^k."""

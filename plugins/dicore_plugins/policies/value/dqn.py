@@ -34,6 +34,7 @@ from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.acting import Actor, as_outputs, switched_modules
 from dicore_plugins.policies.base import Policy, Samples, load_model_state, model_state
 from dicore_plugins.policies.outputs import output_shapes, zeros_for
+from dicore_plugins.policies.returned import returned
 from dicore_plugins.policies.value.dqn_config import DQNConfig
 
 
@@ -160,6 +161,7 @@ class DQNPolicy(Policy):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Computes the loss, the priority [B] and the value of the target [B] of a batch."""
         target, learn = self._target(batch), self._cfg.learn
+        returned(target, self, "_target")
         q = q_values(self._model, batch["obs"])
         loss, td_error = nstep_td_error(
             q,
