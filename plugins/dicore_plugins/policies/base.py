@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FIELDS = ("learn", "collect", "eval", "command")
 
+T = TypeVar("T")
 ModeT = TypeVar("ModeT")
 Samples = Batch | Sequence[Mapping[str, Tree]]
 """What a learn mode takes: B samples as columns, or a list of rows."""
@@ -460,3 +461,22 @@ def mode_attribute(mode: Any, name: str, default: Any) -> Any:
         return get_attribute(name)
     except (AttributeError, KeyError):
         return default
+
+
+def returned(found: T | None, policy: object, method: str) -> T:
+    """Returns what a method returned.
+
+    Args:
+        found: What it returned.
+        policy: Whose method it is.
+        method: Its name.
+
+    Raises:
+        UsageError: it returned nothing.
+    """
+    if found is None:
+        raise UsageError(
+            f"{type(policy).__name__}.{method} returned None",
+            hint="end the method by return, with what the one that it overrides returns",
+        )
+    return found

@@ -45,10 +45,9 @@ from dicore_plugins.policies.actor_critic.minibatches import (
     minibatches,
     with_scaled_advantages,
 )
-from dicore_plugins.policies.base import Results, Samples
+from dicore_plugins.policies.base import Results, Samples, returned
 from dicore_plugins.policies.compiled import differentiates, for_updates
 from dicore_plugins.policies.recurrent import RecurrentPolicy
-from dicore_plugins.policies.returned import returned
 from dicore_plugins.policies.unit_actions import UnitActions
 
 DISTRIBUTION = ("logit", "mean", "log_std")

@@ -32,13 +32,19 @@ from dicore_plugins.models.flat import Flat
 from dicore_plugins.models.formulas import formula_of, with_formula
 from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.acting import Actor
-from dicore_plugins.policies.base import Policy, Results, Samples, load_model_state, model_state
+from dicore_plugins.policies.base import (
+    Policy,
+    Results,
+    Samples,
+    load_model_state,
+    model_state,
+    returned,
+)
 from dicore_plugins.policies.continuous.base_config import (
     ActorQPolicyConfig,
     ContinuousQPolicyConfig,
 )
 from dicore_plugins.policies.outputs import Signature, method_problem
-from dicore_plugins.policies.returned import returned
 from dicore_plugins.policies.unit_actions import UnitActions
 
 

@@ -32,9 +32,8 @@ from dicore_plugins.models.encoders.mlp import applies
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import optimizer_of
 from dicore_plugins.policies.acting import Actor, as_outputs, switched_modules
-from dicore_plugins.policies.base import Policy, Samples, load_model_state, model_state
+from dicore_plugins.policies.base import Policy, Samples, load_model_state, model_state, returned
 from dicore_plugins.policies.outputs import output_shapes, zeros_for
-from dicore_plugins.policies.returned import returned
 from dicore_plugins.policies.value.dqn_config import DQNConfig
 
 
