@@ -184,11 +184,10 @@ class FiniteCheck:
         if self._told_of:
             engine.logger.warning("learning returns no 'total_loss' to show, but %s", self._told_of)
             self._told_of = ""
-        elif unnamed := {*self._told_numbers} - {*engine.log_buffer.names}:
-            engine.logger.warning(
-                "learning returns %s, which _monitor_vars_learn() does not name: not logged",
-                ", ".join(sorted(unnamed)),
-            )
+        unnamed = ", ".join(sorted({*self._told_numbers} - {*engine.log_buffer.names}))
+        if unnamed and engine.run is not None:
+            told = "not logged: %s, which learning returns and _monitor_vars_learn() does not name"
+            engine.run.log.log_text(told % unnamed)
         self._told_numbers = []
         self._losses.clear()
         losses = _array("total_loss", stored) if stored else np.zeros(0)
