@@ -31,7 +31,6 @@ Examples:
   dicore show pipeline/serial --graph       also preset/NAME; env/NAME --frame cartpole.png
 """
 
-
 _ASSUMED = {"n_evaluator_episode", "stop_value"}
 
 

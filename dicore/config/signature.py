@@ -167,8 +167,7 @@ def untyped_parameters(cls: type[Section]) -> Collection[str]:
     """Returns the parameters of a made config class's target that are no options; `**` for all."""
     target = vars(cls).get("_target") if issubclass(cls, SignatureConfig) else None
     found = inspect.signature(target).parameters.values() if target else ()
-    names = ("**" if each.kind is each.VAR_KEYWORD else each.name for each in found)
-    return {*names} - {*fields_of(cls)}
+    return {"**" if p.kind is p.VAR_KEYWORD else p.name for p in found} - {*fields_of(cls)}
 
 
 def _hint(target: object, parameter: inspect.Parameter) -> object:
