@@ -67,11 +67,12 @@ def returns(name: str, env: str, folder: Path, steps: int, *more: str) -> float:
         env=f"{HOME}:{env}", policy=name, seed=0, exp_name=str(folder), max_env_step=steps,
         overrides=["policy.collect.n_sample=32", "env.collector_env_num=8",
                    "env.evaluator_env_num=1", "env.n_evaluator_episode=1", "env.stop_value=0.99",
-                   "policy.learn.learning_rate=0.01", "pipeline.logger=[]", *more],
+                   "pipeline.logger=[]", *more],
     ).run  # fmt: skip
     return float(run.result.best_return)
 
 
+RATE = "policy.learn.learning_rate=0.01"
 MEMORY = ("policy.model.rnn=gru", "policy.collect.unroll_len=2", "policy.collect.n_sample=16",
           "policy.model.hidden_size_list=[16]")  # fmt: skip
 
@@ -93,7 +94,20 @@ MEMORY = ("policy.model.rnn=gru", "policy.collect.unroll_len=2", "policy.collect
 def test_an_agent_leaves_for_what_the_team_earns_later(
     name: str, env: str, more: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert returns(name, env, tmp_path / "run", 1000, *more) == 1
+    assert returns(name, env, tmp_path / "run", 1000, RATE, *more) == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["mappo", "qmix", *(pytest.param(each, marks=pytest.mark.soak)
+                        for each in ("ippo", "happo", "coma", "qplex"))],
+)  # fmt: skip
+def test_a_group_leaves_for_what_all_are_paid_later(kind: str, tmp_path: Path) -> None:
+    """The episode goes on for a group that has left, if one number pays all."""
+    more = (f"policy.groups={{'a': '{kind}', 'b': '{kind}'}}",
+            "policy.agents={'a': ['hero'], 'b': ['other']}",
+            *(f"policy.groups.{name}.learn.learning_rate=0.01" for name in "ab"))  # fmt: skip
+    assert returns("groups", "SacrificeOfTeam", tmp_path / "run", 2000, *more) == 1
 
 
 def played(shape: tuple[int, ...], alive: Any = None) -> tuple[Batch, Tail, Any]:

@@ -72,6 +72,9 @@ class GroupsConfig(PolicyConfig):
     members: dict[str, tuple[int, ...]] | None = option(
         None, "numbers of the agents of each group; read from the env"
     )
+    one_reward: bool = option(
+        False, "all agents are paid one reward, that of the team; read from the env"
+    )
     learn: GroupsLearnConfig = section(GroupsLearnConfig)
     collect: GroupsCollectConfig = section(GroupsCollectConfig)
 
@@ -104,7 +107,7 @@ class GroupsConfig(PolicyConfig):
         """Values that `bind` derives and that a source may not set differently."""
         found = [f"groups.{name}.{each}" for name, cfg in self.parts.items()
                  for each in cfg.fixed_by_spaces]  # fmt: skip
-        return (*found, "members")
+        return (*found, "members", "one_reward")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
@@ -176,7 +179,7 @@ class GroupsConfig(PolicyConfig):
             )
         team_options(spec, self.type or "groups", state=False)
         members, parts = _members(self.agents, spec.agents), self.parts
-        found: dict[str, Any] = {"members": members}
+        found: dict[str, Any] = {"members": members, "one_reward": not spec.reward_shape}
         found |= self._of_the_first()
         for name, cfg in parts.items():
             try:

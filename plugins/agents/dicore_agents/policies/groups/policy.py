@@ -4,7 +4,8 @@ One collector acts for all. What a group sees, does and is paid are the rows of 
 its policy makes samples and learns as in an environment of its own; the other agents are a part of
 that environment. A sample has the columns of each group under the name of the group.
 
-Where no agent of a group would act in the next step, the episode has ended for the group.
+Where no agent of a group would act in the next step, the episode has ended for the group; not so
+where all agents are paid one reward, which comes without the group, too.
 
 Shapes: T steps, N environments, B samples, K ready environments, A agents of all groups.
 """
@@ -68,7 +69,7 @@ class GroupsPolicy(Policy):
         }
         for part in self._parts.values():
             if hasattr(part, "ends_with_agents"):
-                part.ends_with_agents = True
+                part.ends_with_agents = not self._cfg.one_reward
         self._rows = {name: _index(members[name]) for name in self._parts}
         self._agents = sum(map(len, members.values()))
         return nn.ModuleDict(
@@ -217,7 +218,7 @@ class GroupsPolicy(Policy):
         }
         if "next_obs" in block:
             own["next_obs"] = _seen(block["next_obs"], rows, 2)
-        if "alive" in obs and tail is not None:
+        if "alive" in obs and tail is not None and not self._cfg.one_reward:
             last, finals = (each["alive"][:, rows] if len(each) else obs["alive"][0, :0]
                             for each in (tail.obs, tail.final_obs))  # fmt: skip
             later = rows_after(obs["alive"], last, finals, tail)
@@ -253,7 +254,8 @@ class GroupsPolicy(Policy):
         found: dict[str, list[Any]] = {}
         several = False
         for name, part in self._parts.items():
-            samples = _where_some_act(Batch(batch[name], len(batch)))
+            own = Batch(batch[name], len(batch))
+            samples = own if self._cfg.one_reward else _where_some_act(own)
             if samples is None:
                 continue
             result = part.learn_mode.forward(samples, **settings.get(name, {}))
