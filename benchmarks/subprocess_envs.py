@@ -12,12 +12,13 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from benchmarks.measure import contest
+from benchmarks.measure import contest, missing
 from dicore.data import EnvBatch
 from dicore_plugins.env_managers import SyncSubprocessManager
 
@@ -195,8 +196,13 @@ def sleeping() -> None:
 
 
 def main() -> None:
+    peers = [gymnasium_async]
+    if find_spec("stable_baselines3"):
+        peers.append(sb3)
+    else:
+        missing("P3", "stable-baselines3")
     for count in (8, 64):
-        race(f"P3 N={count}", cartpole, count, 3.0, gymnasium_async, sb3)
+        race(f"P3 N={count}", cartpole, count, 3.0, *peers)
     race("P4", Idle, 8, 2.0, gymnasium_async)
     computing()
     sleeping()
