@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from dicore_tools.agent.agent import Agent, TrainResult
+from dicore_tools.agent.agent import Agent
+from dicore_tools.agent.result import TrainResult
 
 __all__ = ["Agent", "TrainResult"]
 

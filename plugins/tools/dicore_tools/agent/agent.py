@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import copy
-import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from dataclasses import replace as changed
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, NoReturn, Self
 
-from dicore.config import Compiled, bind, compile_section
-from dicore.config.paths import plain, replace
+from dicore.config import Compiled, bind
+from dicore.config.paths import replace
 from dicore.console import say
 from dicore.data import Batch
 from dicore.errors import UsageError
-from dicore.run.atomic import read_json
 from dicore.run.checkpoint_io import MANIFEST
 from dicore.run.checkpoint_store import CheckpointStore
-from dicore.run.env_factory import BuildContext, EnvFactory
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest, compile_request, launch
-from dicore_tools.agent.inference import make_act
-from dicore_tools.agent.names import component_name, refuse_words
-from dicore_tools.evaluation.env_states import go_on_alone
+from dicore_tools.agent.arguments import count_of, overrides_of, refuse_words, whole
+from dicore_tools.agent.inference import env_of, make_act, tell_wrappers
+from dicore_tools.agent.names import component_name
+from dicore_tools.agent.result import SayNothingToDo, TrainResult, result_of
 from dicore_tools.evaluation.evaluate import Evaluation, run_episodes
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy
 from dicore_tools.output_place import check_place
@@ -34,47 +30,14 @@ from dicore_tools.output_place import check_place
 if TYPE_CHECKING:
     from dicore.data import Tree
     from dicore.interfaces.env import Env
-    from dicore.run.run import Run
 
-__all__ = ["Agent", "TrainResult"]
+__all__ = ["Agent"]
 
 _BUDGETS: Final = {"pipeline.max_env_step": "step", "pipeline.max_train_iter": "n_iter"}
 _THEIRS: Final = {
     "learn": "train(step=…)", "predict": "act(obs)", "env": "make_env()", "get_env": "make_env()",
 }  # fmt: skip
 _EVALUATIONS: Final = {"env.n_evaluator_episode": "n_episode", "seed": "seed", "sample": "sample"}
-
-
-@dataclass(frozen=True, slots=True)
-class TrainResult:
-    """Result of a training.
-
-    Args:
-        stop: Whether the stop value was reached.
-        train_iter: Gradient updates in total.
-        env_step: Env steps in total.
-        best_return: Best mean return of an evaluation; None before the first.
-        wall_s: Training time in seconds.
-        folder: The run folder.
-    """
-
-    stop: bool
-    train_iter: int
-    env_step: int
-    best_return: float | None
-    wall_s: float
-    folder: Path
-
-
-class _Observer:
-    """Says why a training is not resumed."""
-
-    def started(self, *_: object) -> None: ...
-
-    def ended(self, *_: object) -> None: ...
-
-    def nothing_to_do(self, run: Run, reason: str) -> None:
-        say(f"nothing to do in {run.folder}: {reason} (dicore train --resume {run.folder} …)")
 
 
 class Agent:
@@ -126,7 +89,7 @@ class Agent:
             policy=policy_name,
             seed=seed,
             exp_name=None if exp_name is None else str(exp_name),
-            overrides=_overrides(overrides),
+            overrides=overrides_of(overrides),
         )
         self._compiled: Compiled | None = compile_request(self._request)
         self._folder: Path | None = None
@@ -193,7 +156,7 @@ class Agent:
             DicoreError: the training failed; `run.json` has the error.
         """
         refuse_words("train", unknown, _BUDGETS)
-        step, n_iter = _count("step", step), _count("n_iter", n_iter)
+        step, n_iter = count_of("step", step), count_of("n_iter", n_iter)
         if self._checkpoint not in (None, "final"):
             raise UsageError(
                 f"cannot resume from checkpoint '{self._checkpoint}': training resumes from the end"
@@ -201,7 +164,7 @@ class Agent:
                 hint="load() the run folder, or train a new agent",
             )
         self._act = None
-        outcome = launch(self._next(step, n_iter), observer=_Observer())
+        outcome = launch(self._next(step, n_iter), observer=SayNothingToDo())
         run, wanted = outcome.run, self._request.exp_name
         if self._folder is None and wanted and Path(str(run.folder)) != Path(wanted):
             say(f"{wanted} was there before: this run is in {run.folder}")
@@ -210,13 +173,13 @@ class Agent:
         self._checkpoint = "final" if "final" in store.names() else store.latest()
         if outcome.exit_code:
             raise KeyboardInterrupt(f"stopped by a signal; the checkpoint is in {run.folder}")
-        return _result(run.folder)
+        return result_of(run.folder)
 
     def _next(self, step: int | None, n_iter: int | None) -> TrainRequest:
         """Returns the request for a first training, or for resuming."""
         if self._folder is None:
             return changed(self._request, max_env_step=step, max_train_iter=n_iter)
-        before = _result(RunFolder(self._folder))
+        before = result_of(RunFolder(self._folder))
         return TrainRequest(
             resume=self._folder,
             max_env_step=None if step is None else before.env_step + step,
@@ -330,7 +293,7 @@ class Agent:
             UsageError: a number is not positive, or an argument is unknown.
         """
         refuse_words("evaluate", unknown, _EVALUATIONS)
-        n_episode = _count("n_episode", n_episode)
+        n_episode = count_of("n_episode", n_episode)
         same = n_episode is None and seed is None and not sample
         return run_episodes(
             self._trained(seed), n_episode=n_episode, same_starts=same, sample=sample
@@ -359,7 +322,7 @@ class Agent:
             if n_episode is not None:
                 raise UsageError("n_evaluator_episode is another name of n_episode; pass one")
             n_episode = n_evaluator_episode
-        env_num, n_episode = _count("env_num", env_num), _count("n_episode", n_episode)
+        env_num, n_episode = count_of("env_num", env_num), count_of("n_episode", n_episode)
         trained = self._trained(seed, evaluator_env_num=env_num)
         return run_episodes(trained, n_episode=env_num if n_episode is None else n_episode)
 
@@ -413,7 +376,7 @@ class Agent:
         """
         from dicore_tools.demo_dataset import check_target, collect, save_demo_data
 
-        n_sample = _count("n_sample", n_sample)
+        n_sample = count_of("n_sample", n_sample)
         if path is not None:
             check_target(path)
         trained = self._trained(seed)
@@ -436,15 +399,7 @@ class Agent:
             ConfigError: it has no such option.
             EnvCreateError: it cannot be made.
         """
-        from dicore_tools.commands.check_env import converted
-
-        trained = self._trained()
-        section = trained.compiled.env
-        if options:
-            section = compile_section(type(section), {**plain(section), **options})
-        env: Env = converted(EnvFactory(section, BuildContext())())
-        if trained.read is not None:
-            go_on_alone(env, trained.read().env_states)
+        env = env_of(self._trained(), options)
         self._env_made = True
         return env
 
@@ -470,12 +425,8 @@ class Agent:
             )
         if self._act is None:
             trained = self._trained()
-            if (wrappers := trained.compiled.env.env_wrapper) and not self._env_made:
-                names = ", ".join(each.type for each in wrappers)
-                text = (
-                    "the policy acts in its environment with the wrappers %s: make_env() makes it"
-                )
-                logging.getLogger("dicore.agent").warning(text, names)
+            if not self._env_made:
+                tell_wrappers(trained)
             self._act = make_act(trained)
         return self._act(obs)
 
@@ -493,7 +444,7 @@ class Agent:
             trained = find_policy(self._folder, self._checkpoint, trust=self._trust)
         cfg = trained.compiled.cfg
         if seed is not None:
-            cfg = replace(cfg, ("seed",), _whole("seed", seed, least=0))
+            cfg = replace(cfg, ("seed",), whole("seed", seed, least=0))
         for name, value in env.items():
             cfg = replace(cfg, ("env", name), value)
         compiled = changed(trained.compiled, cfg=cfg)
@@ -517,35 +468,3 @@ def _label(compiled: Compiled) -> str:
 
 def _names(folder: Path) -> list[str]:
     return CheckpointStore(RunFolder(folder).checkpoints).names()
-
-
-def _result(folder: RunFolder) -> TrainResult:
-    """Reads the result from `run.json`."""
-    try:
-        result = read_json(folder.metadata).get("result") or {}
-    except (AttributeError, OSError, ValueError) as error:
-        raise UsageError(f"cannot read {folder.metadata}: {error}") from None
-    return TrainResult(
-        stop=bool(result.get("stop")),
-        train_iter=int(result.get("train_iter", 0)),
-        env_step=int(result.get("env_step", 0)),
-        best_return=result.get("best_return"),
-        wall_s=float(result.get("wall_s", 0.0)),
-        folder=Path(str(folder)),
-    )
-
-
-def _count(name: str, value: Any) -> Any:
-    return None if value is None else _whole(name, value, least=1)
-
-
-def _whole(name: str, value: Any, *, least: int) -> int:
-    whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
-    if not whole or isinstance(value, bool) or value < least:
-        raise UsageError(f"{name}={value!r}: {name} must be a whole number >= {least}")
-    return int(value)
-
-
-def _overrides(given: Mapping[str, object]) -> list[dict[str, object]]:
-    tree = {name.replace("__", "."): value for name, value in given.items()}
-    return [tree] if tree else []

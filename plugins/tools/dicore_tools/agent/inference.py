@@ -1,20 +1,55 @@
-"""Actions of a trained policy for single observations."""
+"""Actions of a trained policy for single observations, and the environment that makes them."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dicore.config import bind
+from dicore.config import bind, compile_section
 from dicore.config.convert import describe_value
+from dicore.config.paths import plain
 from dicore.errors import UsageError
+from dicore.run.env_factory import BuildContext, EnvFactory, spec_of
+from dicore_tools.evaluation.env_states import go_on_alone
 from dicore_tools.evaluation.policy_loader import TrainedPolicy
 
 if TYPE_CHECKING:
     from dicore.data import Tree
-    from dicore.interfaces.env import Space
+    from dicore.interfaces.env import Env, Space
 
-__all__ = ["make_act", "to_observation"]
+__all__ = ["env_of", "make_act", "tell_wrappers", "to_observation"]
+
+
+def env_of(trained: TrainedPolicy, options: Mapping[str, Any]) -> Env:
+    """Makes the environment of a policy, with its wrappers and what they measured.
+
+    Args:
+        trained: The policy.
+        options: Other options of the environment.
+
+    Raises:
+        ConfigError: it has no such option.
+        EnvCreateError: it cannot be made.
+    """
+    from dicore_tools.commands.check_env import converted
+
+    section = trained.compiled.env
+    if options:
+        section = compile_section(type(section), {**plain(section), **options})
+    env: Env = converted(EnvFactory(section, BuildContext())())
+    if trained.read is not None:
+        go_on_alone(env, trained.read().env_states)
+    return env
+
+
+def tell_wrappers(trained: TrainedPolicy) -> None:
+    """Warns that a policy acts in an environment with wrappers, if it has any."""
+    if wrappers := trained.compiled.env.env_wrapper:
+        logging.getLogger("dicore.agent").warning(
+            "the policy acts in its environment with the wrappers %s: make_env() makes it",
+            ", ".join(each.type for each in wrappers),
+        )
 
 
 def make_act(trained: TrainedPolicy) -> Callable[[Any], Any]:
@@ -26,7 +61,6 @@ def make_act(trained: TrainedPolicy) -> Callable[[Any], Any]:
     Args:
         trained: The policy to build.
     """
-    from dicore.run.env_factory import BuildContext, spec_of
     from dicore.run.random import seeded
 
     spec = spec_of(trained.compiled.env, trained.compiled.seed)

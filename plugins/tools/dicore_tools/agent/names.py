@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
 from dicore.config.resolver import type_of
 from dicore.errors import UsageError
 from dicore_registry import LOCAL, default, register
-from dicore_tools.neighbour_words import meant_option
 
-__all__ = ["component_name", "refuse_words"]
+__all__ = ["component_name"]
 
 _NETWORKS = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy", "CnnLstmPolicy")
 
@@ -67,27 +65,3 @@ def _is_another(kind: str, name: str, component: type) -> bool:
     if not found or found[0].target != target:  # the class may be configured by the registered one
         return False
     return default().resolve(kind, name).target is not component
-
-
-def refuse_words(method: str, words: Mapping[str, object], meant: Mapping[str, str]) -> None:
-    """Raises UsageError for arguments that a method does not have.
-
-    Args:
-        method: Name of the method.
-        words: The arguments.
-        meant: Arguments of the method by the option of the config that counts the same.
-    """
-    if not words:
-        return
-    word = next(iter(words))
-    if word.startswith(("callback", "hook")):
-        raise UsageError(
-            f"{method}() has no argument '{word}'; a learner hook is called during training",
-            hint="Agent(…, policy__learn__learner__hook={'mine': {'type': './f.py:Hook'}}), or"
-            " a name of 'dicore list learner_hook'; docs/howto/own_hook.md shows how to write one",
-        )
-    own = meant.get(meant_option(word), "")
-    raise UsageError(
-        f"{method}() has no argument '{word}'{f'; it is {own} here' if own else ''}",
-        hint=f"{method}() takes {' and '.join(meant.values())}; see help(Agent.{method})",
-    )
