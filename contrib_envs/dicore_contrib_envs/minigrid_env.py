@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from multiprocessing import parent_process
 from typing import Any, ClassVar, Literal
@@ -30,6 +31,15 @@ class MiniGridConfig(GymnasiumConfig):
         """Returns the stop value of Empty-5x5, whose optimal return is 0.955."""
         checked = super().from_spec()
         return {"stop_value": 0.95} if self.env_id == "MiniGrid-Empty-5x5-v0" else checked
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields wrappers of MiniGrid, which take its own observations."""
+        for wrapper in self.env_wrapper:
+            if str(wrapper.type).startswith("minigrid.") and self.observation != "dict":
+                yield (
+                    "observation",
+                    f"{wrapper.type} takes the dict of MiniGrid, not {self.observation}; set dict",
+                )
 
     def adapt(self, env: Any) -> Any:
         """Wraps the environment so that its observations are of the chosen form."""

@@ -309,6 +309,8 @@ def resolve_path(kind: str, text: str, where: str) -> Resolved:
         made = [name for name in names if _home(getattr(module, name)) == module.__name__]
         hint = f"; it has {', '.join(made[:9])}" if made else ""
         hint = f"; did you mean '{close}'?" if close else hint
+        if not attr.replace(".", "").isidentifier():  # an id, with - and a version
+            hint = f"; what it registers by that name: dicore --plugin {left} … and {attr} alone"
         message = f"'{left}' has no attribute '{attr}'{hint}"
         raise UnknownComponentError(explain.at(where, message)) from error
     return Resolved(text, found, None, partial(_facts, text, module))

@@ -300,6 +300,14 @@ def train_offline(env: str, policy: str, folder: Path, *options: str) -> None:
     assert (result["env_step"], result["train_iter"]) == (0, 20)
 
 
+def test_wrappers_of_minigrid_take_its_own_observations() -> None:
+    pytest.importorskip("minigrid")
+    wrapped = {"type": "minigrid", "env_wrapper": ["minigrid.wrappers:ImgObsWrapper"]}
+    with pytest.raises(ConfigError, match=r"env\.observation: .*takes the dict of MiniGrid"):
+        compiled(wrapped)
+    assert compiled({**wrapped, "observation": "dict"}).env.observation == "dict"
+
+
 @pytest.mark.parametrize("form", ["CartPole-v1", "gymnasium:CartPole-v1", None])
 def test_any_gymnasium_id_is_an_environment(form: str | None) -> None:
     chosen = {"type": form} if form else {"type": "gymnasium", "env_id": "CartPole-v1"}

@@ -303,6 +303,12 @@ class TestFile:
         for name in ("near_one", "near_two"):
             sys.modules.pop(name)
 
+    def test_an_id_is_no_attribute(self, registry: Registry, folder: Path) -> None:
+        assert str(failure(registry, "env", "./buf.py:Mine-v0")).endswith(
+            "no attribute 'Mine-v0'; what it registers by that name: dicore --plugin ./buf.py … and"
+            " Mine-v0 alone"
+        )
+
     def test_a_file_that_is_not_there(self, registry: Registry, folder: Path) -> None:
         error = failure(registry, "buffer", "./bof.py:Mine", "policy.other.replay_buffer.type")
         assert error.message == (

@@ -22,7 +22,7 @@ from dicore.cli import main
 from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.data import Batch, EnvBatch
-from dicore.errors import CheckpointError, UsageError
+from dicore.errors import CheckpointError, ConfigError, UsageError
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
 from dicore_tools.demo_dataset import collect_demo_data, load_demo_data
@@ -472,6 +472,31 @@ def test_wrappers_go_on_with_what_they_measured_in_training(
     anew = ["env.env_wrapper=[reward_norm,obs_norm]"]
     evaluate(folder, load_path="final", seed=7, n_episode=20, overrides=anew)
     assert "what their wrappers measured begins anew" in caplog.text
+
+
+def test_normalisers_of_gymnasium_go_on_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Chosen by their path, or in a function; scaled rewards are told."""
+    file = tmp_path / "normed.py"
+    file.write_text(
+        "import gymnasium as gym\n\n\ndef make():\n    env = gym.make('CartPole-v1')\n"
+        "    return gym.wrappers.NormalizeReward(gym.wrappers.NormalizeObservation(env))\n"
+    )
+    normed = ["env.env_wrapper=[gymnasium.wrappers:NormalizeObservation]"]
+    for env, more in (("cartpole", normed), (f"{file}:make", [])):
+        folder = tmp_path / ("run" if more else "made")
+        launch(
+            env=env, policy="dqn", seed=5, exp_name=str(folder), max_env_step=200,
+            overrides=[*SMALL, *more],
+        )  # fmt: skip
+        logged = [each[_TAG] for each in read_metrics(folder / "log/metrics.jsonl") if _TAG in each]
+        assert evaluate(folder, load_path="final", trust=True).mean_return == logged[-1]
+    assert "NormalizeReward scales the rewards" in caplog.text
+    with pytest.raises(ConfigError, match=r"env_wrapper\[0\].*write reward_norm"):
+        launch(env="cartpole", policy="dqn", exp_name=str(tmp_path / "no"),
+               overrides=["env.env_wrapper=[gymnasium.wrappers:NormalizeReward]"])  # fmt: skip
+    assert not (tmp_path / "no").exists()
 
 
 def test_runs_without_statistics_are_evaluated_without_a_warning(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dicore.errors import CheckpointCorruptError, EnvError
@@ -186,6 +188,36 @@ class StatefulLayers:
         self.load(env_id, states)
 
 
+_MEASURED = {"NormalizeObservation": "obs_rms", "NormalizeReward": "return_rms"}
+"""Wrappers of Gymnasium that measure, and where."""
+
+
+class _Measured:
+    """A normaliser of Gymnasium as a layer with state: what it measured."""
+
+    def __init__(self, layer: Any, name: str) -> None:
+        self._parts = [vars(getattr(layer, name))]
+        if name == "return_rms":
+            self._parts.append(vars(layer))
+            _tell_scaled_returns()
+
+    def state_dict(self) -> dict[str, Any]:
+        names = ("mean", "var", "count", "discounted_reward")
+        return {name: each[name] for each in self._parts for name in names if name in each}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for each in self._parts:
+            each.update((name, value) for name, value in state.items() if name in each)
+
+
+@cache
+def _tell_scaled_returns() -> None:
+    logging.getLogger("dicore.env").warning(
+        "gymnasium's NormalizeReward scales the rewards: returns and env.stop_value are of scaled"
+        " ones; env.env_wrapper=reward_norm does the same and reports the unscaled"
+    )
+
+
 def _stateful(env: object) -> list[Any]:
     """Returns the stateful layers of an environment, the outermost first."""
     layers, layer = [], env
@@ -193,5 +225,7 @@ def _stateful(env: object) -> list[Any]:
         kind = type(layer)  # an older wrapper forwards attributes of the env below it
         if callable(getattr(kind, "state_dict", None)) and hasattr(kind, "load_state_dict"):
             layers.append(layer)
+        elif kind.__name__ in _MEASURED and kind.__module__.startswith("gymnasium.wrappers."):
+            layers.append(_Measured(layer, _MEASURED[kind.__name__]))
         layer = vars(layer).get("env") if hasattr(layer, "__dict__") else None
     return layers

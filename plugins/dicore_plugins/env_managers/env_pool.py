@@ -395,5 +395,8 @@ def advice(error: BaseException) -> str:
     if type(error).__name__ == "DependencyNotInstalled":
         return "install what the message names"
     if isinstance(error, TypeError) and "required" in str(error) and "argument" in str(error):
-        return "give the parameter a type or a default; then it is an option of the config: env.…"
+        return (
+            "give the parameter a type or a default; then it is an option of the config: env.…; or"
+            " name a function that passes it: ./FILE.py:FUNCTION"
+        )
     return "--debug shows the traceback; make one env by hand to reproduce it"

@@ -37,8 +37,8 @@ The policy has a memory: pass a state of zeros before the first step of an episo
 that the step before returned.
 """
 _MEASURED: Final = """
-`obs_norm` gives `(obs - mean) / np.sqrt(var + epsilon)`. In the first environment of the
-evaluations it had measured:
+The normalised observation is `(obs - mean) / np.sqrt(var + epsilon)`. In the first environment of
+the evaluations it had measured:
 
 ```text
 mean = {mean}

@@ -55,6 +55,12 @@ def incompatibilities(cfg: RunConfig) -> Iterator[tuple[str, str]]:
         from dicore_plugins.pipelines.reward_problems import reward_model_problems
 
         yield from reward_model_problems(cfg)
+    for index, wrapper in enumerate(cfg.env.env_wrapper):
+        if wrapper.type == "gymnasium.wrappers:NormalizeReward":
+            yield (
+                f"env.env_wrapper[{index}]",
+                "its returns are of scaled rewards; write reward_norm, which reports unscaled ones",
+            )
     school = school_of(cfg.policy)
     collects = school in ("on_policy", "demonstrations") or cfg.pipeline.get("dataset") is None
     if not _has_dynamics(cfg) and collects:

@@ -107,11 +107,14 @@ class TrainingPipeline:
                 reason = f"{cfg.env.stop_value:g} is a return, from {source}, and the measure is"
                 problems.add("env.stop_value", f"{reason} {measure}; give a {measure}, or inf")
         problems.raise_if_any()
-        if any(each.type == "obs_norm" for each in cfg.env.env_wrapper):
+        measures = ("obs_norm", "gymnasium.wrappers:NormalizeObservation")
+        if name := next((each.type for each in cfg.env.env_wrapper if each.type in measures), ""):
             has = hasattr(cfg.policy.get("model"), "obs_norm")
             better = "policy.model.obs_norm=true" if has else "static_obs_norm, of fixed numbers,"
-            text = "env.env_wrapper: obs_norm measures each environment by itself, in evaluations"
-            logging.getLogger("dicore.env").warning("%s anew; %s is one for all", text, better)
+            text = "measures each environment by itself, in evaluations anew"
+            logging.getLogger("dicore.env").warning(
+                "env.env_wrapper: %s %s; %s is one for all", name, text, better
+            )
         if not type(cfg.policy.get("model")).__module__.startswith(("dicore_plugins.", "builtins")):
             from dicore_plugins.pipelines.foreign_models import check_model
 

@@ -130,6 +130,7 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
     "env_kwargs": ("env.make_kwargs",),
     "env_config": ("env.make_kwargs",),
     "normalize": ("env.env_wrapper",),
+    **dict.fromkeys(("max_episode_steps", "time_limit", "horizon"), ("env.env_wrapper",)),
     "frame_stack": ("env.env_wrapper",),
     "track": ("pipeline.logger",),
     "wandb": ("pipeline.logger",),
@@ -165,6 +166,10 @@ _UNITS: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("anneal_lr", "lr_schedule", "lr_scheduler", "lr_decay", "learning_rate_schedule"),
         "is the share of the rate that is left at the end",
+    ),
+    **dict.fromkeys(
+        ("max_episode_steps", "time_limit", "horizon"),
+        "takes [{type: time_limit, max_episode_steps: N}]",
     ),
     "no_cuda": "is true for a GPU",
     "num_gpus": "is true for a GPU",

@@ -85,6 +85,17 @@ def test_environments_and_managers_are_tried_where_they_take_it(
     assert plan.speedup(plan.best) == 2.0
 
 
+def test_environments_are_as_many_as_share_out_the_samples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With 32 of them, half of 16 samples would be dropped, and half of the updates with them."""
+    measured = Measured(environments=9.0, learning=0.5)
+    planned(monkeypatch, measured, overrides=["policy.collect.n_sample=16"])
+    tried = [each["env.collector_env_num"] for each in measured.asked if len(each) == 1
+             and "env.collector_env_num" in each]  # fmt: skip
+    assert tried == [16]
+
+
 def test_what_seems_to_help_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     class Passing(Measured):
         """The first measurement of more threads was lucky."""

@@ -85,9 +85,11 @@ def checks_of_id(env: str, options: Sequence[str] = ()) -> list[EnvCheck]:
     except DicoreError:
         raise
     except Exception as error:
+        from dicore_plugins.env_managers.env_pool import advice
+
         raise EnvCreateError(
             f"{env} could not be made: {type(error).__name__}: {error}",
-            hint="make one by hand to see where it fails",
+            hint=advice(error),
         ) from error
     with contextlib.suppress(Exception):  # which a check reports
         vars(make)["steps"] = steps_within(made)
@@ -162,9 +164,11 @@ def section_of(env: str, options: Sequence[str] = ()) -> Any:
     try:
         return compile_section(_Slot, merge({"env": given}, tree)).env
     except ConfigError as error:
-        if ".py:" not in name or error.hint:
+        if ".py:" not in name or error.hint or "--plugin" in error.message:
             raise
-        raise ConfigError(error.message, hint=_NO_ENV) from error
+        option, missing, _ = error.message.partition(": must be given")
+        hint = f"give {option}=VALUE; {_NO_ENV}" if missing else _NO_ENV
+        raise ConfigError(error.message, hint=hint) from error
 
 
 def factory_of(env: str, options: Sequence[str] = ()) -> Callable[[], Any]:

@@ -79,15 +79,12 @@ def go_on_alone(env: Any, stored: EnvStates, role: Role = "evaluator") -> None:
 
     One that is made otherwise than in training begins with new states, as in `go_on`.
     """
+    from dicore_plugins.env_managers.adapt import StatefulLayers
+
     states = (stored.get(role) or next(iter(stored.values()), None) or [()])[0]
-    layers, layer = [], env
-    while layer is not None:
-        if {"state_dict", "load_state_dict"} <= {*dir(type(layer))}:
-            layers.append(layer)
-        layer = getattr(layer, "__dict__", {}).get("env")
-    if fit([each.state_dict() for each in layers], states):
-        for each, state in zip(layers, states, strict=True):
-            each.load_state_dict(state)
+    layers = StatefulLayers({0: env})
+    if fit(layers.now(0), states):
+        layers.load(0, states)
     elif states:
         _log.warning(_OTHERS)
 

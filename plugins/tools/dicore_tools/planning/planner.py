@@ -25,6 +25,7 @@ _LONG: Final = 10**12
 _MORE: Final = 4.0
 """How much longer collectors are measured, whose processes take some seconds to begin."""
 _ENVS: Final = "env.collector_env_num"
+_SAMPLES: Final = "policy.collect.n_sample"
 _MANAGER: Final = "env.manager.type"
 _THREADS: Final = "pipeline.num_threads"
 _BUFFER: Final = "policy.other.replay_buffer.replay_buffer_size"
@@ -227,11 +228,11 @@ def _changes(compiled: Compiled, base: Trial) -> Iterator[Mapping[str, Any]]:
     envs, manager = option(compiled, _ENVS), option(compiled, _MANAGER)
     stepping, acting = base.share("environments"), base.share("acting")
     if base.env_steps and stepping + acting >= _MUCH and envs:
-        yield {_ENVS: 2 * envs}
-        yield {_ENVS: 4 * envs}
+        yield from ({_ENVS: each} for each in (2 * envs, 4 * envs) if _fits(compiled, each))
     if stepping >= _MUCH and manager == "base" and cores > 1 and envs:
         yield {_MANAGER: "sync_subprocess"}
-        yield {_MANAGER: "sync_subprocess", _ENVS: max(envs, 4 * cores)}
+        if _fits(compiled, more := max(envs, 4 * cores)):
+            yield {_MANAGER: "sync_subprocess", _ENVS: more}
     elif stepping >= _MUCH and manager in ("sync_subprocess", "async_subprocess"):
         yield {_MANAGER: "base"}
     if base.share("learning") >= _MUCH and cores > 1:
@@ -241,3 +242,9 @@ def _changes(compiled: Compiled, base: Trial) -> Iterator[Mapping[str, Any]]:
                 yield {_THREADS: number}
     if base.env_steps and cores > 2 and not compiled.policy.on_policy:
         yield {COLLECTORS: min(cores - 1, 4)}
+
+
+def _fits(compiled: Compiled, envs: int) -> bool:
+    """Returns whether a collect of so many environments, stepped together, drops no sample."""
+    samples = option(compiled, _SAMPLES)
+    return samples is None or samples % envs == 0
