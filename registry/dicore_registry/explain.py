@@ -84,6 +84,15 @@ _ELSEWHERE = {
         "discrete_bc": "bc",
         "her": "dqn (sac for continuous actions) with policy.reward_model=her",
     },
+    "env_wrapper": {
+        **dict.fromkeys(("normalize_observation", "normalizeobservation"), "obs_norm"),
+        **dict.fromkeys(("normalize_reward", "normalizereward"), "reward_norm"),
+        "vecnormalize": "obs_norm, and reward_norm for rewards",
+        **dict.fromkeys(("vecframestack", "framestack", "framestackobservation"), "frame_stack"),
+        **dict.fromkeys(("flattenobservation", "flatten_observation"), "flat_obs"),
+        "rescaleaction": "rescale_action",
+        "timelimit": "time_limit",
+    },
 }
 """What other libraries call a component, by kind; what to write here begins with its name."""
 
@@ -145,7 +154,7 @@ def _hint(kind: str, name: str, entries: Sequence[Entry], order: Sequence[str]) 
     names = {entry.name for entry in of_kind if entry.status not in ("broken", "deprecated")}
     if "/" in name:
         return _qualified_hint(kind, name, of_kind)
-    meant = _ELSEWHERE.get(kind, {}).get(name, "")
+    meant = _ELSEWHERE.get(kind, {}).get(name.rpartition(".")[2], "")
     if meant and meant.split()[0].strip(",") in names:
         return f"here it is {meant}"
     return (

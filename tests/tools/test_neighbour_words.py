@@ -74,6 +74,7 @@ def test_every_option_of_the_table_is_one_of_some_policy() -> None:
         (["--tensorboard-log=x"], "'--tensorboard-log'; write pipeline.logger=VALUE"),
         (["--n-steps=9"], "collect.n_sample=VALUE, which counts the steps of all environments"),
         (["target_update_interval=9"], "target_update_freq here, which counts updates, not env"),
+        (["env.env_wrapper=[gymnasium.wrappers.TimeLimit]"], "TimeLimit'; here it is time_limit"),
         (["env.max_episode_steps=9"], "env.env_wrapper here, which takes [{type: time_limit, max_"),
         (["--data", "demo"], "no such option '--data'; write pipeline.dataset.path=VALUE"),
         (["--capture-video"], "; dicore eval RUN --replay-path DIR records videos"),

@@ -36,6 +36,7 @@ __all__ = ["Agent"]
 _BUDGETS: Final = {"pipeline.max_env_step": "step", "pipeline.max_train_iter": "n_iter"}
 _THEIRS: Final = {
     "learn": "train(step=…)", "predict": "act(obs)", "env": "make_env()", "get_env": "make_env()",
+    "export": "the command dicore export RUN -o policy.onnx",
 }  # fmt: skip
 _EVALUATIONS: Final = {"env.n_evaluator_episode": "n_episode", "seed": "seed", "sample": "sample"}
 
