@@ -413,7 +413,7 @@ def _hint(key: str, cls: type[Section], paths: Sequence[str], every: Set[str]) -
     """Returns the end of a message about an unknown option: what it may be called here."""
     siblings, loose = tuple(fields_of(cls)), untyped_parameters(cls)
     if key in loose or ("**" in loose and not nearest(key, siblings)):
-        return f"; make '{key}' a named parameter of a plain type, or pass it in a function: ./F.py:f"
+        return f"; make '{key}' a parameter of a plain type, or pass it in a function: ./F.py:f"
     with suppress(AttributeError, RegistryError):  # the table comes with another package
         path = public_name("meant_option")(key, every)
         if "." in path or path in siblings:  # a whole component only where it stands

@@ -51,7 +51,7 @@ def test_an_env_takes_what_every_env_takes_and_is_built_with_its_own_options(bui
     assert (built.start, built.penalty) == (3, 0.01)
     with pytest.raises(ConfigError, match=r"^env.start: expected int, got float 2.5\n"):
         build({"env": {**env, "start": 2.5}, "policy": "toy"})
-    with pytest.raises(ConfigError, match=r"option 'rng'; make 'rng' a named parameter"):
+    with pytest.raises(ConfigError, match=r"option 'rng'; make 'rng' a parameter"):
         build({"env": {**env, "rng": 3}, "policy": "toy"})
 
 
@@ -63,7 +63,7 @@ class Open:
 
 def test_what_two_stars_take_is_no_option() -> None:
     for key, said in (
-        ("max_steps", "make 'max_steps' a named parameter"), ("siez", "did you mean 'size'"),
+        ("max_steps", "make 'max_steps' a parameter"), ("siez", "did you mean 'size'"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=said):
             compile_section(config_class(Open, "env"), {key: 3})
