@@ -17,8 +17,6 @@ class MiniGridConfig(GymnasiumConfig):
     """MiniGrid and BabyAI by id; reward 1 - 0.9 * steps / limit at the goal, otherwise 0."""
 
     changes_data: ClassVar[bool] = True
-    presets_for_all: ClassVar[bool] = True
-    """Whether presets of this name are for all ids, not only for its own."""
 
     env_id: str = option("MiniGrid-Empty-5x5-v0", "id, e.g. MiniGrid-DoorKey-5x5-v0")
     observation: Literal["one_hot", "symbols", "full", "rgb", "dict"] = option(
@@ -91,7 +89,7 @@ MINIGRID_DQN: dict[str, Any] = {
     },
 }
 """Double DQN with 3-step targets on Empty-5x5; return 0.95 in 5k to 13k env steps (3 seeds)."""
-MINIGRID_PPO: dict[str, Any] = {
+MINIGRID_PPO_NGU: dict[str, Any] = {
     "env": {
         "type": "minigrid",
         "collector_env_num": 16,

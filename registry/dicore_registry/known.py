@@ -195,7 +195,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "cliffwalking_dqn dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac "
             "hopper_ppo hopper_sac humanoid_sac lunarlander_continuous_ppo "
             "lunarlander_continuous_sac lunarlander_dqn lunarlander_ppo minatar_ppo_v1 "
-            "minatar_ppo_v2 minatar_pqn mini_breakout_dqn minigrid_dqn minigrid_ppo "
+            "minatar_ppo_v2 minatar_pqn mini_breakout_dqn minigrid_dqn minigrid_ppo_ngu "
             "mountain_car_continuous_sac mountain_car_dqn mountain_car_dqn_rnd moving_paddpg "
             "moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq pendulum_cal_ql "
             "pendulum_cql pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_droq pendulum_edac "

@@ -139,7 +139,7 @@ UNTRAINED = {
     # to return 400 in docs/results.md
     "cartpole_pomdp_dqn", "cartpole_pomdp_ppo", "cartpole_pomdp_r2d2",
     "walker2d_sac", "minatar_ppo_v1", "minatar_ppo_v2", "minatar_pqn",
-    "minigrid_ppo",
+    "minigrid_ppo_ngu",
     # from data sets and demonstrations: test_demonstrations.py, docs/results.md
     "cartpole_bc", "cartpole_bco", "cartpole_dqfd", "cartpole_ibc", "cartpole_rbc",
     "cartpole_sqil", "pendulum_bc", "pendulum_ibc", "t_maze_r2d3",

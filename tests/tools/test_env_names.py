@@ -194,7 +194,6 @@ def test_an_environment_is_checked_by_what_trains_it(
         ("MountainCarContinuous-v0", "sac", "mountain_car_continuous_sac"),
         ("CarRacing-v3", "ppo", "car_racing_ppo"),
         ("MinAtar/Asterix-v1", "ppo", "minatar_ppo"),
-        ("MiniGrid-DoorKey-8x8-v0", "ppo", "minigrid_ppo"),
         ("LunarLander-v3", "sac", None),
         ("CartPole-v0", "dqn", None),
         ("gymnasium:CartPole-v1", "dqn", None),
