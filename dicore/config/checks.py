@@ -231,7 +231,8 @@ def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
     """Runs each section's own `check`, parts before the whole, if its values are valid."""
     start = tuple(prefix.split(".")) if prefix else ()
     for keys, field, value in leaves(cfg, start):  # errors may show values, also later ones
-        hide_secrets(value, dotted(keys), field.metadata.get("secret"))
+        if value != field.default():
+            hide_secrets(value, dotted(keys), field.metadata.get("secret"))
     for keys, section in sections(cfg, start):
         path, check = dotted(keys), getattr(section, "check", None)
         required = required_by(type(section))

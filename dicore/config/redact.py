@@ -144,10 +144,9 @@ def resolve(
             key: resolve(item, f"{path}.{key}", find, pattern, noted) for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        items = (
+        return type(value)(
             resolve(item, f"{path}[{i}]", find, pattern, noted) for i, item in enumerate(value)
         )
-        return type(value)(items)
     if not isinstance(value, str) or not names_in(value, pattern):
         return value
     read = find or (lambda name, _: os.environ[name])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.config.paths import dotted, leaves, plain, to_dict
-from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, redacted
+from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, redacted, redacted_paths
 from dicore.config.schema import REQUIRED
 from dicore.config.sections import Compiled
 from dicore.errors import ConfigError, ConfigWarning
@@ -52,6 +52,9 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
         "components": plain(compiled.components),
         "origin": plain(compiled.origin),
     }
+    if left := ", ".join(path[1:] for path in redacted_paths(tree, "")):
+        text = f"{left}: not saved, as a secret: give ${{env:NAME}}, or call it by another name"
+        warnings.warn(text, ConfigWarning, stacklevel=2)
     if compiled.cpanel is not None:
         record["cpanel"] = redacted(compiled.cpanel)
     texts = {JSON: dumps(record) + "\n"}
@@ -80,9 +83,9 @@ def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
     for keys, declared, value in leaves(compiled.cfg):
         path = dotted(keys)
         secret = declared.metadata.get("secret")
-        hide = redact and (is_secret(path) if secret is None else secret)
+        hide = is_secret(path) and value != declared.default() if secret is None else secret
         if value is not REQUIRED:
-            saved = _saved(value, path, hide, redact, compiled.references)
+            saved = _saved(value, path, redact and hide, redact, compiled.references)
             section: Any = tree
             for key in keys[:-1]:
                 section = section[key]
@@ -177,8 +180,7 @@ def compare_record(
         from dicore import __version__
 
         version = record.get("dicore", __version__)
-        same = version == __version__
-        lines = [] if same else [f"dicore: recorded {version}, here {__version__}"]
+        lines = [f"dicore: recorded {version}, here {__version__}"] * (version != __version__)
         lines += [f"{path}: recorded {a}, here {b}" for path, (a, b) in sorted(differing.items())]
         if lines:
             raise ConfigError(lines, hint="install the recorded versions, or omit --locked")

@@ -22,7 +22,7 @@ from dicore.cli import main
 from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.data import Batch, EnvBatch
-from dicore.errors import CheckpointError, ConfigError, UsageError
+from dicore.errors import CheckpointError, ConfigError, ConfigWarning, UsageError
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
 from dicore_tools.demo_dataset import collect_demo_data, load_demo_data
@@ -497,6 +497,21 @@ def test_normalisers_of_gymnasium_go_on_too(
         launch(env="cartpole", policy="dqn", exp_name=str(tmp_path / "no"),
                overrides=["env.env_wrapper=[gymnasium.wrappers:NormalizeReward]"])  # fmt: skip
     assert not (tmp_path / "no").exists()
+
+
+def test_a_default_value_is_no_secret(tmp_path: Path) -> None:
+    """Though its option is called `key`: a saved run needs nothing else."""
+    file, folder = tmp_path / "keyed.py", tmp_path / "run"
+    file.write_text(
+        "from gymnasium.envs.classic_control import CartPoleEnv\n\n\nclass Keyed(CartPoleEnv):\n"
+        "    def __init__(self, key: str = 'red'):\n        super().__init__()\n"
+    )
+    launch(env=f"{file}:Keyed", policy="dqn", exp_name=str(folder), max_env_step=40,
+           overrides=SMALL)  # fmt: skip
+    assert evaluate(folder, n_episode=1, trust=True).returns
+    with pytest.warns(ConfigWarning, match=r"env\.key: not saved, as a secret"):
+        launch(env=f"{file}:Keyed", policy="dqn", exp_name=str(tmp_path / "blue"), max_env_step=40,
+               overrides=[*SMALL, "env.key=blue-and-green"])  # fmt: skip
 
 
 def test_runs_without_statistics_are_evaluated_without_a_warning(

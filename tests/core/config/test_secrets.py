@@ -20,6 +20,8 @@ from dicore.run.metadata import redact_word
 from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
 from tests.core.config.conftest import least, problems_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*not saved, as a secret")
+
 HUSH = "hush-4711"
 
 
