@@ -295,7 +295,9 @@ def render_headless() -> None:
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         return
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    # for `dummy`, highway-env draws nothing, into what it observes neither
+    driver = "offscreen" if sys.platform == "linux" else "dummy"
+    os.environ.setdefault("SDL_VIDEODRIVER", driver)
     if sys.platform == "linux" and "MUJOCO_GL" not in os.environ:
         import ctypes.util
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from multiprocessing import parent_process
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from dicore.config.schema import frozen, option
 from dicore.console import say
 from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
+
+_OF_DICTS: Final = ("ObsWrapper", "SpaceWrapper", "ViewSizeWrapper")
+"""Ends of the names of MiniGrid's wrappers that take its dict."""
 
 
 @frozen(kw_only=True)
@@ -33,9 +36,10 @@ class MiniGridConfig(GymnasiumConfig):
         return {"stop_value": 0.95} if self.env_id == "MiniGrid-Empty-5x5-v0" else checked
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yields wrappers of MiniGrid, which take its own observations."""
+        """Yields wrappers of MiniGrid that take its own observations."""
         for wrapper in self.env_wrapper:
-            if str(wrapper.type).startswith("minigrid.") and self.observation != "dict":
+            seen = str(wrapper.type).endswith(_OF_DICTS) and self.observation != "dict"
+            if seen and str(wrapper.type).startswith("minigrid."):
                 yield (
                     "observation",
                     f"{wrapper.type} takes the dict of MiniGrid, not {self.observation}; set dict",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import warnings
@@ -25,7 +26,7 @@ from dicore.errors import (
 )
 from dicore.run.env_factory import make_env_manager, spec_of
 from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
-from dicore_contrib_envs.gymnasium_ids import tell_of_later
+from dicore_contrib_envs.gymnasium_ids import render_headless, tell_of_later
 from dicore_contrib_envs.one_at_a_time import OneAtATime
 from dicore_plugins.env_managers import ThreadEnvManager
 from dicore_registry import default
@@ -300,12 +301,27 @@ def train_offline(env: str, policy: str, folder: Path, *options: str) -> None:
     assert (result["env_step"], result["train_iter"]) == (0, 20)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="has a display")
+def test_what_is_drawn_without_a_display_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By SDL's driver `dummy`, highway-env draws nothing: black videos, black observations."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    render_headless()
+    assert os.environ["SDL_VIDEODRIVER"] == "offscreen"
+    monkeypatch.setenv("SDL_VIDEODRIVER", "mine")
+    render_headless()
+    assert os.environ["SDL_VIDEODRIVER"] == "mine"
+
+
 def test_wrappers_of_minigrid_take_its_own_observations() -> None:
     pytest.importorskip("minigrid")
     wrapped = {"type": "minigrid", "env_wrapper": ["minigrid.wrappers:ImgObsWrapper"]}
     with pytest.raises(ConfigError, match=r"env\.observation: .*takes the dict of MiniGrid"):
         compiled(wrapped)
     assert compiled({**wrapped, "observation": "dict"}).env.observation == "dict"
+    bonus = {"type": "minigrid", "env_wrapper": ["minigrid.wrappers:PositionBonus"]}
+    assert compiled(bonus).env.observation == "one_hot"
 
 
 @pytest.mark.parametrize("form", ["CartPole-v1", "gymnasium:CartPole-v1", None])

@@ -15,6 +15,7 @@ from dicore_tools.diagnosis.rules_data import (
     observation_scale,
     reward_scale,
 )
+from dicore_tools.diagnosis.rules_values import values_too_high
 from tests.tools.diagnosis.conftest import Recorded
 
 
@@ -53,6 +54,15 @@ def test_returns_that_vary_or_are_few_are_no_fault(
     recorded: Recorded, curves: dict[str, list[float]]
 ) -> None:
     assert constant_rewards(recorded(curves=curves)) is None
+
+
+def test_many_steps_without_a_reward_tell_as_much_as_many_episodes(recorded: Recorded) -> None:
+    curves, stored = returns([0, 0], [0, 0], 3), buffer(reward=np.zeros(32, np.float32))
+    assert constant_rewards(recorded({}, curves, stored, 900)) is None
+    assert constant_rewards(recorded({}, curves, stored, 8_000)) is not None
+    values = {**curves, "learner/q_value": [0.1] * 4, "collector/avg_envstep_per_episode": [100]}
+    with pytest.raises(MissingEvidenceError, match="no reward was other than 0"):
+        values_too_high(recorded({"policy.discount_factor": 0.9}, values, stored, 8_000))
 
 
 @pytest.mark.parametrize(("scale", "word"), [(1e4, "large"), (1e-5, "small")])

@@ -143,6 +143,26 @@ def test_what_is_slower_in_the_second_pair_is_not_recommended(
     assert measured.asked[5:] == [{}, first.changes, {}, plan.best.changes]
 
 
+def test_what_is_recommended_was_measured_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best is slower the second time, and then another one looks best."""
+
+    class Slower(Measured):
+        def __call__(
+            self, request: TrainRequest, changes: Mapping[str, Any], **given: Any
+        ) -> Trial:
+            trial = super().__call__(request, changes, **given)
+            if "32" in str(changes):
+                self.rates = {**self.rates, '{"env.collector_env_num": 32}': 1.1}
+            return trial
+
+    rates = {'{"env.collector_env_num": 32}': 1.6, '{"env.collector_env_num": 16}': 1.5}
+    measured = Slower(rates, environments=9.0, learning=0.5)
+    plan = planned(monkeypatch, measured)
+    assert plan.best is not None
+    assert plan.best.changes == {"env.collector_env_num": 16}
+    assert measured.asked.count(plan.best.changes) == 2
+
+
 def test_what_cannot_be_measured_again_is_not_recommended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -194,7 +194,8 @@ def _advice(plan: Plan) -> Iterator[str]:
         yield f"{what} {_changes(fastest.changes)} ({times})"
         left = tuple(each for each in left if each != fastest.changes)
     elif not left:
-        yield "none of the changes makes it faster by 15 % or more"
+        again = ", measured twice" if any(each.refuted for each in plan.trials) else ""
+        yield f"none of the changes makes it faster by 15 % or more{again}"
     if left:
         yield f"stopped; not measured: {'; '.join(map(_changes, left))}"
 

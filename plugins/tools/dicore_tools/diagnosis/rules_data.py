@@ -19,6 +19,8 @@ __all__ = [
 ]
 
 _FEW_EPISODES: Final = 10
+_MANY_STEPS: Final = 1_000
+"""Env steps without any return that tell as much as many episodes."""
 _FEW_SAMPLES: Final = 64
 _LARGE_OBS: Final = 300.0
 _LARGE_REWARD: Final = 100.0
@@ -36,7 +38,8 @@ def constant_rewards(run: Evidence) -> Finding | None:
     episodes = float(run.values("collector/total_episode_count")[-1])
     bounds = [each for each in run.option(_WRAPPERS, ()) if each.get("type") == "clip_reward"]
     clipped = bool(bounds) and _all_clipped(run, bounds[0])
-    if episodes < _FEW_EPISODES or (high.max() > low.min() and not clipped):
+    nothing = high.max() == low.min() == 0.0 and run.env_steps >= _MANY_STEPS
+    if (episodes < _FEW_EPISODES and not nothing) or (high.max() > low.min() and not clipped):
         return None
     if not clipped and _may_cancel(run):
         raise MissingEvidenceError("returns are sums over agents, and what one wins another loses")

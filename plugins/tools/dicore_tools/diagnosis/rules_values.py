@@ -122,6 +122,8 @@ def values_too_high(run: Evidence) -> Finding | None:
         raise MissingEvidenceError("the learner logs no Q values")
     value, gamma, factor = run.recent(tag), run.number("policy.discount_factor"), run.reward_factor
     low, high, best = (factor * each for each in _bounds(run, gamma))
+    if low == high:
+        raise MissingEvidenceError("no reward was other than 0 so far")
     slack = 0.1 * (high - low) + _bonus(run, gamma)
     above = value - high > slack or (best > 0 and value > _TOO_HIGH * best + slack)
     below = low - value > slack

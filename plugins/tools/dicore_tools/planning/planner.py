@@ -191,12 +191,12 @@ def _confirm(
     """Measures the config and its best change once more, as other work of the machine may pass.
 
     Both count with the sums of their measurements. A change that is not faster in the second pair,
-    too, is not recommended; the next best one is tried then.
+    too, is not recommended; the next best one is tried then, until the best was measured twice.
 
     Returns:
         The change whose second measurement a signal ended; empty if none did.
     """
-    while (best := Plan(compiled, tuple(trials), None, None).best) is not None:
+    while (best := Plan(compiled, tuple(trials), None, None).best) and not best.twice:
         place = trials.index(best)
         pair = [Trial(problem="stopped") if flag else tried(trials[i].changes) for i in (0, place)]
         if flag:
@@ -206,9 +206,8 @@ def _confirm(
             for number, again in zip((0, place), pair, strict=True):
                 trials[number] = trials[number].with_another(again)
             faster = Plan(compiled, tuple(pair), None, None).speedup(pair[1]) > 1
-        if faster:
-            return []
-        trials[place] = replace(trials[place], refuted=True)
+        if not faster:
+            trials[place] = replace(trials[place], refuted=True)
     return []
 
 

@@ -64,6 +64,7 @@ class Trial:
         sample_bytes: Memory of a stored sample; 0: there is no buffer.
         problem: Why nothing was measured; "" if it was.
         refuted: It was measured again, and was not faster than the config then.
+        twice: It was measured again.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -75,6 +76,7 @@ class Trial:
     sample_bytes: float = 0.0
     problem: str = ""
     refuted: bool = False
+    twice: bool = False
 
     @property
     def env_steps_per_s(self) -> float:
@@ -98,6 +100,7 @@ class Trial:
             env_steps=self.env_steps + other.env_steps,
             updates=self.updates + other.updates,
             parts={name: self.parts[name] + other.parts.get(name, 0.0) for name in self.parts},
+            twice=True,
         )
 
 
