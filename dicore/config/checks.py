@@ -88,7 +88,8 @@ def _fill(
 ) -> RunConfig:
     unset = origin.get(path, DEFAULT).startswith((DEFAULT, FOLLOWS, SPACES))
     given = None if unset else lookup(cfg, path)
-    if given is not None:  # a config that was saved before it was bound says None
+    # None was said before it was bound, and is filled in; what an option displaces stays None
+    if given is not None or origin.get(path, "").startswith("displaced by "):
         fixed = path.removeprefix("policy.") in cfg.policy.fixed_by_spaces
         if fixed and _shape(given) != _shape(value):
             problems.add(path, f"expected {value!r}, as the environment has, got {given!r}")

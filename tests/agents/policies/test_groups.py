@@ -173,6 +173,24 @@ def test_one_learns_from_a_buffer_as_the_first_group_says() -> None:
     assert cfg.learn.update_per_collect == cfg.groups.outer.learn.update_per_collect
 
 
+@pytest.mark.parametrize(
+    ("outer", "learn", "wanted"),
+    [
+        ("maddpg", {}, (None, 1.0, 100)),
+        ("vdn", {}, (3, None, 0)),
+        ("maddpg", {"update_per_collect": 1}, (1, None, 100)),
+        ("maddpg", {"update_per_step": 0.5}, (None, 0.5, 100)),
+        ("vdn", {"update_per_step": 1.0}, (None, 1.0, 0)),
+    ],
+)
+def test_updates_and_random_steps_are_those_of_the_first_group_unless_set(
+    outer: str, learn: Any, wanted: Any
+) -> None:
+    cfg = groups(outer, "qmix", learn=learn).get_attribute("cfg")
+    found = cfg.learn.update_per_collect, cfg.learn.update_per_step
+    assert (*found, cfg.collect.random_collect_size) == wanted
+
+
 OPTIONS = {
     "on": ("{outer: mappo, inner: {type: ippo, model: {rnn: null}}}", ()),
     "memory": (

@@ -42,6 +42,9 @@ class GroupsLearnConfig(LearnConfig):
         1, "updates of each group per collect, if they learn from a replay buffer; by default as of"
         " the first group", ge=1,
     )  # fmt: skip
+    update_per_step: float | None = option(
+        None, "updates of each group per env step, instead; by default as of the first group", gt=0
+    )
 
 
 @frozen(kw_only=True)
@@ -53,8 +56,9 @@ class GroupsCollectConfig(CollectConfig):
         " first group", ge=1,
     )  # fmt: skip
     random_collect_size: int = option(
-        0, "samples collected with random actions before training", ge=0
-    )
+        0, "samples collected with random actions before training; by default as of the first"
+        " group", ge=0,
+    )  # fmt: skip
 
 
 @frozen(kw_only=True)
@@ -160,9 +164,9 @@ class GroupsConfig(PolicyConfig):
         if first.on_policy:
             return found
         found["learn.batch_size"] = first.learn.batch_size
-        per_collect = first.learn.update_per_collect
-        if per_collect is not None and self.learn.update_per_step is None:
-            found["learn.update_per_collect"] = per_collect
+        found["learn.update_per_collect"] = first.learn.update_per_collect
+        found["learn.update_per_step"] = first.learn.update_per_step
+        found["collect.random_collect_size"] = first.collect.get("random_collect_size", 0)
         return found
 
     def bind(self, spec: EnvSpec) -> dict[str, Any]:
