@@ -191,6 +191,50 @@ def test_updates_and_random_steps_are_those_of_the_first_group_unless_set(
     assert (*found, cfg.collect.random_collect_size) == wanted
 
 
+SMALL_BUFFER = {"replay_buffer": {"type": "naive", "replay_buffer_size": 500}}
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "more", "told"),
+    [
+        (
+            "vdn",
+            {"type": "qmix", "learn": {"batch_size": 8, "update_per_step": 2.0},
+             "collect": {"n_sample": 16, "random_collect_size": 9}, "other": SMALL_BUFFER},
+            {},
+            [f"groups.inner.{path}: has no effect: groups have it alike; set policy.{path}"
+             for path in ("learn.batch_size", "learn.update_per_step", "collect.n_sample",
+                          "collect.random_collect_size")]
+            + ["groups.inner.other.replay_buffer: has no effect: one buffer"],
+        ),
+        ({"type": "vdn", "other": {"replay_buffer": "advanced"}}, "maddpg", {},
+         ["groups.outer.other.replay_buffer: has no effect: one buffer"]),
+        (
+            "mappo", {"type": "ippo", "learn": {"batch_size": 8}, "collect": {"n_sample": 16}},
+            {"learn": {"batch_size": 8, "update_per_collect": 2},
+             "collect": {"random_collect_size": 9}},
+            ["groups.inner.collect.n_sample: has no effect: groups have it alike",
+             "learn.batch_size: has no effect: these groups learn from current samples; set groups",
+             "learn.update_per_collect: has no effect: these groups",
+             "collect.random_collect_size: has no effect: these groups"],
+        ),
+        *((each, {"type": "qmix", "learn": {"batch_size": 8}}, {"learn": {"batch_size": 8}}, [])
+          for each in ("vdn", "maddpg")),
+    ],
+)  # fmt: skip
+def test_options_that_groups_have_alike_are_refused_of_one(
+    outer: Any, inner: Any, more: Any, told: list[str]
+) -> None:
+    if not told:
+        groups(outer, inner, **more)
+        return
+    with pytest.raises(ConfigError) as refused:
+        groups(outer, inner, **more)
+    for each in told:
+        assert f"policy.{each}" in str(refused.value)
+    assert str(refused.value).count("has no effect") == len(told)
+
+
 OPTIONS = {
     "on": ("{outer: mappo, inner: {type: ippo, model: {rnn: null}}}", ()),
     "memory": (

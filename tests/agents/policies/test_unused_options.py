@@ -27,6 +27,9 @@ def bound(name: str, actions: Any, options: dict[str, Any]) -> Any:
         ("coma", CHOICE, {"learn": {"value_weight": 2.0}}, ["learn.value_weight: coma learns"]),
         ("ippo", CHOICE, {"model": {"log_std_init": -1.0}},
          ["model.log_std_init: has no effect without continuous actions; leave it out"]),
+        *((name, CHOICE, {"model": {"rnn_hidden_size": 8}},
+           ["model.rnn_hidden_size: has no effect without rnn; leave it out"])
+          for name in ("coma", "qmix", "maddpg")),
         *((name, CHOICE, {"learn": {"huber_delta": 3.0}},
            ["learn.huber_delta: has no effect without value_loss=huber"])
           for name in ("ippo", "mappo", "happo")),

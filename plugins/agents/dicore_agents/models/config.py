@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore_plugins.policies import unused_options
 
 if TYPE_CHECKING:
     from dicore.interfaces.model import IModel
@@ -82,6 +83,12 @@ class MemoryConfig(AgentNetConfig):
         None, "recurrent layer after the hidden layers; None: no memory"
     )
     rnn_hidden_size: int = option(64, "units of the recurrent layer", ge=1)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other, or have no effect."""
+        yield from super().check()
+        if self.rnn is None:
+            yield from unused_options(self, "rnn", "rnn_hidden_size")
 
     def _arguments(self) -> dict[str, Any]:
         memory = {"rnn": self.rnn, "rnn_hidden_size": self.rnn_hidden_size}

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config import default_config, to_dict
+from dicore.config.schema import component, fields_of, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
 from dicore_agents.policies.spaces import team_options
@@ -22,6 +23,10 @@ __all__ = ["GroupsConfig", "group_spec"]
 
 _ALIKE = ("on_policy", "nstep", "collect.unroll_len", "collect.burn_in")
 """Options that say what a sample is, of which groups share one memory."""
+_COLLECTED = ("collect.n_sample",)
+_DRAWN = ("learn.batch_size", "learn.update_per_collect", "learn.update_per_step",
+          "collect.random_collect_size")  # fmt: skip
+"""Options of the one collector, and of the one buffer; by default those of the first group."""
 _COLUMNS = frozenset(
     ("obs", "next_obs", "action", "reward", "done", "end", "valid", "env_id", "collect_iter",
      "priority", "IS", "weight", "replay_unique_id", "replay_buffer_idx", "use", "staleness",
@@ -134,6 +139,8 @@ class GroupsConfig(PolicyConfig):
                 yield f"groups.{name}.priority", "groups share samples; set it to False"
         if teams:
             yield from self._unlike(teams)
+        if len(teams) == len(parts) and self.members is not None:
+            yield from self._unused(teams)
 
     def _unlike(self, parts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Yields the options in which groups differ that have to be alike."""
@@ -154,6 +161,23 @@ class GroupsConfig(PolicyConfig):
                     )
                 else:
                     yield f"groups.{name}.{path}", f"must be {wanted}, as in the group '{first}'"
+
+    def _unused(self, parts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yields the options that are set, but that the collector and buffer of all do not read."""
+        first = next(iter(parts))
+        current = parts[first].on_policy
+        for name, cfg in parts.items():
+            for path in () if name == first else _COLLECTED if current else (*_COLLECTED, *_DRAWN):
+                if _is_set(cfg, path) and _at(cfg, path) != _at(self, path):
+                    why = "has no effect: groups have it alike"
+                    yield f"groups.{name}.{path}", f"{why}; set policy.{path}"
+            if not _is_default(cfg.other):
+                why = "has no effect: one buffer is the groups'"
+                yield f"groups.{name}.other.replay_buffer", f"{why}; set policy.other.replay_buffer"
+        for path in _DRAWN if current else ():
+            if _is_set(self, path):
+                out = f"set groups.NAME.{path}" if path == "learn.batch_size" else "leave it out"
+                yield path, f"has no effect: these groups learn from current samples; {out}"
 
     def _of_the_first(self) -> dict[str, Any]:
         """Returns what is common to all groups, as the first one has it."""
@@ -201,6 +225,23 @@ def _at(cfg: Any, path: str) -> Any:
     for name in path.split("."):
         cfg = cfg.get(name, 0)
     return cfg
+
+
+def _is_set(cfg: Any, path: str) -> bool:
+    """Returns whether an option has another value than its default; None is no value."""
+    above, name = path.split(".")
+    section = cfg.get(above)
+    value = section.get(name)
+    return value is not None and value != fields_of(type(section))[name].default()
+
+
+def _is_default(other: Any) -> bool:
+    """Returns whether the replay buffer is the default one; options may follow others."""
+    if other.replay_buffer is None:
+        return True
+    wanted = default_config(type(other)).get("replay_buffer", {})
+    given = to_dict(other.replay_buffer)
+    return all(given.get(key) == each for key, each in wanted.items() if key != "cfg_type")
 
 
 def _members(
