@@ -11,14 +11,17 @@ what an agent remembers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dicore.data import Batch, Columns, Tree, tree_map
+from dicore.data import Batch, Columns, State, StateDict, Tree, tree_map
+from dicore.interfaces.policy import Tail
+from dicore_agents.policies.bridges import BridgedSamples
 from dicore_plugins.functional import nstep_sequences, with_bridges
 from dicore_plugins.policies import RecurrentPolicy
 
@@ -32,6 +35,42 @@ _BRIDGED = ("reward", "done", "value_gamma", "bridge")
 
 class RememberingPolicy(RecurrentPolicy):
     """Part of policies of teams that learn from a replay buffer; agents may remember."""
+
+    of_team: ClassVar[bool] = False
+    """Whether what is learned is the sum of the agents' rewards, where each has its own."""
+
+    @property
+    def bridges(self) -> bool:
+        """Whether samples of a team's return cross steps in which nobody acts.
+
+        Sequences do not, nor those of algorithms that know what comes from the state.
+        """
+        return not self._recurrent
+
+    def _crosses(self, block: Batch) -> bool:
+        """Returns whether the samples of a block may cross steps in which nobody acts."""
+        of_team = self.of_team or block["reward"].ndim == 2
+        return of_team and "alive" in block["obs"] and self.bridges
+
+    def _bridged_samples(self, block: Batch, tail: Tail | None) -> Batch:
+        return self._crossing.of_block(block, self._cfg.nstep, self._cfg.discount_factor, tail)
+
+    @cached_property
+    def _crossing(self) -> BridgedSamples:
+        return BridgedSamples()
+
+    def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
+        super()._reset_collect(data_id)
+        if data_id is None:  # else episodes have ended, which later blocks tell
+            self._crossing.kept = None
+
+    def _get_collect_state(self) -> StateDict:
+        kept = self._crossing.kept
+        return {**super()._get_collect_state(), **({} if kept is None else {"kept": kept})}
+
+    def _set_collect_state(self, state: State) -> None:
+        super()._set_collect_state(state)
+        self._crossing.kept = state.get("kept")
 
     def _process_transition(self, obs: Tree, output: Columns, timestep: Tree) -> Columns:
         columns = super()._process_transition(obs, output, timestep)

@@ -5,7 +5,7 @@ The target of agent a, of its own reward:
     y_a = r_a + gamma_k (1 - done_a) V'_a(s'),  done_a = done, or 1 if a does not act in s'
 
 Where the reward is one number R of the team, its return goes on when an agent has left, as those
-that remain estimate it, and is 0 where nobody acts:
+that remain estimate it, and samples cross steps in which nobody acts (see `BridgedSamples`):
 
     y_a = R + gamma_k (1 - done) W_a,  W_a = V'_a(s'), or mean_{b acts in s'} V'_b(s')
 
@@ -159,6 +159,8 @@ class TeamQACPolicy(RememberingPolicy, ContinuousQPolicy):
         if self._recurrent:
             own = with_own_rewards(block)
             return as_sequences(own, self._cfg, self._model.hidden_shape, tail)
+        if self._crosses(block):
+            return self._bridged_samples(block, tail)
         return own_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
 
 

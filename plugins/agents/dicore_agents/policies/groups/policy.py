@@ -20,10 +20,20 @@ import numpy as np
 from torch import nn
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, Columns, EnvBatch, State, StateDict, TimestepBatch, Tree
+from dicore.data import (
+    Batch,
+    Columns,
+    EnvBatch,
+    State,
+    StateDict,
+    TimestepBatch,
+    Tree,
+    tree_map,
+)
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
+from dicore_agents.policies.bridges import teaching_nothing
 from dicore_agents.policies.groups.config import GroupsConfig
 from dicore_plugins.functional import rows_after
 from dicore_plugins.policies import Policy
@@ -199,9 +209,26 @@ class GroupsPolicy(Policy):
             )
             for name, part, rows in self._each()
         }
+        found = self._alike(found)
         first = next(iter(found.values()))
         shared = {key: first[key] for key in _SHARED if key in first}
         return Batch({**{key: each.columns for key, each in found.items()}, **shared}, len(first))
+
+    def _alike(self, found: dict[str, Batch]) -> dict[str, Batch]:
+        """Returns as many samples of each group; those that are added teach nothing new."""
+        most = max(map(len, found.values()))
+        for name, each in found.items():
+            if len(each) == most:
+                continue
+            if getattr(self._parts[name], "bridges", False):
+                more = teaching_nothing(each, most - len(each))
+                whole = tree_map(lambda *two: np.concatenate(two), each.columns, more.columns)
+                found[name] = Batch(whole, most)
+            elif not len(each):  # all episodes failed
+                return {key: one[np.arange(0)] for key, one in found.items()}
+            else:
+                found[name] = each[np.arange(most) % len(each)]
+        return found
 
     def _block_of(self, name: str, rows: Any, block: Batch, tail: Tail | None) -> Batch:
         """Returns the part of a block [T, N, ...] that a group has."""
@@ -255,7 +282,8 @@ class GroupsPolicy(Policy):
         several = False
         for name, part in self._parts.items():
             own = Batch(batch[name], len(batch))
-            samples = own if self._cfg.one_reward else _where_some_act(own)
+            whole = self._cfg.one_reward and not getattr(part, "bridges", False)
+            samples = own if whole else _where_some_act(own)
             if samples is None:
                 continue
             result = part.learn_mode.forward(samples, **settings.get(name, {}))

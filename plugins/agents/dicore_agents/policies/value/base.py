@@ -22,6 +22,7 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_agents.models.agent_q import AgentQ
+from dicore_agents.models.mixers import VDNMixer
 from dicore_agents.models.observations import weight_of_acting
 from dicore_agents.policies.memory import RememberingPolicy, as_sequences, as_steps
 from dicore_agents.policies.samples import SumOfRewards
@@ -58,12 +59,17 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
             )
 
     of_team: ClassVar[bool] = True
-    """Whether what is learned is the sum of the agents' rewards."""
     ends_with_agents: bool = False
     """Whether the episode ends where no agent would act next, as that of a group does.
 
     Else values of the team cross steps in which nobody acts, whose rewards count.
     """
+
+    @property
+    def bridges(self) -> bool:
+        """Whether samples cross steps in which nobody acts, where no mixer knows the state."""
+        added = isinstance(getattr(self._model, "mixer", None), VDNMixer)
+        return (added or not self.of_team) and super().bridges and not self.ends_with_agents
 
     @cached_property
     def _sum(self) -> SumOfRewards:
@@ -136,6 +142,8 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
             self._sum.see(block, self._cfg.type)
         if self._recurrent:
             return as_sequences(block, self._cfg, self._model.hidden_shape, tail)
+        if self._crosses(block):
+            return self._bridged_samples(block, tail)
         if self._cfg.nstep == 1:
             return transitions(block, tail)
         return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
@@ -145,7 +153,7 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
     def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the loss, the priority [B] and the target [B] of steps, or of sequences."""
         if not self._recurrent:
-            return self._team_loss(batch, weight)
+            return self._team_loss(batch, self._step_weight(batch, weight))
         rows = len(batch)
         steps = as_steps(batch, self._model, self._target_model, self._cfg)
         factor = self._step_weight(
@@ -199,12 +207,12 @@ class AgentQPolicy(RememberingPolicy, DQNPolicy):
         return each if factor is None else factor * each
 
     def _step_weight(self, steps: Batch, weight: Tensor | None) -> Tensor | None:
-        """Returns factors [B] of losses whose mean is over steps of the episode; None: 1.
+        """Returns factors [B] of losses whose mean is over steps in which some act; None: 1.
 
-        Sequences of a group hold steps in which it is gone. Losses of single agents have means of
-        their own, see `_agent_weight`.
+        Sequences of a group hold steps in which it is gone, and `teaching_nothing` makes samples.
+        Losses of single agents have means of their own, see `_agent_weight`.
         """
-        counts = self.of_team and self.ends_with_agents
+        counts = self.of_team and (self.ends_with_agents or self.bridges)
         alive = steps["obs"].get("alive") if counts else None
         some = None if alive is None else (alive != 0).any(1)
         if some is None or bool(some.all()):

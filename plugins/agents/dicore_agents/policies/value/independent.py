@@ -5,7 +5,8 @@ Each agent takes the others for a part of the environment:
     y_a = r_a + gamma (1 - done_a) Q'_a(o'_a, argmax_u Q_a(o'_a, u))
 
 An agent that would not act in the next step has ended. Where the reward is one number of the team,
-its return goes on without the agent, as those that remain estimate it; it is 0 where nobody acts.
+its return goes on without the agent, as those that remain estimate it, and samples cross steps in
+which nobody acts; see `BridgedSamples`.
 
 Shapes: B rows, A agents.
 """
@@ -40,6 +41,8 @@ class IndependentQPolicy(AgentQPolicy):
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         if self._recurrent:
             return super()._get_train_sample(with_own_rewards(block), tail)
+        if self._crosses(block):
+            return self._bridged_samples(block, tail)
         return own_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
 
     def _team_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -2,8 +2,9 @@
 
     y = R + gamma (1 - done) Q'(s', argmax_u Q_1(o'_1, u), .., argmax_u Q_A(o'_A, u))
 
-R is the reward of the team. The best joint action consists of each agent's best one, which the
-mixers of `dicore_agents.models.mixers` keep true.
+R is the reward of the team. Samples of VDN, whose values are 0 where nobody acts, cross such steps;
+see `BridgedSamples`. The mixers of the others see the state. The best joint action consists of each
+agent's best one, which the mixers of `dicore_agents.models.mixers` keep true.
 
 Shapes: B rows, A agents.
 """
