@@ -144,7 +144,8 @@ ACTORS = (RATE, "policy.learn.update_per_step=0.5", "policy.learn.batch_size=64"
         ("vdn", Pause, (RATE, "policy.collect.n_sample=8")),
         ("independent_q", AllLeave, (RATE,)),
         *(pytest.param(*each, marks=pytest.mark.soak) for each in (
-            ("vdn", AllLeave, (RATE,)), ("vdn", LongPause, (RATE, "policy.nstep=3")),
+            ("vdn", AllLeave, (RATE,)),
+            ("vdn", LongPause, (RATE, "policy.nstep=3", "policy.learn.update_per_collect=20")),
             ("independent_q", Pause, (RATE,)), ("maddpg", AllLeave, ACTORS),
             ("matd3", Pause, ACTORS), ("masac", Pause, ACTORS),
         )),

@@ -57,7 +57,7 @@ def with_team_values(
 
     An action may pay after its agent has left, so that returns of the team run to the end of the
     episode for all. What follows the last step of an agent is estimated by those that remain; where
-    nobody acts, by what comes then, and by 0 if the block or the episode is cut off there:
+    nobody acts, by what comes then, and by the critic if the block or the episode is cut off there:
 
         V_a(s) = mean_{b acts in s} V_b(s)         if a does not act in s
         V_a(s) = R + gamma (1 - done) V_a(s')      if nobody does
@@ -68,7 +68,7 @@ def with_team_values(
 
     Args:
         reward: float32 [T, N, A]; R at each agent.
-        value: float32 [T, N, A]; V of the agents that act.
+        value: float32 [T, N, A]; V by the critic.
         next_value: float32 [T, N, A]; the same after each step.
         now: bool [T, N, A]; which agents act.
         later: bool [T, N, A]; which act after each step.
@@ -94,9 +94,13 @@ def with_team_values(
 
 
 def _by_acting(value: Array, acting: Flags) -> Array:
-    """Returns values [T, N, A], those of agents that do not act replaced by the others' mean."""
+    """Returns values [T, N, A], those of agents that do not act replaced by the others' mean.
+
+    Where nobody acts they stay as they are.
+    """
+    acting = acting | ~acting.any(-1, keepdims=True)
     total = np.where(acting, value, np.float32(0)).sum(-1, keepdims=True)
-    count = np.maximum(acting.sum(-1, keepdims=True), 1).astype(np.float32)
+    count = acting.sum(-1, keepdims=True).astype(np.float32)
     return np.where(acting, value, total / count)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore_agents.policies.actor_critic.ppo import huber_value_error
 from dicore_plugins.functional import gae, value_error
-from tests.agents.policies.actor_critic.games import acted, drawn, made, payoff, team_spec
+from tests.agents.policies.actor_critic.games import (
+    NAMES,
+    acted,
+    drawn,
+    made,
+    payoff,
+    team_spec,
+)
 from tests.plugins.policies.resuming import same_after_resume
 
 BOTH = ("ippo", "mappo")
@@ -146,8 +154,10 @@ def test_agents_that_do_not_act_are_not_learned_from(name: str, share: str) -> N
         seen = {key: each.copy() for key, each in samples["obs"].items()}
         if strange:
             seen["obs"][dead] = np.nan
-            for key in ("log_prob", "value", "advantage", "target"):
+            for key in ("log_prob", "advantage", "value", "target"):
                 columns[key][dead] = np.nan
+            for key in ("value", "target"):  # of steps in which nobody acts, critics learn
+                columns[key][5] = samples[key][5]
             columns["action"][dead] = 2
         results = policy.learn_mode.forward(Batch({**columns, "obs": seen}, 32))
         assert all(torch.isfinite(each["total_loss"]) for each in results)
@@ -156,11 +166,62 @@ def test_agents_that_do_not_act_are_not_learned_from(name: str, share: str) -> N
         assert torch.equal(one, other)
 
 
-def test_steps_in_which_nobody_acts_are_no_update() -> None:
+@pytest.mark.parametrize("name", ["ippo", "mappo", "happo", "coma"])
+def test_of_steps_in_which_nobody_acts_critics_learn_alone(name: str) -> None:
+    """And they do not where rewards are own, and so end with the agents."""
     spec = team_spec(alive=MultiBinary(2))
-    policy, obs = made("ippo", spec), drawn(spec, 4)
+    policy, obs = made(name, spec), drawn(spec, 8)
+    policy.learn_mode.forward(acted(policy, obs, payoff))  # moments would move actors
     obs["alive"][:] = 0
+    before = deepcopy(policy.learn_mode.state_dict()["model"])
+    results = policy.learn_mode.forward(acted(policy, obs, payoff))
+    after = policy.learn_mode.state_dict()["model"]
+    moved = {key for key in before if not torch.equal(before[key], after[key])}
+    assert moved == {key for key in before if key.startswith("critic")}
+    assert results
+    assert all(each["policy_loss"] is None for each in results)
+    policy.ends_with_agents = True
     assert policy.learn_mode.forward(acted(policy, obs, payoff)) == []
+    if name in ("ippo", "mappo"):
+        own = made(name, EnvSpec(spec.observation, spec.action, Box(-9, 9, (2,)), agents=NAMES[:2]))
+        paid = acted(own, obs, lambda action: np.ones(action.shape, np.float32))
+        assert own.learn_mode.forward(paid) == []
+
+
+def some_absent() -> tuple[EnvSpec, dict[str, Any]]:
+    """Observations of 32 steps; in the later half, of another state, nobody acts."""
+    spec = team_spec(alive=MultiBinary(2), state=Box(-1, 1, (2,), np.float32))
+    obs = drawn(spec, 32)
+    obs["state"][:16], obs["state"][16:], obs["alive"][16:] = -1, 1, 0
+    return spec, obs
+
+
+@pytest.mark.parametrize("name", ["mappo", "happo", "coma"])
+def test_critics_learn_what_comes_where_nobody_acts(name: str) -> None:
+    spec, obs = some_absent()
+    policy = made(name, spec, learn={"learning_rate": 0.01, "batch_size": 8})
+
+    wanted = np.repeat(np.float32([-1, 1]), 16)
+    for _ in range(10):
+        policy.learn_mode.forward(acted(policy, obs, lambda _: wanted))
+    action = np.ones((32, 2), np.int64)
+    values = policy._q_taken(obs, action) if name == "coma" else policy._values(obs)
+    np.testing.assert_allclose(values.mean(1), wanted, atol=0.3)
+
+
+@pytest.mark.parametrize("name", ["ippo", "mappo", "happo"])
+def test_actors_learn_as_without_steps_in_which_nobody_acts(name: str) -> None:
+    spec, obs = some_absent()
+    found = []
+    for rows in (32, 16):
+        policy = made(name, spec, learn={"max_grad_norm": None, "batch_size": None})
+        seen = {key: each[:rows] for key, each in obs.items()}
+        action = (np.arange(2 * rows) % 3).reshape(rows, 2)
+        policy.learn_mode.forward(acted(policy, seen, payoff, action=action))
+        found.append(policy.learn_mode.state_dict()["model"])
+    for key, each in found[0].items():
+        if not key.startswith("critic"):
+            torch.testing.assert_close(each, found[1][key], rtol=1e-4, atol=1e-5, msg=key)
 
 
 @pytest.mark.parametrize("name", ["mappo", "coma"])

@@ -12,10 +12,9 @@ from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
 
 from dicore.data import Batch
 from dicore.interfaces.policy import Tail
-from dicore.run.launch import launch
+from tests.agents.policies.absences import AllLeave, HeroLeaves, LongPause, learned_return
 from tests.agents.policies.actor_critic.games import drawn, made, team_spec
 
-HOME = "tests.agents.policies.actor_critic.test_team_returns"
 T, N, A = 12, 3, 2
 ENDS = {(4, 0): True, (7, 1): True, (5, 2): False}
 """Last steps of episodes, and whether they terminate."""
@@ -62,16 +61,6 @@ class SacrificeOfTeam(Sacrifice):
         return obs, float(reward.sum()), *more
 
 
-def returns(name: str, env: str, folder: Path, steps: int, *more: str) -> float:
-    run = launch(
-        env=f"{HOME}:{env}", policy=name, seed=0, exp_name=str(folder), max_env_step=steps,
-        overrides=["policy.collect.n_sample=32", "env.collector_env_num=8",
-                   "env.evaluator_env_num=1", "env.n_evaluator_episode=1", "env.stop_value=0.99",
-                   "pipeline.logger=[]", *more],
-    ).run  # fmt: skip
-    return float(run.result.best_return)
-
-
 RATE = "policy.learn.learning_rate=0.01"
 MEMORY = ("policy.model.rnn=gru", "policy.collect.unroll_len=2", "policy.collect.n_sample=16",
           "policy.model.hidden_size_list=[16]")  # fmt: skip
@@ -80,34 +69,64 @@ MEMORY = ("policy.model.rnn=gru", "policy.collect.unroll_len=2", "policy.collect
 @pytest.mark.parametrize(
     ("name", "env", "more"),
     [
-        ("happo", "Sacrifice", ()),
-        ("coma", "Sacrifice", ()),
-        ("mappo", "SacrificeOfTeam", ()),
-        ("mappo", "SacrificeOfTeam", MEMORY),
-        pytest.param("happo", "SacrificeOfTeam", (), marks=pytest.mark.soak),
-        pytest.param("coma", "SacrificeOfTeam", (), marks=pytest.mark.soak),
-        pytest.param("ippo", "SacrificeOfTeam", (), marks=pytest.mark.soak),
-        pytest.param("happo", "Sacrifice", MEMORY, marks=pytest.mark.soak),
-        pytest.param("coma", "Sacrifice", MEMORY, marks=pytest.mark.soak),
+        ("happo", Sacrifice, ()),
+        ("coma", Sacrifice, ()),
+        ("mappo", SacrificeOfTeam, ()),
+        ("mappo", SacrificeOfTeam, MEMORY),
+        *(pytest.param(*each, marks=pytest.mark.soak) for each in (
+            ("happo", SacrificeOfTeam, ()), ("coma", SacrificeOfTeam, ()),
+            ("ippo", SacrificeOfTeam, ()), ("happo", Sacrifice, MEMORY),
+            ("coma", Sacrifice, MEMORY),
+        )),
     ],
-)
+)  # fmt: skip
 def test_an_agent_leaves_for_what_the_team_earns_later(
-    name: str, env: str, more: tuple[str, ...], tmp_path: Path
+    name: str, env: type[Any], more: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert returns(name, env, tmp_path / "run", 1000, RATE, *more) == 1
+    assert learned_return(name, env, tmp_path / "run", 600, RATE, *more) == 1
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["mappo", "qmix", *(pytest.param(each, marks=pytest.mark.soak)
-                        for each in ("ippo", "happo", "coma", "qplex"))],
+    ("name", "env", "more"),
+    [
+        ("mappo", LongPause, ()), ("happo", LongPause, ()), ("coma", LongPause, ()),
+        ("ippo", AllLeave, ()), ("mappo", LongPause, ("policy.collect.n_sample=8",)),
+        ("mappo", LongPause, (*MEMORY, "policy.collect.unroll_len=4", "policy.collect.n_sample=8")),
+    ],
 )  # fmt: skip
-def test_a_group_leaves_for_what_all_are_paid_later(kind: str, tmp_path: Path) -> None:
+@pytest.mark.soak
+def test_what_is_paid_while_nobody_acts_is_learned_of_parts_of_episodes(
+    name: str, env: type[Any], more: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The critic knows what a block of four steps does not show."""
+    explore = ("policy.learn.learning_rate=0.005", "policy.learn.entropy_weight=0.1")
+    assert learned_return(name, env, tmp_path / "run", 4000, *explore, *more) == 1
+
+
+EXPLORE = "learn.entropy_weight=0.05"
+
+
+@pytest.mark.parametrize(
+    ("kind", "env", "option"),
+    [
+        ("mappo", HeroLeaves, EXPLORE), ("vdn", HeroLeaves, "nstep=1"),
+        ("qmix", SacrificeOfTeam, "nstep=1"),
+        *(pytest.param(*each, marks=pytest.mark.soak) for each in (
+            *((name, HeroLeaves, EXPLORE) for name in ("ippo", "happo", "coma")),
+            ("independent_q", HeroLeaves, "nstep=1"), ("qplex", SacrificeOfTeam, "nstep=1"),
+            ("vdn", HeroLeaves, "nstep=3"), ("masac", HeroLeaves, "learn.batch_size=64"),
+        )),
+    ],
+)  # fmt: skip
+def test_a_group_leaves_for_what_all_are_paid_later(
+    kind: str, env: type[Any], option: str, tmp_path: Path
+) -> None:
     """The episode goes on for a group that has left, if one number pays all."""
     more = (f"policy.groups={{'a': '{kind}', 'b': '{kind}'}}",
             "policy.agents={'a': ['hero'], 'b': ['other']}",
-            *(f"policy.groups.{name}.learn.learning_rate=0.01" for name in "ab"))  # fmt: skip
-    assert returns("groups", "SacrificeOfTeam", tmp_path / "run", 2000, *more) == 1
+            *(f"policy.groups.{name}.{each}" for name in "ab"
+              for each in ("learn.learning_rate=0.01", option)))  # fmt: skip
+    assert learned_return("groups", env, tmp_path / "run", 2500, *more) == 1
 
 
 def played(shape: tuple[int, ...], alive: Any = None) -> tuple[Batch, Tail, Any]:
@@ -160,7 +179,7 @@ def expected(block: Batch, value: Any, after: Any, later: Any, gamma: float, lam
         elif goes_on:
             v = float(reward[t + 1, n]) + gamma * after_step(t + 1, n, a)[0]
         else:
-            v = 0.0
+            v = float(after[t, n, a])
         return v, of(t + 1, n, a) if goes_on else v
 
     def of(t: int, n: int, a: int) -> float:

@@ -7,7 +7,8 @@ on:
 
     done_a = done or not alive'_a
 
-The return of a team goes on without an agent: see `with_team_values`.
+The return of a team goes on without an agent: see `with_team_values`. Critics then learn of steps
+in which nobody acts, too, as of all agents; actors do not (Yu et al. 2022, death masking).
 
 Shapes: T steps, N environments, B samples, A agents, R rows of agents that act, K ready
 environments, n actions or numbers of one.
@@ -15,7 +16,7 @@ environments, n actions or numbers of one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -51,10 +52,17 @@ _OF_STEPS = ("obs", *_OF_AGENTS, "weight", "end")
 """Columns of sequences that their single steps have."""
 
 
-def agents_of(batch: Batch, output: Mapping[str, Tensor]) -> tuple[Batch, dict[str, Tensor]]:
-    """Returns samples [B, A, ...] and outputs as the rows of agents that act, [R, ...]."""
+def agents_of(
+    batch: Batch, output: Mapping[str, Tensor], *, absent: bool = False
+) -> tuple[Batch, dict[str, Tensor]]:
+    """Returns samples [B, A, ...] and outputs as the rows of agents that act, [R, ...].
+
+    With `absent`, the rows of all agents where nobody acts are among them.
+    """
     obs = batch["obs"]
     alive = obs.get("alive")
+    if alive is not None and absent:
+        alive = _with_absent(alive)
     index = None if alive is None else alive.reshape(-1).nonzero().squeeze(1)
     wanted = {name: batch[name] for name in _OF_AGENTS if name in batch}
     if "weight" in batch:
@@ -64,6 +72,12 @@ def agents_of(batch: Batch, output: Mapping[str, Tensor]) -> tuple[Batch, dict[s
     seen = {} if mask is None else {"action_mask": _rows(mask, index)}
     outputs = {name: _rows(each, index) for name, each in output.items()}
     return Batch({"obs": seen, **found}, len(next(iter(outputs.values())))), outputs
+
+
+def _with_absent(alive: Tensor) -> Tensor:
+    """Returns which agents act, all where nobody does: bool, as `alive`."""
+    acts = alive != 0
+    return acts | ~acts.any(-1, keepdim=True)
 
 
 def _rows(column: Tensor, index: Tensor | None) -> Tensor:
@@ -103,6 +117,12 @@ class TeamPolicy(ActorCriticPolicy):
     _cfg: Any
     of_team: ClassVar[bool] = False
     """Whether what is learned is the sum of the agents' rewards, where each has its own."""
+    ends_with_agents: bool = False
+    """Whether the episode ends where no agent would act next, as that of a group may."""
+    _absent: bool = False
+    """Whether the critic learns of steps of a batch in which nobody acts."""
+    _valued: tuple[Batch, Tensor] | None = None
+    """The rows of agents that it then learns from in an update, and their values."""
 
     @cached_property
     def _sum(self) -> SumOfRewards:
@@ -208,7 +228,7 @@ class TeamPolicy(ActorCriticPolicy):
 
     def _is_of_team(self, block: Batch) -> bool:
         """Tells whether all agents learn one reward, that of the team."""
-        return self.of_team or block["reward"].ndim == 2
+        return self.of_team or block["reward"].ndim == block["end"].ndim
 
     def _acting(
         self, block: Batch, tail: Tail, shape: tuple[int, ...]
@@ -273,8 +293,42 @@ class TeamPolicy(ActorCriticPolicy):
         learn = self._cfg.learn
         reduced = learn.compile or learn.autocast
         self._by_hand = not reduced and getattr(self._model, "differentiable", bool)()
-        acting = self._where_some_act(batch)
-        return [] if acting is None else super()._updates(acting, **settings)
+        _, valued = self._parts(batch)
+        self._by_hand = self._by_hand and not self._absent
+        return [] if valued is None else super()._updates(valued, **settings)
+
+    def _parts(self, batch: Batch) -> tuple[Batch | None, Batch | None]:
+        """Returns the steps, or sequences, that actors learn from, and critics; None: no steps."""
+        alive, acting = batch["obs"].get("alive"), self._where_some_act(batch)
+        some_absent = alive is not None and not bool((alive != 0).any(-1).all())
+        self._absent = some_absent and self._values_absent(batch)
+        return acting, batch if self._absent else acting
+
+    def _values_absent(self, batch: Batch) -> bool:
+        """Returns whether critics learn of steps in which nobody acts: of a return that goes on."""
+        return self._is_of_team(batch) and not self.ends_with_agents
+
+    def _minibatches(self, batch: Batch, size: int | None) -> Iterator[Batch]:
+        """Yields minibatches of steps in which some act, each with a part of the others."""
+        acting = self._where_some_act(batch) if self._absent else batch
+        if acting is None or acting is batch:
+            yield from super()._minibatches(batch, size)
+            return
+        some = (batch["obs"]["alive"] != 0).flatten(1).any(1)
+        others = self._order.permutation((~some).nonzero().squeeze(1).cpu().numpy())
+        count = 1 if size is None else -(-len(acting) // size)
+        parts = zip(super()._minibatches(acting, size), np.array_split(others, count), strict=True)
+        for part, index in parts:
+            rest = {key: batch[key] for key in part.columns}
+            rest = tree_map(lambda leaf, at=index: leaf[at], rest)
+            yield Batch(tree_map(lambda *two: torch.cat(two), part.columns, rest))
+
+    def _values_of(self, batch: Batch, value: Tensor) -> tuple[Batch, Tensor] | None:
+        """Returns `_valued` of the steps of an update and their values [B, A]."""
+        if not self._absent:
+            return None
+        rows, output = agents_of(batch, {"value": value}, absent=True)
+        return rows, output["value"]
 
     def _where_some_act(self, batch: Batch) -> Batch | None:
         """Returns the steps, or sequences, in which an agent acts; None: there are none."""
@@ -298,7 +352,10 @@ class TeamPolicy(ActorCriticPolicy):
         if norm is None:
             return
         alive, target = batch["obs"].get("alive"), batch["target"]
-        counted = target.reshape(-1) if alive is None else target[alive != 0]
+        if alive is None:
+            counted = target.reshape(-1)
+        else:
+            counted = target[_with_absent(alive) if self._values_absent(batch) else alive != 0]
         if len(counted):
             norm.update(counted.unsqueeze(1))
 
@@ -317,10 +374,13 @@ class TeamPolicy(ActorCriticPolicy):
 
     def _run_network(self, batch: Batch) -> tuple[Batch, Any, Any]:
         if self._recurrent:
-            steps, output, _ = super()._run_network(batch)
-            return *agents_of(steps, output), None
-        if not self._by_hand:
-            return *agents_of(batch, self._network(batch["obs"])), None
+            batch, output, _ = super()._run_network(batch)
+        elif not self._by_hand:
+            output = self._network(batch["obs"])
+        if self._recurrent or not self._by_hand:
+            self._valued = self._values_of(batch, output["value"])
+            return *agents_of(batch, output), None
+        self._valued = None
         output, pull_rows = self._model.forward_and_pull(batch["obs"])
         alive = batch["obs"].get("alive")
 

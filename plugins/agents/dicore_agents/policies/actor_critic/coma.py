@@ -141,28 +141,30 @@ class COMAPolicy(TeamPolicy):
         return values
 
     def _chosen(self, batch: Batch) -> Tensor:
-        """Computes Q of the actions taken: float32 [B, A]."""
-        action = batch["action"].long()
+        """Computes Q of the actions taken: float32 [B, A]; of action 0 of those that do not act."""
+        action, alive = batch["action"].long(), batch["obs"].get("alive")
+        action = action if alive is None else torch.where(alive != 0, action, 0)
         q: Tensor = self._model.q(batch["obs"], action)
         return q.gather(2, action.unsqueeze(2)).squeeze(2)
 
     # ---- learning
 
     def _updates(self, batch: Batch, **settings: float) -> list[Any]:
-        found = self._where_some_act(batch)
-        if found is None:
-            return []
-        learn, results = self._cfg.learn, []
+        found, valued = self._parts(batch)
+        learn, results = self._cfg.learn, list[Any]()
+        if valued is None:
+            return results
         self._critic_optimizer.learning_rate = self._optimizer.learning_rate
         for _ in range(learn.critic_epoch_per_collect):
-            for part in self._minibatches(found, learn.critic_batch_size):
+            for part in self._minibatches(valued, learn.critic_batch_size):
                 with torch.no_grad():
                     each = self._remembered(part)
-                rows, output = agents_of(each, {"value": self._chosen(each)})
+                value = {"value": self._chosen(each)}
+                rows, output = agents_of(each, value, absent=self._absent)
                 loss = (output["value"] - rows["target"]).square().mean()
                 descend(self._critic_optimizer, loss)
                 results.append(self._result({"total_loss": loss, "value_loss": loss}))
-        parts = self._minibatches(found, learn.batch_size)
+        parts = () if found is None else self._minibatches(found, learn.batch_size)
         return results + [self._actor_update(each, settings) for each in parts]
 
     def _actor_update(self, batch: Batch, settings: Mapping[str, float]) -> dict[str, Any]:

@@ -28,7 +28,6 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, State, StateDict
 from dicore_agents.policies.actor_critic.base import (
     acting,
-    agents_of,
     descend,
     with_normal_advantages,
 )
@@ -55,10 +54,18 @@ class HAPPOPolicy(TeamPPOPolicy):
         ]
 
     def _updates(self, batch: Batch, **settings: float) -> list[Any]:
-        found = self._where_some_act(batch)
-        if found is None:
-            return []
-        batch = with_normal_advantages(found) if self._cfg.learn.adv_norm else found
+        found, valued = self._parts(batch)
+        results = [] if found is None else self._actor_updates(found, settings)
+        if valued is None:
+            return results
+        for _ in range(self._cfg.learn.epoch_per_collect):
+            parts = self._minibatches(valued, self._cfg.learn.batch_size)
+            results += [self._critic_update(each) for each in parts]
+        return results
+
+    def _actor_updates(self, batch: Batch, settings: dict[str, float]) -> list[dict[str, Any]]:
+        """Runs the passes of one agent after another."""
+        batch = with_normal_advantages(batch) if self._cfg.learn.adv_norm else batch
         factor = torch.ones_like(batch["advantage"][..., 0])
         results: list[Any] = []
         for agent in self._order.permutation(self._model.agents).tolist():
@@ -66,9 +73,6 @@ class HAPPOPolicy(TeamPPOPolicy):
             columns = Batch({**batch.columns, **weighed}, len(batch))
             results += self._agent_updates(agent, columns, settings)
             factor = self._next_factor(agent, batch, factor)
-        for _ in range(self._cfg.learn.epoch_per_collect):
-            parts = self._minibatches(batch, self._cfg.learn.batch_size)
-            results += [self._critic_update(each) for each in parts]
         return results
 
     def _agent_updates(
@@ -119,18 +123,6 @@ class HAPPOPolicy(TeamPPOPolicy):
         found = in_time.flatten()
         found[index] = happo_factor(log_prob, steps["log_prob"][index, agent], found[index])
         return found.view(in_time.shape).transpose(0, -1)
-
-    def _critic_update(self, batch: Batch) -> dict[str, Any]:
-        """Runs an update of the critic alone."""
-        with torch.no_grad():
-            steps = self._remembered(batch)
-        rows, output = agents_of(steps, {"value": self._model.v(steps["obs"])})
-        norm = self._model.value_norm
-        loss = self._value_error(rows, output["value"])
-        loss = loss if norm is None else loss * norm.std[0].square().reciprocal()
-        total = self._cfg.learn.value_weight * loss
-        descend(self._optimizer, total)
-        return self._result({"total_loss": total, "value_loss": loss})
 
     def _get_skipped_updates(self) -> int:
         optimizers = (self._optimizer, *self._agent_optimizers)

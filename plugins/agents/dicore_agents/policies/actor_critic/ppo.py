@@ -8,6 +8,7 @@ probabilities of agent a's action, and means over the agents that act (appendix 
 
 l is the square, or with `value_loss=huber` 2 d |x| - d^2 where |x| > d. IPPO: V_a = V(o_a); MAPPO:
 V_a = V_a(s), s being the state or all observations. With `value_norm`, V learns (R - mean) / std.
+Of a return of the team, it also learns V_a of all agents where nobody acts.
 
 Shapes: R rows of agents that act.
 """
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
-from dicore_agents.policies.actor_critic.base import TeamPolicy
+from dicore_agents.policies.actor_critic.base import TeamPolicy, agents_of, descend
 from dicore_agents.policies.actor_critic.config import TeamPPOConfig
 from dicore_plugins.functional import PolicyGradientLoss, value_error
 from dicore_plugins.models import with_formula
@@ -49,9 +50,35 @@ class TeamPPOPolicy(TeamPolicy, PPOPolicy):
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
         parts, info = super()._loss(batch, value, log_prob, entropy, **settings)
-        if self._cfg.learn.value_loss == "huber":
-            parts = parts._replace(value=self._value_error(batch, value))
+        valued, self._valued = self._valued, None
+        if self._cfg.learn.value_loss == "huber" or valued is not None:
+            parts = parts._replace(value=self._value_error(*(valued or (batch, value))))
         return parts, info
+
+    def _update(self, batch: Batch, **settings: float) -> dict[str, Any] | None:
+        """Runs an update; of the critic alone if nobody acts."""
+        if not self._absent or bool((batch["obs"]["alive"] != 0).any()):
+            return super()._update(batch, **settings)
+        model = self._model
+        others = [each for name, each in model.named_parameters() if not name.startswith("critic.")]
+        kept = [each.detach().clone() for each in others]
+        found = self._critic_update(batch)
+        with torch.no_grad():  # moments of earlier updates have moved them
+            for each, before in zip(others, kept, strict=True):
+                each.copy_(before)
+        return found
+
+    def _critic_update(self, batch: Batch) -> dict[str, Any]:
+        """Runs an update of the critic alone."""
+        with torch.no_grad():
+            steps = self._remembered(batch)
+        rows, output = agents_of(steps, {"value": self._model.v(steps["obs"])}, absent=self._absent)
+        norm = self._model.value_norm
+        loss = self._value_error(rows, output["value"])
+        loss = loss if norm is None else loss * norm.std[0].square().reciprocal()
+        total = self._cfg.learn.value_weight * loss
+        descend(self._optimizer, total)
+        return self._result({"total_loss": total, "value_loss": loss})
 
     def _value_error(self, batch: Batch, value: Tensor) -> Tensor:
         """Computes L_V of rows of agents, in units of the returns."""
