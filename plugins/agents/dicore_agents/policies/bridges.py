@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from dicore.data import Batch, Columns, tree_map
 from dicore.interfaces.policy import Tail
-from dicore_plugins.functional import next_obs_of, nstep_columns, nstep_samples
+from dicore_plugins.functional import next_obs_of, nstep_columns, nstep_samples, transitions
 
 __all__ = ["BridgedSamples", "teaching_nothing"]
 
@@ -47,10 +47,13 @@ class BridgedSamples:
         """
         next_obs = next_obs_of(block, tail)
         whole = Batch({**block.columns, "next_obs": next_obs}, len(block))
-        acts, later = ((each["alive"] != 0).any(-1) for each in (block["obs"], next_obs))
-        waits = ~later & ~np.asarray(block["end"], np.bool_)
+        alive, after = np.asarray(block["obs"]["alive"]), np.asarray(next_obs["alive"])
+        if self.kept is None and alive.all() and after.all():  # most often, and quicker to tell
+            return _plain(whole, nstep, gamma, tail)
+        acts = (alive != 0).any(-1)
+        waits = ~(after != 0).any(-1) & ~np.asarray(block["end"], np.bool_)
         if self.kept is None and acts.all() and not waits.any():
-            return nstep_samples(whole, nstep, gamma, tail)
+            return _plain(whole, nstep, gamma, tail)
         gaps = _Gaps(np.asarray(block["reward"], np.float32), waits, gamma)
         done, kept = [], []
         for columns, last in (
@@ -86,6 +89,15 @@ class BridgedSamples:
         fits[on] = ~acts[first, n] & valid[first, n] & valid[until, n]
         columns = {**self.kept, "reward": total, "value_gamma": factor}
         return _rows(columns, fits), last[fits]
+
+
+def _plain(block: Batch, nstep: int, gamma: float, tail: Tail | None) -> Batch:
+    """Returns the samples of a block with `next_obs` in which somebody acts always."""
+    if nstep > 1:
+        return nstep_samples(block, nstep, gamma, tail)
+    samples = transitions(block, tail)
+    samples.columns["value_gamma"] = np.full(len(samples), gamma, np.float32)
+    return samples
 
 
 class _Gaps:
