@@ -17,7 +17,7 @@ environments, n actions or numbers of one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -294,7 +294,6 @@ class TeamPolicy(ActorCriticPolicy):
         reduced = learn.compile or learn.autocast
         self._by_hand = not reduced and getattr(self._model, "differentiable", bool)()
         _, valued = self._parts(batch)
-        self._by_hand = self._by_hand and not self._absent
         return [] if valued is None else super()._updates(valued, **settings)
 
     def _parts(self, batch: Batch) -> tuple[Batch | None, Batch | None]:
@@ -373,25 +372,27 @@ class TeamPolicy(ActorCriticPolicy):
         return Batch(tree_map(lambda leaf: leaf.flatten(0, 1), time))
 
     def _run_network(self, batch: Batch) -> tuple[Batch, Any, Any]:
+        pull = None
         if self._recurrent:
             batch, output, _ = super()._run_network(batch)
-        elif not self._by_hand:
+        elif self._by_hand:
+            output, pull_rows = self._model.forward_and_pull(batch["obs"])
+            pull = partial(_pull, pull_rows, output, batch["obs"].get("alive"))
+        else:
             output = self._network(batch["obs"])
-        if self._recurrent or not self._by_hand:
-            self._valued = self._values_of(batch, output["value"])
-            return *agents_of(batch, output), None
-        self._valued = None
-        output, pull_rows = self._model.forward_and_pull(batch["obs"])
-        alive = batch["obs"].get("alive")
-
-        def pull(slopes: Mapping[str, Tensor] | None) -> None:
-            if slopes is None:
-                found = [_or_zeros(output[name].grad, output[name]) for name in ("logit", "value")]
-            else:
-                found = [_whole(slopes[name], output[name], alive) for name in ("logit", "value")]
-            pull_rows(*found)
-
+        self._valued = self._values_of(batch, output["value"])
         return *agents_of(batch, output), pull
+
+
+def _pull(
+    pull_rows: Any, output: Mapping[str, Tensor], alive: Any, slopes: Mapping[str, Tensor] | None
+) -> None:
+    """Lets gradients of rows of agents flow back; None: those that autograd gave to the outputs."""
+    if slopes is None:
+        found = [_or_zeros(output[name].grad, output[name]) for name in ("logit", "value")]
+    else:
+        found = [_whole(slopes[name], output[name], alive) for name in ("logit", "value")]
+    pull_rows(*found)
 
 
 def _or_zeros(grad: Tensor | None, like: Tensor) -> Tensor:

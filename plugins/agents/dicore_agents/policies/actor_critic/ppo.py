@@ -41,7 +41,7 @@ class TeamPPOPolicy(TeamPolicy, PPOPolicy):
     def _slopes(
         self, batch: Batch, output: Any, weights: Any, settings: Mapping[str, float]
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
-        if self._cfg.learn.value_loss == "huber":
+        if self._cfg.learn.value_loss == "huber" or self._valued is not None:
             return None
         return super()._slopes(batch, output, weights, settings)
 
