@@ -150,12 +150,10 @@ def resolve(
     if not isinstance(value, str) or not names_in(value, pattern):
         return value
     read = find or (lambda name, _: os.environ[name])
-    if (name := is_whole(value, pattern)) is not None:
-        if noted is not None:
-            noted[path] = value
-        return read(name, path)
     if noted is not None and any(match[1] == "$" for match in pattern.finditer(value)):
         noted[path] = value
+    if (name := is_whole(value, pattern)) is not None:
+        return read(name, path)
 
     def written(match: re.Match[str]) -> str:
         return str(read(match[2], path)) if match[1] == "$" else match[0][1:]
