@@ -258,6 +258,17 @@ def test_a_picture_shows_the_curves(tmp_path: Path) -> None:
     assert (edges.x0, edges.y0, edges.x1, edges.y1) == (0, 0, 100, 30)
 
 
+def test_seeds_of_one_evaluation_are_seen(tmp_path: Path) -> None:
+    """A line through one point is not."""
+    draw = drawer()
+    for seed in range(3):
+        make_run(tmp_path / f"s{seed}", [(100, 10.0 * seed)])
+    (axes,) = draw(group_runs([read_curve(run) for run in find_runs([tmp_path])])).axes
+    assert [line.get_marker() for line in axes.lines[:4]] == ["o"] * 4
+    assert np.asarray(axes.lines[3].get_xydata()).tolist() == [[100, 10]]
+    assert len(axes.collections) == 2
+
+
 def test_runs_that_ended_early_leave_a_dashed_mean(tmp_path: Path) -> None:
     draw = drawer()
     for seed, end in enumerate((50, 100, 100)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
@@ -136,18 +136,23 @@ def _draw_group(axes: Axes, group: Group, color: str, band: Band, style: str) ->
     count = len(group.curves)
     if count == 1:
         curve = group.curves[0]
-        mark = "o" if len(curve.x) == 1 else ""
         axes.plot(
-            curve.x, curve.y, marker=mark, color=color, linewidth=1.8, label=group.label, ls=style
-        )
+            curve.x, curve.y, color=color, linewidth=1.8, label=group.label, ls=style,
+            marker=_mark(curve.x),
+        )  # fmt: skip
         return
     for curve in group.curves:
-        axes.plot(curve.x, curve.y, color=color, linewidth=0.8, alpha=0.4)
+        dot = _mark(curve.x)
+        axes.plot(
+            curve.x, curve.y, color=color, linewidth=0.8, alpha=0.4, marker=dot, markersize=3.5
+        )
         if curve.solved:
             axes.plot(curve.x[-1:], curve.y[-1:], "o", color=color, markersize=3.5, alpha=0.7)
     grid, mean, low, high, runs = group.middle(band)
     if band != "none":
         axes.fill_between(grid, low, high, color=color, alpha=0.15, linewidth=0)
+        if len(grid) == 1:
+            axes.vlines(grid, low, high, color=color, alpha=0.3, linewidth=4)
     text = f"mean of {count}" + (f", {_BANDS[band]}" if band != "none" else "")
     complete = runs == count
     if not complete.all():
@@ -155,7 +160,15 @@ def _draw_group(axes: Axes, group: Group, color: str, band: Band, style: str) ->
         rest = slice(max(0, int(complete.sum()) - 1), None)
         axes.plot(grid[rest], mean[rest], color=color, linewidth=2, linestyle=(0, (2, 1)))
     label = f"{group.label} ({text})"
-    axes.plot(grid[complete], mean[complete], color=color, linewidth=2, label=label, ls=style)
+    axes.plot(
+        grid[complete], mean[complete], color=color, linewidth=2, label=label, ls=style,
+        marker=_mark(grid[complete]),
+    )  # fmt: skip
+
+
+def _mark(points: Sized) -> str:
+    """Returns the marker of a curve: a line through one point is not seen."""
+    return "o" if len(points) == 1 else ""
 
 
 def _draw_stop_value(axes: Axes, groups: Sequence[Group], tag: str) -> None:
