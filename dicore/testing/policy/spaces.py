@@ -67,6 +67,8 @@ def draw(space: Any, count: int, rng: np.random.Generator) -> Tree:
         drawn = {name: draw(each, count, rng) for name, each in parts.items()}
         if "action_mask" in drawn and type(space["action_mask"]).__name__ == "MultiBinary":
             drawn["action_mask"][..., 0] = 1  # else nothing would be allowed
+        if "alive" in drawn:
+            drawn["alive"][..., 0] = 1  # samples may cross steps in which nobody acts
         return drawn
     if type(space).__name__ == "MultiBinary":
         return rng.integers(0, 2, (count, *space.shape), space.dtype)
