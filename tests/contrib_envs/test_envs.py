@@ -278,7 +278,7 @@ def train(name: str, folder: Path, *options: str) -> None:
         train_offline(env, policy, folder, *options)
         return
     steps = max(300, 64 + preset["policy"]["learn"].get("batch_size", 0))
-    warms_up = "random_collect_size" in preset["policy"]["collect"]
+    warms_up = "random_collect_size" in preset["policy"].get("collect", {})
     quick = [*QUICK, *["policy.collect.random_collect_size=0"] * warms_up]
     if policy in SHOWN:
         quick += ["pipeline.expert.type=random", "pipeline.expert_episodes=8"]

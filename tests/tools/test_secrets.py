@@ -63,6 +63,7 @@ def test_the_exception_of_a_call(login: str) -> None:
     assert clean(str(caught.value) + str(caught.value.__cause__))
 
 
+@pytest.mark.filterwarnings("ignore:.*not saved, as a secret")
 def test_the_files_of_a_run(login: str, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="cannot log in"):
         launch(

@@ -85,11 +85,12 @@ def checks_of_id(env: str, options: Sequence[str] = ()) -> list[EnvCheck]:
     except DicoreError:
         raise
     except Exception as error:
-        from dicore_plugins.env_managers.env_pool import advice
-
+        missing = isinstance(error, TypeError) and "required" in str(error)
         raise EnvCreateError(
             f"{env} could not be made: {type(error).__name__}: {error}",
-            hint=advice(error),
+            hint="give the parameter a type or a default; then it is an option of the config: env.…"
+            if missing
+            else "make one by hand to see where it fails",
         ) from error
     with contextlib.suppress(Exception):  # which a check reports
         vars(make)["steps"] = steps_within(made)

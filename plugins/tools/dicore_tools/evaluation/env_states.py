@@ -7,7 +7,7 @@ normaliser, the level of a curriculum. A policy acts as in training only where t
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -22,6 +22,9 @@ EnvStates = Mapping[Role, Sequence[Sequence[Any]]]
 """By role, for each environment the states of what remembers; a role may be missing."""
 _MEASURE: Final = frozenset({"obs_norm", "reward_norm"})
 """Wrappers whose statistics a policy depends on."""
+
+_MEASURED: Final = {"NormalizeObservation": "obs_rms", "NormalizeReward": "return_rms"}
+"""Wrappers of Gymnasium that measure, and where."""
 
 _OTHERS: Final = (
     "the environments are others than in training: what their wrappers measured begins anew"
@@ -79,14 +82,40 @@ def go_on_alone(env: Any, stored: EnvStates, role: Role = "evaluator") -> None:
 
     One that is made otherwise than in training begins with new states, as in `go_on`.
     """
-    from dicore_plugins.env_managers.adapt import StatefulLayers
-
     states = (stored.get(role) or next(iter(stored.values()), None) or [()])[0]
-    layers = StatefulLayers({0: env})
-    if fit(layers.now(0), states):
-        layers.load(0, states)
+    layers = [*_stateful(env)]
+    if fit([each.state_dict() for each in layers], states):
+        for each, state in zip(layers, states, strict=True):
+            each.load_state_dict(state)
     elif states:
         _log.warning(_OTHERS)
+
+
+def _stateful(env: Any) -> Iterator[Any]:
+    """Yields the layers with a state, as the managers of dicore-plugins find them."""
+    layer = env
+    while layer is not None:
+        kind = type(layer)
+        if {"state_dict", "load_state_dict"} <= {*dir(kind)}:
+            yield layer
+        elif kind.__module__.startswith("gymnasium.wrappers.") and kind.__name__ in _MEASURED:
+            yield _Measured(layer, _MEASURED[kind.__name__])
+        layer = getattr(layer, "__dict__", {}).get("env")
+
+
+class _Measured:
+    """A normaliser of Gymnasium as a layer with state."""
+
+    def __init__(self, layer: Any, name: str) -> None:
+        self._parts = [vars(getattr(layer, name)), vars(layer)]
+
+    def state_dict(self) -> dict[str, Any]:
+        names = ("mean", "var", "count", "discounted_reward")
+        return {name: each[name] for each in self._parts for name in names if name in each}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for each in self._parts:
+            each.update((name, value) for name, value in state.items() if name in each)
 
 
 def fit(fresh: Sequence[object], states: Sequence[object]) -> bool:
