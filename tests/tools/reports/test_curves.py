@@ -363,6 +363,16 @@ def test_curves_in_the_terminal(
     assert [row[0] + row[-1] for row in rows] == ["_#", "_#"], "each environment has its scale"
 
 
+def test_a_mean_of_fewer_runs_is_told_in_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, end in (("a", 50), ("b", 100), ("c", 100)):
+        make_run(tmp_path / name, [(0, 0.0), (end, float(end))])
+    plot(tmp_path, "--text")
+    label = capsys.readouterr().out.splitlines()[0]
+    assert label == "dqn on cartpole (3 runs; beyond 50 env steps the mean of 2)"
+
+
 def test_a_run_without_the_number_does_not_keep_the_others_from_being_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,13 +40,17 @@ def sparklines(
     blocks = _ASCII if ascii_only else _BLOCKS
     digits = 1 if axis == "wall" else 0
     lines = []
-    for name, group, (grid, mean, *_) in zip(names, groups, means, strict=True):
+    for name, group, (grid, mean, _, _, runs) in zip(names, groups, means, strict=True):
         low, high = scales[name]
         at = np.linspace(grid[0], grid[-1], width)
         levels = (np.interp(at, grid, mean) - low) / ((high - low) or 1.0) * (len(blocks) - 1)
         sparkline = "".join(blocks[int(level)] for level in np.rint(levels))
+        count = plural(len(group.curves), "run")
+        if runs[-1] < len(group.curves):
+            end = grid[runs == len(group.curves)][-1]
+            count += f"; beyond {end:.{digits}f} {_UNITS[axis]} the mean of {runs[-1]}"
         lines += [
-            f"{group.label} ({plural(len(group.curves), 'run')})",
+            f"{group.label} ({count})",
             f"  {sparkline}  first {mean[0]:.1f}, last {mean[-1]:.1f}, best {mean.max():.1f}"
             f" ({grid[0]:.{digits}f} to {grid[-1]:.{digits}f} {_UNITS[axis]})",
         ]
