@@ -87,8 +87,7 @@ def _fill(
     cfg: RunConfig, path: str, value: Any, origin: dict[str, str], problems: Problems
 ) -> RunConfig:
     unset = origin.get(path, DEFAULT).startswith((DEFAULT, FOLLOWS, SPACES))
-    given = None if unset else lookup(cfg, path)
-    # None was said before it was bound, and is filled in; what an option displaces stays None
+    given = None if unset else lookup(cfg, path)  # None, too, if saved before it was bound
     if given is not None or origin.get(path, "").startswith("displaced by "):
         fixed = path.removeprefix("policy.") in cfg.policy.fixed_by_spaces
         if fixed and _shape(given) != _shape(value):
@@ -232,8 +231,7 @@ def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
     """Runs each section's own `check`, parts before the whole, if its values are valid."""
     start = tuple(prefix.split(".")) if prefix else ()
     for keys, field, value in leaves(cfg, start):  # errors may show values, also later ones
-        if value != field.default():
-            hide_secrets(value, dotted(keys), field.metadata.get("secret"))
+        hide_secrets(value, dotted(keys), field.metadata.get("secret"), field.default())
     for keys, section in sections(cfg, start):
         path, check = dotted(keys), getattr(section, "check", None)
         required = required_by(type(section))

@@ -39,8 +39,10 @@ _CREDENTIAL = re.compile(
 )
 
 
-def is_secret(path: str) -> bool:
-    """Returns whether the last key of a path names a secret."""
+def is_secret(path: str, value: object = "", default: object = None) -> bool:
+    """Returns whether the last key of a path names a secret; a default that is a word is none."""
+    if value == default and re.fullmatch(r"[a-z_]{1,16}", str(value)):
+        return False
     key = re.sub(r"(\[\d+\])+$", "", path).rpartition(".")[2]
     return _SECRET.fullmatch(key) is not None
 
@@ -92,16 +94,17 @@ def texts_in(value: object, path: str) -> Iterator[tuple[str, str]]:
             yield from texts_in(item, f"{path}[{index}]")
 
 
-def hide_secrets(value: object, path: str, secret: bool | None = None) -> None:
+def hide_secrets(value: object, path: str, secret: bool | None, default: object) -> None:
     """Leaves the texts of a secret option, and under secret keys of a dict, out of errors.
 
     Args:
         value: The option's value.
         path: Its path.
         secret: What it is declared as; None: its name tells.
+        default: Its default, which may be in code and no secret.
     """
     for at, text in texts_in(value, path):
-        if is_secret(at) if secret is None or at != path else secret:
+        if is_secret(at, text, default) if secret is None or at != path else secret:
             hide(text)
 
 

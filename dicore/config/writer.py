@@ -83,7 +83,7 @@ def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
     for keys, declared, value in leaves(compiled.cfg):
         path = dotted(keys)
         secret = declared.metadata.get("secret")
-        hide = is_secret(path) and value != declared.default() if secret is None else secret
+        hide = is_secret(path, value, declared.default()) if secret is None else secret
         if value is not REQUIRED:
             saved = _saved(value, path, redact and hide, redact, compiled.references)
             section: Any = tree

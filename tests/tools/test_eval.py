@@ -509,6 +509,11 @@ def test_a_default_value_is_no_secret(tmp_path: Path) -> None:
     launch(env=f"{file}:Keyed", policy="dqn", exp_name=str(folder), max_env_step=40,
            overrides=SMALL)  # fmt: skip
     assert evaluate(folder, n_episode=1, trust=True).returns
+    file.write_text(file.read_text().replace("red", "sk-4711abc"))  # of code, but no word
+    with pytest.warns(ConfigWarning, match=r"env\.key: not saved, as a secret"):
+        launch(env=f"{file}:Keyed", policy="dqn", exp_name=str(tmp_path / "own"), max_env_step=40,
+               overrides=SMALL)  # fmt: skip
+    assert "sk-4711abc" not in (tmp_path / "own" / "config.json").read_text()
     with pytest.warns(ConfigWarning, match=r"env\.key: not saved, as a secret"):
         launch(env=f"{file}:Keyed", policy="dqn", exp_name=str(tmp_path / "blue"), max_env_step=40,
                overrides=[*SMALL, "env.key=blue-and-green"])  # fmt: skip
