@@ -41,10 +41,9 @@ _CREDENTIAL = re.compile(
 
 def is_secret(path: str, value: object = "", default: object = None) -> bool:
     """Returns whether the last key of a path names a secret; a default that is a word is none."""
-    if value == default and re.fullmatch(r"[a-z_]{1,16}", str(value)):
-        return False
+    word = value == default and re.fullmatch(r"[a-z_]{1,16}", str(value))
     key = re.sub(r"(\[\d+\])+$", "", path).rpartition(".")[2]
-    return _SECRET.fullmatch(key) is not None
+    return not word and _SECRET.fullmatch(key) is not None
 
 
 def redact_text(text: str) -> str:

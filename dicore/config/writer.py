@@ -52,9 +52,8 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
         "components": plain(compiled.components),
         "origin": plain(compiled.origin),
     }
-    if left := ", ".join(path[1:] for path in redacted_paths(tree, "")):
-        text = f"{left}: not saved, as a secret: give ${{env:NAME}}, or call it by another name"
-        warnings.warn(text, ConfigWarning, stacklevel=2)
+    if at := ", ".join(path[1:] for path in redacted_paths(tree, "")):
+        warnings.warn(f"{at}: not saved, as a secret; rename or use ${{env:…}}", ConfigWarning, 2)
     if compiled.cpanel is not None:
         record["cpanel"] = redacted(compiled.cpanel)
     texts = {JSON: dumps(record) + "\n"}

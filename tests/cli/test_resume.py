@@ -363,7 +363,7 @@ def test_a_secret_that_was_not_saved_is_given_again(
     Path("remote.py").write_text(SECRET_LOGGER)
     logger = 'pipeline.logger=[{"type": "./remote.py:Remote", "token": "%s"}]'
     assert main([*TINY, logger % "first"]) == 0
-    assert "pipeline.logger[0].token: not saved, as a secret: give" in capfd.readouterr().err
+    assert "pipeline.logger[0].token: not saved, as a secret; rename" in capfd.readouterr().err
     assert main([*MORE, "--trust"]) == 2
     assert "was <redacted> when it was saved; give it again" in capfd.readouterr().err
     assert main([*MORE, "--trust", logger % "second"]) == 0
