@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from dicore.config.convert import parse_value
 from dicore.config.redact import REDACTED, is_secret, redact_text, redacted
-from dicore.errors import MissingPackageError
 from dicore.run.atomic import read_json, write_file
 from dicore.run.folder import process_info
+from dicore_registry import default
+from dicore_registry.errors import UnknownComponentError
 from dicore_registry.metadata import FIRST_PARTY
-from dicore_registry.public_names import public_name
 
 __all__ = ["RunMetadata", "RunResult", "saved_member"]
 
@@ -106,8 +106,9 @@ class RunMetadata:
     def _record_code(self) -> None:
         """Records commit and changes of the code, by dicore-tools; resumed: `code_N.diff`."""
         try:
-            self.values["git"], patch = public_name("code_state")(Path.cwd())
-        except MissingPackageError:
+            code_state = default().resolve("api", "code_state").target
+            self.values["git"], patch = code_state(Path.cwd())
+        except UnknownComponentError:
             self.values["git"] = patch = None
         self.values["dirty"] = None if patch is None else bool(patch)
         if patch:

@@ -75,6 +75,9 @@ FOLDERS = {
 }
 """Folders of one algorithm or network, and the module that took the place of each."""
 MODULES = {
+    "hooks.checkpoint": "hooks.standard",
+    "hooks.log_show": "hooks.standard",
+    "model_wrappers.sample": "model_wrappers.base",
     "policies.bcq.discrete": "policies.offline.discrete_bcq",
     "policies.continuous_q.held_noise": "policies.continuous.held_noise",
     "policies.cql.discrete": "policies.offline.discrete_cql",

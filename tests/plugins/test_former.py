@@ -27,7 +27,7 @@ PATHS = [
 
 
 def test_the_table_is_whole() -> None:
-    assert len(PATHS) == 109
+    assert len(PATHS) == 112
     assert "policies.dqn.policy" in PATHS
     assert "models.vac.config" in PATHS
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from dicore.config.schema import ComponentConfig
 from dicore.errors import ClosedError, UsageError
-from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import EvalMode, check_mode
 from dicore.values import Info, Tree
+
+if TYPE_CHECKING:
+    from dicore.interfaces.evaluator import EvalResult
 
 __all__ = ["Asked", "ScheduledEvaluator", "VectorEvalMonitor"]
 

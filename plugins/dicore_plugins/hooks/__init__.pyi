@@ -1,11 +1,11 @@
-from dicore_plugins.hooks.checkpoint import LoadCkptHook as LoadCkptHook
-from dicore_plugins.hooks.checkpoint import SaveCkptHook as SaveCkptHook
 from dicore_plugins.hooks.hook_config import add_learner_hook as add_learner_hook
 from dicore_plugins.hooks.hook_config import build_learner_hook_by_cfg as build_learner_hook_by_cfg
 from dicore_plugins.hooks.hook_config import merge_hooks as merge_hooks
 from dicore_plugins.hooks.hook_config import register_learner_hook as register_learner_hook
 from dicore_plugins.hooks.hook_config import show_hooks as show_hooks
 from dicore_plugins.hooks.log_reduce import LogReduceHook as LogReduceHook
-from dicore_plugins.hooks.log_show import LogShowHook as LogShowHook
+from dicore_plugins.hooks.standard import LoadCkptHook as LoadCkptHook
+from dicore_plugins.hooks.standard import LogShowHook as LogShowHook
+from dicore_plugins.hooks.standard import SaveCkptHook as SaveCkptHook
 from dicore_plugins.hooks.windows import MonitorHook as MonitorHook
 from dicore_plugins.hooks.windows import monitor as monitor

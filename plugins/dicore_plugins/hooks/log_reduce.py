@@ -14,7 +14,7 @@ from torch import distributed
 from dicore.errors import HookError
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.hook_config import Interval
-from dicore_plugins.hooks.log_show import LogShowHook
+from dicore_plugins.hooks.standard import LogShowHook
 
 if TYPE_CHECKING:
     from dicore_plugins.learners.base.learner import BaseLearner

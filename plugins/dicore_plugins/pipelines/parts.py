@@ -17,7 +17,6 @@ from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.run.run import Run, Stateful
 from dicore.task.middleware import Middleware
-from dicore_plugins.pipelines.schools import needs_dataset
 
 if TYPE_CHECKING:
     from dicore.interfaces.buffer import IBuffer, IDataset
@@ -269,3 +268,8 @@ def build_parts(cfg: RunConfig, run: Run | None = None, *, model: nn.Module | No
 def _has_hindsight(section: ComponentConfig | None) -> bool:
     """Returns whether a reward model replaces goals in samples of whole episodes."""
     return bool(getattr(section, "hindsight", False))
+
+
+def needs_dataset(evaluator: ComponentConfig) -> bool:
+    """Returns whether an evaluator's section declares that it evaluates on the dataset."""
+    return bool(getattr(type(evaluator), "needs_dataset", False))

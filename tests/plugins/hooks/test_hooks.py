@@ -21,10 +21,10 @@ from dicore_plugins.hooks import (
     SaveCkptHook,
     add_learner_hook,
     build_learner_hook_by_cfg,
-    log_show,
     merge_hooks,
     register_learner_hook,
     show_hooks,
+    standard,
 )
 from dicore_plugins.hooks.hook_config import Interval, build_hooks, hook_problems
 from dicore_plugins.learners import BaseLearner
@@ -272,7 +272,7 @@ def test_log_show_gathers_its_looks_in_a_table(monkeypatch: pytest.MonkeyPatch) 
     engine.train([], envstep=7)
     for _ in range(3):
         engine.train([], envstep=9)
-    monkeypatch.setattr(log_show, "TABLE_EVERY_S", 0.0)
+    monkeypatch.setattr(standard, "TABLE_EVERY_S", 0.0)
     engine.train([], envstep=11)
     assert [channel for channel, _ in told] == ["learner", "learner"]
     first, second = (text.splitlines()[1:] for _, text in told)

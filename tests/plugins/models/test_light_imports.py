@@ -11,7 +11,7 @@ LIGHT = [
     "dicore_plugins.models.dqn.config",
     "dicore_plugins.model_wrappers",
     "dicore_plugins.model_wrappers.base",
-    "dicore_plugins.model_wrappers.sample",
+    "dicore_plugins.model_wrappers.base",
     "dicore_plugins.model_wrappers.target",
     "dicore_plugins.functional",
     "dicore_plugins.functional.samples",

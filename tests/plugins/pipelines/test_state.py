@@ -128,7 +128,7 @@ def test_the_walk_finds_what_nobody_registered(
 ) -> None:
     """A running mean in a middleware, a count in a hook, a generator in an evaluator."""
     from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
-    from dicore_plugins.hooks.log_show import LogShowHook
+    from dicore_plugins.hooks.standard import LogShowHook
     from dicore_plugins.middleware.learn import OffPolicyLearner
 
     def count(hook: Any, engine: Any, call: Any = LogShowHook.__call__) -> None:

@@ -14,8 +14,7 @@ from dicore.errors import ActionError, UsageError
 from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.run.random import stream
 from dicore_plugins.functional.exploration import Array, greedy, proportional, softmax, uniform
-from dicore_plugins.model_wrappers.base import BaseWrapper
-from dicore_plugins.model_wrappers.sample import stack_last, with_action
+from dicore_plugins.model_wrappers.base import BaseWrapper, stack_last, with_action
 
 
 class CombinationArgmaxSample(BaseWrapper):

@@ -19,14 +19,14 @@ from dicore.errors import UsageError
 from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.run.random import stream
 from dicore_plugins.functional.exploration import finite
-from dicore_plugins.model_wrappers.base import BaseWrapper
-from dicore_plugins.model_wrappers.gaussian import noisy_mean
-from dicore_plugins.model_wrappers.sample import (
+from dicore_plugins.model_wrappers.base import (
     ArgmaxSample,
+    BaseWrapper,
     EpsGreedyMultinomialSample,
     EpsGreedySample,
     MultinomialSample,
 )
+from dicore_plugins.model_wrappers.gaussian import noisy_mean
 
 Rng = np.random.Generator | torch.Generator | None
 

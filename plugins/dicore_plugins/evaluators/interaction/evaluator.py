@@ -15,7 +15,6 @@ from dicore.config.schema import ComponentConfig
 from dicore.data import EnvBatch, State, StateDict, Tree, tree_row
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.env_manager import IEnvManager
-from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import EvalMode, check_mode
 from dicore_plugins.collectors.base import add_place
 from dicore_plugins.env_managers.episodes import AbnormalEpisodes, reset_ended
@@ -28,6 +27,7 @@ from dicore_plugins.evaluators.scheduled import (
 )
 
 if TYPE_CHECKING:
+    from dicore.interfaces.evaluator import EvalResult
     from dicore.run import LogHub
 
 _LOG = logging.getLogger("dicore.evaluator")
@@ -140,6 +140,8 @@ class InteractionEvaluator(ScheduledEvaluator):
 
     def _evaluate(self, asked: Asked) -> EvalResult:
         """Runs episodes; if interrupted, closes the environments, and repeats them next time."""
+        from dicore.interfaces.evaluator import EvalResult
+
         start, self._told = time.perf_counter(), time.monotonic()
         monitor = VectorEvalMonitor(self._env.env_num, asked.n_episode or self._cfg.n_episode)
         try:
@@ -149,7 +151,14 @@ class InteractionEvaluator(ScheduledEvaluator):
             raise
         statistics = self._statistics(monitor, steps, time.perf_counter() - start)
         if not complete:
-            return self._interrupted(monitor, statistics)
+            self._interrupted()
+            return EvalResult(
+                stop=False,
+                returns=monitor.get_episode_reward(),
+                statistics=statistics,
+                episode_info=monitor.get_episode_info(),
+                interrupted=True,
+            )
         self._cost, self._spent = steps, self._spent + steps
         value = self.measure(monitor.get_episode_reward(), monitor.get_episode_info())
         if self._cfg.measure != "return":
@@ -225,13 +234,11 @@ class InteractionEvaluator(ScheduledEvaluator):
         """Returns what counts of the returns [E, n] of episodes, [E]: their sums."""
         return returns.sum(1)
 
-    def _interrupted(self, monitor: VectorEvalMonitor, statistics: dict[str, float]) -> EvalResult:
-        """Returns the episodes so far; the next evaluation repeats them."""
+    def _interrupted(self) -> None:
+        """Lets the next evaluation repeat the episodes of this one."""
         self._repeat, self._fresh = self._starts, False
         self._env.close()
         self._last_eval_iter, self._last_step = self._eval_iter_before, self._step_before
-        returns, infos = monitor.get_episode_reward(), monitor.get_episode_info()
-        return EvalResult(False, returns, statistics, infos, interrupted=True)
 
     def _run_episodes(
         self,

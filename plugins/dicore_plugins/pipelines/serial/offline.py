@@ -12,9 +12,8 @@ from dicore_plugins.middleware.learn import trainer
 from dicore_plugins.middleware.offline import offline_data_fetcher
 from dicore_plugins.pipelines.demonstrations.experts import source_problems
 from dicore_plugins.pipelines.parts import Parts
-from dicore_plugins.pipelines.schools import school_of
 from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
-from dicore_plugins.pipelines.training import TrainingPipeline
+from dicore_plugins.pipelines.training import TrainingPipeline, school_of
 
 
 class OfflinePipeline(TrainingPipeline):

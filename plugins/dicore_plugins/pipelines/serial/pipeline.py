@@ -11,9 +11,8 @@ from dicore.task.middleware import Middleware
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import OffPolicyLearner, data_pusher
 from dicore_plugins.pipelines.parts import Parts
-from dicore_plugins.pipelines.schools import school_of
 from dicore_plugins.pipelines.serial.config import SerialConfig
-from dicore_plugins.pipelines.training import TrainingPipeline
+from dicore_plugins.pipelines.training import TrainingPipeline, school_of
 
 
 class SerialPipeline(TrainingPipeline):

@@ -30,10 +30,9 @@ from dicore_dist.links.exchange import FileStore, Store
 from dicore_dist.links.token_file import forget_token, kept_token
 from dicore_dist.parallel.config import autocast_problems
 from dicore_dist.workers.serving import Place, in_threads, serve
-from dicore_plugins.pipelines.schools import school_of
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
-from dicore_plugins.pipelines.training import TrainingPipeline
+from dicore_plugins.pipelines.training import TrainingPipeline, school_of
 from dicore_plugins.private import private_folder
 from dicore_registry import code_paths, default
 

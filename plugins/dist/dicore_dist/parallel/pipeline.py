@@ -30,10 +30,9 @@ from dicore_dist.workers.processes import RoleProcess
 from dicore_dist.workers.roles import EvaluatorRole, RoleSpec
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.pipelines.parts import Parts
-from dicore_plugins.pipelines.schools import evaluates, school_of
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
-from dicore_plugins.pipelines.training import TrainingPipeline
+from dicore_plugins.pipelines.training import TrainingPipeline, evaluates, school_of
 
 if TYPE_CHECKING:
     from dicore.interfaces.env import Space

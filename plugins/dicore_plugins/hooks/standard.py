@@ -1,21 +1,25 @@
-"""Hooks that load a checkpoint before a run and save checkpoints during it."""
+"""The hooks that learners have by default: they load and save checkpoints, and log metrics."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from dicore.console import plain_table
+from dicore.data import Tree
 from dicore.errors import HookError
 from dicore.interfaces.hook import LearnerHook
 from dicore.run.checkpoint_store import read_state
 from dicore_plugins.hooks.hook_config import Interval
+from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
     from dicore_plugins.learners.base.learner import BaseLearner
 
-
+TABLE_EVERY_S = 1.0
+"""Shortest time between tables: writing one takes as long as an update of a small network."""
 Unit = Literal["iter", "env_step", "second"]
 
 
@@ -140,3 +144,90 @@ class SaveCkptHook(LearnerHook):
             self._interval is None or self._interval.due(max(self._count(engine), 0))
         ):
             engine.save_checkpoint()
+
+
+class LogShowHook(LearnerHook):
+    """Logs metrics averaged since the previous log line.
+
+    The values are passed to the loggers and appended to `log/learner/learner.txt`, as a table at
+    most once a second. If there are several learners, only the first one logs.
+
+    Args:
+        name: Name in logs and messages.
+        priority: Hooks with lower values run first.
+        position: When the hook runs: `before_run`, `before_iter`, `after_iter` or `after_run`.
+        freq: Updates between log lines.
+    """
+
+    def __init__(
+        self,
+        name: str = "log_show",
+        *,
+        priority: int = 20,
+        position: str = "after_iter",
+        freq: int = 100,
+    ) -> None:
+        super().__init__(name, position=position, priority=priority)
+        self._interval = Interval(freq)
+        self._lines: list[list[str]] = []
+        self._table_time = float("-inf")
+
+    @classmethod
+    def from_value(cls, value: int, position: str) -> Self | None:
+        """Creates the hook from the simple form; the value is the interval."""
+        return cls(f"log_show_{position}", position=position, freq=int(value)) if value else None
+
+    def resume(self, engine: BaseLearner) -> None:
+        """Continues from the learner's counter."""
+        self._interval.pass_over(engine.last_iter)
+
+    def shows(self, train_iter: int) -> bool:
+        """Returns whether the next call logs."""
+        return self._interval.will_be_due(train_iter)
+
+    def __call__(self, engine: BaseLearner) -> None:
+        """Logs when due."""
+        if not self._interval.due(engine.last_iter):
+            return
+        engine.monitor, histograms = engine.log_buffer.means(), engine.log_buffer.histograms
+        engine.log_buffer.clear()
+        skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
+        if skipped:
+            engine.monitor["skipped_updates"] = float(skipped)
+        if engine.rank == 0:
+            self._show(engine, histograms)
+
+    def _show(self, engine: BaseLearner, histograms: Mapping[str, Tree]) -> None:
+        scalars = {f"learner/{name}": value for name, value in engine.monitor.items()}
+        if engine.run is not None:
+            when = {"env_step": max(engine.envstep, 0), "train_iter": engine.last_iter}
+            engine.run.log.log_scalars(scalars, **when)
+            for name, values in histograms.items():
+                engine.run.log.log_histogram(f"learner/{name}", values, **when)
+            self._tabulate(engine)
+        elif engine.tb_logger is not None:
+            for name, value in scalars.items():
+                engine.tb_logger.add_scalar(f"{name}_iter", value, engine.last_iter)
+                if engine.envstep >= 0:
+                    engine.tb_logger.add_scalar(f"{name}_step", value, engine.envstep)
+            for name, values in histograms.items():
+                engine.tb_logger.add_histogram(f"learner/{name}_iter", values, engine.last_iter)
+        engine.logger.debug("update %d: %s", engine.last_iter, engine.monitor)
+
+    def _tabulate(self, engine: BaseLearner) -> None:
+        """Adds a line to the table; writes the table once a second."""
+        header = ["update", "env step", *engine.monitor]
+        if self._lines and self._lines[0] != header:
+            self._write_table(engine)
+        means = (f"{value:.6g}" for value in engine.monitor.values())
+        line = [str(engine.last_iter), str(max(engine.envstep, 0)), *means]
+        self._lines += [line] if self._lines else [header, line]
+        if time.monotonic() - self._table_time >= TABLE_EVERY_S:
+            self._write_table(engine)
+
+    def _write_table(self, engine: Any) -> None:
+        header, *lines = self._lines
+        text = plain_table(header, lines, range(len(header)))
+        engine.run.log.log_text(f"means since the previous line\n{text}", channel="learner")
+        self._lines.clear()
+        self._table_time = time.monotonic()
