@@ -145,6 +145,14 @@ def nobody_waits_for_the_disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def installed_as_by_strangers() -> Iterator[None]:
+    """Lets messages name packages, not the folders of this checkout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dicore_registry.installing._checkout", lambda: None)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def may_import_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forgets the code paths and secrets of earlier tests, and that they read a saved config."""

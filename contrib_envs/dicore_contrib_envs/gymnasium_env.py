@@ -37,6 +37,10 @@ from dicore_contrib_envs.gymnasium_ids import (
 )
 from dicore_registry import code_paths
 
+_FITS: Final = {
+    "gymnasium-robotics 1.4.2": "; it takes mujoco up to 3.11: pip install 'mujoco<3.12'"
+}
+"""What is known to fit versions of packages."""
 _TRUTHS: Final = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 
@@ -48,7 +52,10 @@ class GymnasiumConfig(EnvConfig):
     """Whether `adapt` changes the data, so that no vector env of a package can stand for it."""
 
     env_id: str = option(REQUIRED, "Gymnasium environment id, e.g. CartPole-v1 or module:Id")
-    make_kwargs: dict[str, Any] = option({}, "keyword arguments of gymnasium.make")
+    make_kwargs: dict[str, Any] = option(
+        {},
+        "arguments of gymnasium.make; objects such as tables: in a function, -e ./file.py:make",
+    )
 
     @classmethod
     def knows(cls, env_id: str) -> bool | str:
@@ -212,14 +219,22 @@ def _misfit(env_id: str, error: Exception) -> EnvCreateError:
     )
     dist = ""
     if packages:
-        dist = f" of {packages[0]} {metadata.version(packages[0])}"
-        needs = filter(None, (map(_installed, metadata.requires(packages[0]) or ())))
-        hint = (
-            f"try another version of it, or of what it needs: {', '.join(needs) or 'see its page'}"
-        )
+        found = f"{packages[0]} {metadata.version(packages[0])}"
+        dist = f" of {found}"
+        hint = _versions(packages[0], f"{why} {origin}") + _FITS.get(found, "")
     return EnvCreateError(
         f"env.env_id: '{env_id}'{dist} could not be made: {why} ({origin})", hint=hint
     )
+
+
+def _versions(package: str, text: str) -> str:
+    """Returns a hint that names what a package needs, or only what a message is about."""
+    from importlib import metadata
+
+    needs = [*filter(None, map(_installed, metadata.requires(package) or ()))]
+    about = [each for each in needs if each.partition(" ")[0].lower() in text.lower()]
+    listed = ", ".join(about or needs) or "see its page"
+    return f"try another version of it, or of what it needs: {listed}"
 
 
 def _installed(requirement: str) -> str:

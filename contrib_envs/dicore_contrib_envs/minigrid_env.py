@@ -25,8 +25,8 @@ class MiniGridConfig(GymnasiumConfig):
     observation: Literal["one_hot", "symbols", "full", "rgb", "dict"] = option(
         "one_hot",
         "one_hot: the cells in view [7, 7, 20]; symbols: object, colour and state of the cells in"
-        " view [7, 7, 3]; full: symbols of the whole grid; rgb: an image of the view; dict: as"
-        " MiniGrid returns it, with the mission as text",
+        " view [7, 7, 3]; full: symbols of the whole grid; rgb: an image of the view; dict:"
+        " image and direction, for wrappers of MiniGrid also the mission as text",
     )
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
 
@@ -48,7 +48,7 @@ class MiniGridConfig(GymnasiumConfig):
     def adapt(self, env: Any) -> Any:
         """Wraps the environment so that its observations are of the chosen form."""
         if self.observation == "dict":
-            return env
+            return env if self.env_wrapper else _without_mission(env)
         from minigrid import wrappers
 
         forms: dict[str, Any] = {
@@ -61,6 +61,12 @@ class MiniGridConfig(GymnasiumConfig):
         if parent_process() is None:
             _tell(self.env_id, self.observation, made.observation_space.shape)
         return made
+
+
+def _without_mission(env: Any) -> Any:
+    from gymnasium.wrappers import FilterObservation
+
+    return FilterObservation(env, ["image", "direction"])
 
 
 @cache

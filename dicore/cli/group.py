@@ -21,6 +21,7 @@ from dicore.errors import (
     UnknownComponentError,
 )
 from dicore_registry.explain import brief
+from dicore_registry.installing import comes_with
 from dicore_registry.known import known
 
 _EPILOG = """\b
@@ -56,9 +57,7 @@ class Commands(click.Group):
                 return command
             if (dist := known("command").get(cmd_name.lower())) is None:
                 raise
-            raise MissingPackageError(
-                f"'{cmd_name}' comes with {dist}: pip install {dist}"
-            ) from None
+            raise MissingPackageError(comes_with(cmd_name, dist)) from None
         if not isinstance(resolved.target, click.Command):
             label = resolved.entry.label if resolved.entry else cmd_name
             raise PluginLoadError(f"{label} is not a click command")

@@ -21,6 +21,7 @@ from dicore.config.layers import Lines
 from dicore.config.redact import KNOB, names_in
 from dicore.errors import ConfigError, UnknownComponentError
 from dicore_registry import default
+from dicore_registry.installing import install_line
 from dicore_registry.known import known
 
 _GROUP = "config_format"
@@ -134,7 +135,7 @@ def _format_of(file: Path, label: str, suffix: str, names_only: bool) -> Any:
     if is_name and (found := find_format(suffix, label, names_only)) is not None:
         return found
     if dist := known(_GROUP).get(suffix):
-        raise ConfigError(f"{label}: reading .{suffix} files comes with {dist}: pip install {dist}")
+        raise ConfigError(f"{label}: .{suffix} files come with {dist}: {install_line(dist)}")
     names = {"json", *(entry.name for entry in default().entries(_GROUP))} - {_PANEL}
     hint = f"use one of {', '.join(f'.{name}' for name in sorted(names))}"
     what = f"cannot read '{file.suffix}' files" if file.suffix else "the file name has no suffix"
@@ -149,7 +150,7 @@ def control_panel(label: str) -> Any:
     """Returns the installed control panel."""
     if (found := find_format(_PANEL)) is None:
         dist = known(_GROUP).get(_PANEL, "")
-        raise ConfigError(f"{label}: control panels come with {dist}: pip install {dist}")
+        raise ConfigError(f"{label}: control panels come with {dist}: {install_line(dist)}")
     return found
 
 

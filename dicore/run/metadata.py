@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from dicore.config.convert import parse_value
 from dicore.config.redact import REDACTED, is_secret, redact_text, redacted
+from dicore.errors import UnknownComponentError
 from dicore.run.atomic import read_json, write_file
 from dicore.run.folder import process_info
 from dicore_registry import default
-from dicore_registry.errors import UnknownComponentError
 from dicore_registry.metadata import FIRST_PARTY
 
 __all__ = ["RunMetadata", "RunResult", "saved_member"]
@@ -106,8 +106,7 @@ class RunMetadata:
     def _record_code(self) -> None:
         """Records commit and changes of the code, by dicore-tools; resumed: `code_N.diff`."""
         try:
-            code_state = default().resolve("api", "code_state").target
-            self.values["git"], patch = code_state(Path.cwd())
+            self.values["git"], patch = default().resolve("api", "code_state").target(Path.cwd())
         except UnknownComponentError:
             self.values["git"] = patch = None
         self.values["dirty"] = None if patch is None else bool(patch)

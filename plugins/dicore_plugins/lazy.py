@@ -16,6 +16,7 @@ from typing import Any
 from dicore.config.schema import fields_of
 from dicore.run.env_factory import BuildContext
 from dicore_registry.errors import MissingPackageError
+from dicore_registry.installing import install_line
 from dicore_registry.public_names import refusal
 
 
@@ -90,7 +91,7 @@ def _moved(path: str, home: str) -> Any:
 def comes_with(name: str, root: str) -> MissingPackageError:
     """Returns the error for what another distribution has, by that one's package."""
     dist = root.replace("_", "-")
-    return MissingPackageError(f"'{name}' comes with {dist}: pip install {dist}")
+    return MissingPackageError(f"'{name}' comes with {dist}: {install_line(dist)}")
 
 
 def builds(path: str, takes: str = "device") -> Callable[..., Any]:

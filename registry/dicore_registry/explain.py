@@ -17,6 +17,7 @@ from dicore_registry.errors import (
     RegistryError,
     UnknownComponentError,
 )
+from dicore_registry.installing import install_line
 from dicore_registry.known import known
 from dicore_registry.requirements import dist_name
 
@@ -47,14 +48,14 @@ def absent(kind: str) -> str:
     """States that no component of a kind is installed, and which package provides most."""
     counts = Counter(known(kind).values())
     dist = max(counts, key=counts.__getitem__, default="")
-    hint = f"; '{dist}' provides some: pip install {dist}" if dist else ""
+    hint = f"; '{dist}' provides some: {install_line(dist)}" if dist else ""
     return f"no {kind} is installed{hint}"
 
 
 def provider(kind: str) -> str:
     """Says which first-party package provides a kind that is not there; "": none."""
     dist = min(known(kind).values(), default="")
-    return f"it is provided by '{dist}': pip install {dist}" if dist else ""
+    return f"it is provided by '{dist}': {install_line(dist)}" if dist else ""
 
 
 _ELSEWHERE = {
@@ -177,7 +178,7 @@ def _misplaced(kind: str, name: str, entries: Sequence[Entry]) -> str:
 
 def _not_installed(kind: str, name: str) -> str:
     dist = known(kind).get(name)
-    return f"it is provided by '{dist}': pip install {dist}" if dist else ""
+    return f"it is provided by '{dist}': {install_line(dist)}" if dist else ""
 
 
 def _versions(name: str, names: Iterable[str]) -> str:
@@ -200,7 +201,7 @@ def _misspelt(kind: str, name: str, names: set[str], unusable: set[str]) -> str:
     if not close or close in names:
         return f"did you mean '{close}'?" if close else ""
     dist = providers[close]
-    return f"did you mean '{close}', provided by '{dist}': pip install {dist}?"
+    return f"did you mean '{close}', provided by '{dist}': {install_line(dist)}?"
 
 
 def _installed(kind: str, names: set[str]) -> str:
@@ -220,7 +221,7 @@ def _qualified_hint(kind: str, name: str, of_kind: Sequence[Entry]) -> str:
     if same_dist:
         return f"{dist} provides {_listed(same_dist)}"
     advice = (
-        f": pip install {dist}" if dist in known(kind).values() else f"; no file '{name}' either"
+        f": {install_line(dist)}" if dist in known(kind).values() else f"; no file '{name}' either"
     )
     return f"no installed package '{dist}' provides {article(kind)}{advice}"
 

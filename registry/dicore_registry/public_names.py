@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dicore_registry.errors import MissingPackageError, UnknownComponentError
+from dicore_registry.installing import comes_with
 from dicore_registry.known import known
 from dicore_registry.registry import default
 
@@ -61,7 +62,7 @@ def public_name(name: str, asked: str = "") -> Any:
         dist = known("api").get(name)
         if dist is None:
             raise AttributeError(f"module 'dicore' has no attribute '{name}'") from None
-        text = f"'{asked or name}' comes with {dist}: pip install {dist}"
+        text = comes_with(asked or name, dist)
         raise MissingPackageError(text) from None
     if entry.attr != name:  # names of entries are compared in lower case
         raise AttributeError(f"module 'dicore' has no attribute '{name}'")

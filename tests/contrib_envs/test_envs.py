@@ -24,7 +24,8 @@ from dicore.errors import (
     MissingDependencyError,
     UsageError,
 )
-from dicore.run.env_factory import make_env_manager, spec_of
+from dicore.run.env_factory import BuildContext, EnvFactory, make_env_manager, spec_of
+from dicore_contrib_envs import gymnasium_env
 from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
 from dicore_contrib_envs.gymnasium_ids import render_headless, tell_of_later
 from dicore_contrib_envs.one_at_a_time import OneAtATime
@@ -324,6 +325,19 @@ def test_wrappers_of_minigrid_take_its_own_observations() -> None:
     assert compiled(bonus).env.observation == "one_hot"
 
 
+def test_the_dict_of_minigrid_has_text_for_its_wrappers_alone() -> None:
+    pytest.importorskip("minigrid")
+    for wrappers, keys in (
+        ([], ["direction", "image"]),
+        (["minigrid.wrappers:FullyObsWrapper"], ["direction", "image", "mission"]),
+    ):
+        given = {"type": "minigrid", "observation": "dict", "env_wrapper": wrappers}
+        section = compiled(given).env
+        env = EnvFactory(section, BuildContext())()
+        assert sorted(env.observation_space.spaces) == keys
+        env.close()
+
+
 @pytest.mark.parametrize("form", ["CartPole-v1", "gymnasium:CartPole-v1", None])
 def test_any_gymnasium_id_is_an_environment(form: str | None) -> None:
     chosen = {"type": form} if form else {"type": "gymnasium", "env_id": "CartPole-v1"}
@@ -510,7 +524,6 @@ def test_a_package_that_does_not_fit_another_one_is_named_with_its_versions(
     given = {"type": "gymnasium", "env_id": "robo:Robo-v4", "n_evaluator_episode": 3}
     with pytest.raises(EnvCreateError) as caught:
         compiled({**given, "stop_value": 1}).env.build(None)
-    del sys.modules["robo"], gymnasium.registry["Robo-v4"]
     file = tmp_path / "robo.py"
     assert caught.value.message == (
         f"env.env_id: 'robo:Robo-v4' of robo-arms 1.4 could not be made: {why} ({file}:5, in make)"
@@ -519,6 +532,11 @@ def test_a_package_that_does_not_fit_another_one_is_named_with_its_versions(
     assert caught.value.hint.endswith(
         f"another version of it, or of what it needs: numpy {version}"
     )
+    monkeypatch.setitem(gymnasium_env._FITS, "robo-arms 1.4", "; take numpy 1")
+    with pytest.raises(EnvCreateError) as caught:
+        compiled({**given, "stop_value": 1}).env.build(None)
+    assert caught.value.hint.endswith(f" numpy {version}; take numpy 1")
+    del sys.modules["robo"], gymnasium.registry["Robo-v4"]
 
 
 def test_arguments_reach_gymnasium() -> None:

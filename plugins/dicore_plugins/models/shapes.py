@@ -202,6 +202,8 @@ def observation_options(space: Space, conv: str = "auto") -> dict[str, Any]:
             no numbers.
     """
     if _is_categorical(space) or type(space).__name__ in _NESTED:
+        if type(space).__name__ == "Dict":
+            _refuse_without_numbers(getattr(space, "spaces", {}))
         parts = tuple(_leaves(space, (), conv))
         width = sum(part[1] for part in parts)
         if not width:
@@ -298,6 +300,24 @@ def _no_numbers(space: Space) -> ConfigError:
         f"env.type: observations of {space} are not arrays of a fixed size with numbers",
         hint="convert them in an env wrapper (dicore new plugin NAME --kind env_wrapper)",
     )
+
+
+def _refuse_without_numbers(entries: Mapping[str, Space]) -> None:
+    """Raises ConfigError if only some entries have numbers; says how to leave out the others."""
+    without = [key for key, each in entries.items() if not _has_numbers(each)]
+    if 0 < len(without) < len(entries):
+        kept = ", ".join(key for key in entries if key not in without)
+        raise ConfigError(
+            f"env: of the observation, {', '.join(map(repr, without))} has no numbers"
+            f" ({type(entries[without[0]]).__name__})",
+            hint="leave it out by a wrapper, after others: env.env_wrapper="
+            f"'[{{type: gymnasium.wrappers:FilterObservation, filter_keys: [{kept}]}}]'",
+        )
+
+
+def _has_numbers(space: Any) -> bool:
+    name = type(space).__name__
+    return name in _NESTED or _is_categorical(space) or getattr(space, "shape", None) is not None
 
 
 def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:

@@ -144,6 +144,8 @@ class TestFile:
         ("print('main_config')", "no 'main_config'"),
         ("main_config = dict()", "no 'create_config'"),
         ("a_config = b_config = dict(); create_config = dict()", "it has a_config, b_config"),
+        ("from stable_baselines3 import PPO\nwhile True: pass", "a program of Stable-Baselines3"),
+        ("import os, json\nimport tianshou as ts", "a program of tianshou, not a config"),
     ],
 )
 def test_a_file_without_configs_is_one_error(tmp_path: Path, code: str, message: str) -> None:

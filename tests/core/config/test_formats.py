@@ -28,7 +28,7 @@ def test_a_format_of_another_package_names_it(name: str, tmp_path: Path) -> None
     suffix = file.suffix.lower()
     with pytest.raises(ConfigError) as caught:
         read_config(file)
-    wanted = f"{file}: reading {suffix} files comes with dicore-tools: pip install dicore-tools"
+    wanted = f"{file}: {suffix} files come with dicore-tools: pip install dicore-tools"
     assert (caught.value.message, caught.value.exit_code) == (wanted, 2)
 
 

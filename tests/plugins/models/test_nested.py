@@ -149,7 +149,6 @@ def test_parts_stand_side_by_side_in_the_order_of_the_space() -> None:
     [
         gym.spaces.Text(3),
         gym.spaces.Sequence(gym.spaces.Discrete(2)),
-        gym.spaces.Dict(a=gym.spaces.Discrete(2), b=gym.spaces.Text(3)),
         gym.spaces.Box(0, 1, (0,)),
         gym.spaces.Dict(),
     ],
@@ -158,6 +157,20 @@ def test_parts_stand_side_by_side_in_the_order_of_the_space() -> None:
 def test_what_is_no_array_of_a_fixed_size_is_refused(space: gym.Space[Any]) -> None:
     with pytest.raises(ConfigError, match="not arrays of a fixed size"):
         observation_options(space)
+
+
+def test_what_has_no_numbers_may_be_left_out_of_a_dict() -> None:
+    made = gym.make("CartPole-v1")
+    parts = {
+        "pole": made.observation_space,
+        "text": gym.spaces.Text(3),
+        "at": gym.spaces.Discrete(2),
+    }
+    space = gym.spaces.Dict(parts)
+    with pytest.raises(ConfigError, match="of the observation, 'text' has no numbers") as caught:
+        observation_options(space)
+    wrapper = "{type: gymnasium.wrappers:FilterObservation, filter_keys: [at, pole]}"
+    assert wrapper in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("given", [(3,), 4, None], ids=str)

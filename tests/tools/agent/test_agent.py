@@ -407,8 +407,27 @@ def test_a_saved_agent_is_the_run_elsewhere() -> None:
     same = agent().load("deep/kept")
     assert same.evaluate(2, seed=1).returns == ours.evaluate(2, seed=1).returns
     assert same.train(step=100).folder == Path("deep/kept")
-    with pytest.raises(UsageError, match="already exists"):
+    with pytest.raises(UsageError, match="or was trained further"):
         ours.save("deep/kept")
+    assert same.save("deep/kept") == Path("deep/kept")
+    with pytest.raises(UsageError, match="already exists, and is no copy that save"):
+        same.save("x")
+
+
+def test_saving_again_replaces_what_was_saved() -> None:
+    ours = agent()
+    for steps in (400, 400):
+        ours.train(step=steps)
+        ours.save("kept")
+    assert Agent.from_run("kept").train(step=100).env_step > 800
+    assert sorted(each.name for each in Path().iterdir()) == ["kept", "x"]
+
+
+def test_an_early_end_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    result = agent(env__stop_value=1.0).train(step=2000)
+    assert result.stop
+    end = f"stop value reached after {result.env_step} env steps: mean return"
+    assert end in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("checkpoint", ["", "/ckpt/best"])

@@ -21,6 +21,11 @@ __all__ = ["TIME_LIMIT", "config_dicts", "entry", "pair"]
 
 TIME_LIMIT = 20.0
 """Seconds that a config file may run."""
+_PROGRAMS = {
+    "stable_baselines3": "Stable-Baselines3", "sb3_contrib": "Stable-Baselines3",
+    "tianshou": "tianshou", "ray.rllib": "RLlib", "skrl": "skrl", "tyro": "CleanRL",
+}  # fmt: skip
+"""Packages that programs import which train."""
 _SYSTEM = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
 """Without it Python does not start on Windows."""
 
@@ -39,6 +44,7 @@ def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, object
     Raises:
         ConfigError: it cannot be run, with the line of the file, or it takes too long.
     """
+    _refuse_program(file)
     command = [sys.executable, "-I", read_config.__file__, str(file.resolve())]
     mark = secrets.token_hex(8)
     with (
@@ -69,6 +75,18 @@ def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, object
         return dict(json.loads(output))
     except ValueError:
         raise ConfigError(f"{file}: it ended the process before its dicts could be read") from None
+
+
+def _refuse_program(file: Path) -> None:
+    """Raises ConfigError for a program of another library, which would train."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    found = re.search(rf"^\s*(?:from|import)\s+({'|'.join(_PROGRAMS)})\b", text, re.MULTILINE)
+    if found and "_config" not in text:
+        raise ConfigError(
+            f"{file}: a program of {_PROGRAMS[found[1]]}, not a config; programs are not converted",
+            hint="what its lines are here: docs/howto/from_rl_zoo.md; weights that it saved: dicore"
+            " import-weights; files of hyper-parameters of rl-zoo3 (YAML) are converted",
+        )
 
 
 def pair(file: Path, dicts: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace as changed
@@ -22,7 +21,8 @@ from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore_tools.agent.arguments import count_of, overrides_of, refuse_words, whole
 from dicore_tools.agent.inference import env_of, make_act, tell_wrappers
 from dicore_tools.agent.names import component_name
-from dicore_tools.agent.result import SayNothingToDo, TrainResult, result_of
+from dicore_tools.agent.result import Spoken, TrainResult, result_of
+from dicore_tools.agent.saving import copy_run
 from dicore_tools.evaluation.evaluate import Evaluation, run_episodes
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy
 from dicore_tools.output_place import check_place
@@ -165,7 +165,7 @@ class Agent:
                 hint="load() the run folder, or train a new agent",
             )
         self._act = None
-        outcome = launch(self._next(step, n_iter), observer=SayNothingToDo())
+        outcome = launch(self._next(step, n_iter), observer=Spoken(step))
         run, wanted = outcome.run, self._request.exp_name
         if self._folder is None and wanted and Path(str(run.folder)) != Path(wanted):
             say(f"{wanted} was there before: this run is in {run.folder}")
@@ -246,6 +246,8 @@ class Agent:
     def save(self, path: str | Path) -> Path:
         """Copies the run with all checkpoints to another folder, for `load`.
 
+        An earlier copy there is replaced, unless it was trained further; nothing else is.
+
         Args:
             path: The new folder.
 
@@ -253,16 +255,12 @@ class Agent:
             The new folder.
 
         Raises:
-            UsageError: the agent is untrained, or the folder exists.
+            UsageError: the agent is untrained, or something else is in that place.
         """
         if self._folder is None:
             raise UsageError(f"{self!r} has nothing to save", hint="call train() or load() first")
         target = Path(path)
-        if target.exists():
-            raise UsageError(
-                f"{target} already exists", hint="name a folder that does not exist yet"
-            )
-        shutil.copytree(self._folder, target)
+        copy_run(self._folder, target)
         if target.suffix in (".zip", ".pt", ".pth"):
             say(f"{target} is a folder, with config and checkpoints: Agent.from_run reads it")
         return target

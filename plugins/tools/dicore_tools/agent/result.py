@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dicore.run.folder import RunFolder
     from dicore.run.run import Run
 
-__all__ = ["SayNothingToDo", "TrainResult", "result_of"]
+__all__ = ["Spoken", "TrainResult", "result_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,25 @@ class TrainResult:
     folder: Path
 
 
-class SayNothingToDo:
-    """Says why a training is not resumed."""
+class Spoken:
+    """Says why a training is not resumed, or ended before its budget.
+
+    Args:
+        step: Env steps that were asked for.
+    """
+
+    def __init__(self, step: int | None) -> None:
+        self._step = step
 
     def started(self, *_: object) -> None: ...
 
-    def ended(self, *_: object) -> None: ...
+    def ended(self, run: Run, *_: object) -> None:
+        result = run.result
+        if result.stop and self._step is not None:
+            say(
+                f"stop value reached after {result.env_step} env steps: mean return"
+                f" {result.best_return:g}; Agent(…, env__stop_value=math.inf) trains on"
+            )
 
     def nothing_to_do(self, run: Run, reason: str) -> None:
         say(f"nothing to do in {run.folder}: {reason} (dicore train --resume {run.folder} …)")
