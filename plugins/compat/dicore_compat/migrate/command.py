@@ -96,7 +96,9 @@ def command(
     elif where.is_dir():
         _say_folder(target, found)
     else:
-        _say_file(source, target, found[0][1])
+        chosen = "".join(f" {flag} {each}" for flag, each in
+                         (("--env", env_id), ("-p", algorithm)) if each)  # fmt: skip
+        _say_file(f"{source}{chosen}", target, found[0][1])
     ctx.exit(1 if any(each["problem"] for _, each in found) else 0)
 
 
@@ -120,12 +122,12 @@ def _file(
     return _converted(made, out, "" if out is None else _cannot_train(out))
 
 
-def _say_file(source: str, out: Path | None, done: ConvertedConfig) -> None:
+def _say_file(words: str, out: Path | None, done: ConvertedConfig) -> None:
     for each in done["changes"]:
         say(f"{each['verdict']:<7} {each['path']}: {each['text']}", result=out is None)
     lost = plural(done["lost"], "option") + " lost"
     if out is None:
-        say(f"{done['source']} can be converted, {lost}: dicore migrate {source} -o config.yaml")
+        say(f"{done['source']} can be converted, {lost}: dicore migrate {words} -o config.yaml")
         return
     told = f"{out}: made of {done['source']}, {lost}"
     if done["problem"]:

@@ -113,7 +113,7 @@ def command(
     Each trial is a training in a run folder of its own. Exit code 130 if a signal stopped it, 1 if
     no trial came to its end.
     """
-    from dicore_tools.tuning.study import load, tune
+    from dicore_tools.tuning.study import load, optuna, tune
 
     own_process()
     if show:
@@ -125,6 +125,7 @@ def command(
         raise UsageError("-n has no effect with --grid, which tries each combination once")
     plan = _plan(words, spaces, out, given)
     check_place(plan.folder, option="--out" if out is not None else "", folder=True)
+    optuna()  # or says that it is missing, before anything else
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         say(f"study in {plan.folder}: {'; '.join(each.text for each in plan.space)}")
         study = tune(plan)
