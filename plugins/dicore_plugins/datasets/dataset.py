@@ -173,8 +173,15 @@ class TransitionDataset:
 
     def _discounted_return(self) -> Tree:
         self._need_single_steps("discounted_return")
-        rewards = (self._recording.reward * np.float64(self.reward_scale))[::-1].tolist()
-        factors = np.where(self.end, 0, self._cfg.discount_factor)[::-1].tolist()
+        gamma, ends = self._cfg.discount_factor, np.flatnonzero(self.end)
+        reward = self._recording.reward * np.float64(self.reward_scale)
+        if gamma < 1:  # costs go on after a cut: a sum that ends there would be too high
+            first = np.append(0, ends[:-1] + 1)
+            mean = np.add.reduceat(reward, first) / (ends - first + 1)
+            cut = ~self._recording.terminated[ends]
+            reward[ends] += np.where(cut, mean.clip(max=0), 0) * gamma / (1 - gamma)
+        rewards = reward[::-1].tolist()
+        factors = np.where(self.end, 0, gamma)[::-1].tolist()
         steps = accumulate(
             zip(rewards, factors, strict=True), lambda total, at: at[0] + at[1] * total, initial=0.0
         )

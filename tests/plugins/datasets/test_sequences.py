@@ -18,7 +18,7 @@ from dicore_plugins.buffers import (
     NaiveReplayBuffer,
     SequenceReplayBuffer,
 )
-from dicore_plugins.datasets import CollectedDataset, NpzDataset, fill_buffer
+from dicore_plugins.datasets import CollectedDataset, NpzDataset, fill_buffer, write_npz
 from dicore_plugins.functional.samples import nstep_samples
 from tests.plugins.datasets.recordings import EPISODES, collected, write
 from tests.plugins.policies.test_actor_critic import policy_of
@@ -85,15 +85,32 @@ def test_discounted_returns_next_actions_and_steps_to_go(tmp_path: Path) -> None
     batch = data.take(np.arange(len(data)))
     left = [np.arange(len(each.action))[::-1] for each in EPISODES]
     np.testing.assert_array_equal(batch["steps_to_go"], np.concatenate(left))
+    after = [0.0 if each.terminated else min(each.reward.mean(), 0.0) / 0.1 for each in EPISODES]
     wanted = [
-        sum(0.5 * 0.9**n * reward for n, reward in enumerate(each.reward[step:]))
-        for each in EPISODES
+        sum(0.5 * 0.9**n * reward for n, reward in enumerate([*each.reward[step:], end]))
+        for each, end in zip(EPISODES, after, strict=True)
         for step in range(len(each.action))
     ]
     np.testing.assert_allclose(batch["discounted_return"], wanted, rtol=1e-4, atol=1e-5)
     later = [[*each.action[1:], np.full_like(each.action[0], np.nan, float)] for each in EPISODES]
     found = np.concatenate([np.array(each, np.float32) for each in later])
     np.testing.assert_array_equal(batch["next_action"], found)
+
+
+def test_costs_go_on_after_a_cut(tmp_path: Path) -> None:
+    """Three episodes of two steps with gamma = 0.5: cut with -1 each, ended, cut with 1 each."""
+    rewards = np.array([-1.0, -1.0, -1.0, -1.0, 1.0, 1.0])
+    ended, cut = np.array([0, 0, 0, 1, 0, 0], bool), np.array([0, 1, 0, 0, 0, 1], bool)
+    obs, action = np.zeros((6, 2), np.float32), np.zeros((6, 1), np.float32)
+    columns = {"obs": obs, "action": action, "reward": rewards, "next_obs": obs}
+    write_npz(tmp_path / "x.npz", {**columns, "terminated": ended, "truncated": cut})
+    given = {"path": str(tmp_path / "x.npz"), "derived": ("discounted_return",)}
+    for gamma, wanted in (
+        (0.5, [-2.0, -2.0, -1.5, -1.0, 1.5, 1.0]),
+        (1.0, [-2.0, -1.0, -2.0, -1.0, 2.0, 1.0]),
+    ):
+        data = NpzDataset({**given, "discount_factor": gamma})
+        assert data.take(np.arange(6))["discounted_return"].tolist() == wanted
 
 
 def test_statistics_of_a_column(tmp_path: Path) -> None:

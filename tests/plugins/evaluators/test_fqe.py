@@ -81,6 +81,21 @@ def test_the_values_of_known_policies(tmp_path: Path) -> None:
     assert left.eval(train_iter=1).mean_return == pytest.approx(0, abs=0.25)
 
 
+def test_a_rare_reward_counts_in_full(tmp_path: Path) -> None:
+    """One step: action 0 pays 1, action 1 pays 100 once in 20 times, which is 5 on average."""
+    count = np.arange(2_000)
+    action, rare = count % 2, count // 2 % 20 == 0
+    ones, all_end = np.eye(5)[np.zeros(2_000, int)], np.ones(2_000, bool)
+    columns = {
+        "obs": ones, "action": action, "reward": np.where(action == 0, 1.0, 100.0 * rare),
+        "terminated": all_end, "truncated": ~all_end, "next_obs": ones,
+    }  # fmt: skip
+    write_npz(tmp_path / "x.npz", columns)
+    for chosen, value in ((0, 1.0), (1, 5.0)):
+        one = evaluator(str(tmp_path / "x.npz"), lambda obs, a=chosen: np.full(len(obs), a))
+        assert one.eval(train_iter=1).mean_return == pytest.approx(value, abs=1.0)
+
+
 def test_no_target_is_beyond_what_the_rewards_allow(tmp_path: Path) -> None:
     """Rewards of 0 and 1 and gamma = 0.9: returns are from 0 to 10, whatever a network says."""
     one = evaluator(corridor(tmp_path / "x.npz"), lambda obs: np.ones(len(obs), np.int64))

@@ -225,7 +225,7 @@ class FQEvaluator(ScheduledEvaluator):
             value = value.clamp(low * self._horizon, high * self._horizon)
             y = quantile_target(value.unsqueeze(1), *bridged(batch, cfg.discount_factor, 1))
         q, size = self._net.forward(batch["obs"], batch["action"]), self._net.scale
-        loss, error = td_loss(q / size, y.squeeze(1) / size)
+        loss, error = td_loss(q / size, y.squeeze(1) / size, criterion="mse")  # values are means
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step(loss)

@@ -2,7 +2,9 @@
 
 In the conservative term, values of actions of the policy are max(Q(s, a), V^mu(s)): they are not
 lowered below the return that the policy mu of the data had from the state, so that the values keep
-their scale and fine-tuning does not begin by unlearning. V^mu(s) is the recorded discounted return.
+their scale and fine-tuning does not begin by unlearning. V^mu(s) is the recorded discounted return;
+where an episode was cut, its mean reward goes on for ever if that is negative, as the authors let
+the costs of episodes without success go on.
 
 Shapes: B samples, E Q networks, M actions of each kind.
 """
