@@ -174,6 +174,18 @@ def test_each_episode_becomes_a_video(
     assert mtimes(run) == before
 
 
+def test_the_name_of_a_video_has_the_return_of_the_environment(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Behind `clip_reward`, with half a point per step."""
+    pytest.importorskip("imageio_ffmpeg")
+    pytest.importorskip("pygame")
+    halved = "env.env_wrapper=[{type: clip_reward, max_reward: 0.5}]"
+    found = answer(capfd, str(run), "-n", "2", SHORT, halved, "--replay-path", str(tmp_path / "v"))
+    names = [f"_return_{value:.1f}.mp4" for value in found["returns"]]
+    assert all(each.endswith(name) for each, name in zip(found["videos"], names, strict=True))
+
+
 def _pictures(ffmpeg: Any, path: Path) -> tuple[list[bytes], str]:
     """Decodes a video of 600 x 400 pixels; returns its pictures and what ffmpeg says of it."""
     command = [ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]

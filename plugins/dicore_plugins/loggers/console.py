@@ -26,6 +26,8 @@ _RENEW_S = 0.5
 _BARE_FACTOR = 4
 """Factor on the interval of lines in which only the counters are new."""
 _MARKS = 20
+_TOO_SHORT_S = 2.0
+"""Seconds of which most may be the last evaluation, so that they tell no rate."""
 """Marks kept per window of a rate: the resolution of its beginning."""
 
 
@@ -61,7 +63,7 @@ class ConsoleLogger:
         self._bar: Any = None
         self._cell: Any = None
         self._on_terminal = False
-        self._stale = False
+        self._stale = self._ends = False
 
     def open(self, target: LogTarget) -> None:
         """Stores the budgets; nothing is printed before the first metric."""
@@ -138,6 +140,7 @@ class ConsoleLogger:
         """Prints the last state and removes the bar."""
         if self._beat in listeners:
             listeners.remove(self._beat)
+        self._ends = True
         self._show()
         if self._bar is not None:
             self._bar.stop()
@@ -162,7 +165,10 @@ class ConsoleLogger:
     def _rate_and_time_left(self) -> tuple[float, float | None]:
         """Returns units per second, and the seconds left; None if unknown."""
         done, total, _ = self._progress
-        rate = self._recent.per_second(time.monotonic(), done)
+        now = time.monotonic()
+        if self._ends and self._recent.seconds(now) < _TOO_SHORT_S:
+            return 0.0, None
+        rate = self._recent.per_second(now, done)
         return rate, (total - done) / rate if total and rate > 0 else None
 
     def _line(self) -> str:
@@ -242,6 +248,10 @@ class RecentRate:
             return 0.0
         began, before = self._marks[0]
         return (count - before) / max(now - began, 1e-9)
+
+    def seconds(self, now: float) -> float:
+        """Returns how far the rate looks back at `now`."""
+        return now - self._marks[0][0] if self._marks else 0.0
 
 
 def _notebook_line() -> Any:

@@ -31,7 +31,7 @@ def about_last_evaluation(
     """
     episodes, env_step = cfg.env.n_evaluator_episode, int(collector.envstep)
     ended, running = collector.total_episode_count, cfg.env.collector_env_num
-    steps = episodes * env_step / (ended or running)
+    steps = episodes * env_step / (ended + running / 2 if ended else running)  # half of each runs
     if last is not None:
         steps = last.statistics.get("envstep_count", steps)
     if steps < max(env_step / 2, _LITTLE_S * env_step / max(run.clock.seconds, 1e-9)):

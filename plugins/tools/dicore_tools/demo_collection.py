@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dicore.console import say
 from dicore.data import Batch, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.env import EnvSpec
@@ -32,6 +33,7 @@ __all__ = ["Wanted", "collected"]
 
 _OUTPUTS = ("logit", "mean", "log_std")
 """Outputs of networks that describe how a policy acts."""
+_CHANGE_REWARDS = frozenset({"clip_reward", "reward_norm"})
 _ATTEMPTS = 20
 """How many times as many episodes as are wanted are tried for `min_return`."""
 
@@ -68,6 +70,7 @@ def collected(trained: TrainedPolicy, wanted: Wanted) -> tuple[Batch, tuple[Any,
             `min_return`.
     """
     compiled = trained.compiled
+    _tell_of_rewards(compiled.env)
     kwargs = _acting_options(compiled.policy, wanted)
     with seeded(compiled.seed):
         at_most = wanted.n_sample if wanted.n_episode is None else wanted.n_episode
@@ -88,6 +91,16 @@ def collected(trained: TrainedPolicy, wanted: Wanted) -> tuple[Batch, tuple[Any,
             return data, (manager.observation_space, manager.action_space)
         finally:
             manager.close()
+
+
+def _tell_of_rewards(env: Any) -> None:
+    """Says that rewards are not those of the environment, if wrappers change them."""
+    names = ", ".join(each.type for each in env.env_wrapper if each.type in _CHANGE_REWARDS)
+    if names:
+        text = (
+            f"rewards are saved as {names} gives them; env.env_wrapper=[…] without it saves those"
+        )
+        say(f"{text} of the environment")
 
 
 def _acting_options(policy: Any, wanted: Wanted) -> dict[str, Any]:

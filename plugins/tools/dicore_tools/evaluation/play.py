@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import EnvBatch
+from dicore.data import EnvBatch, Info
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.env import EnvSpec
 from dicore.run.env_factory import BuildContext, EnvFactory, make_env_manager
@@ -213,7 +213,7 @@ class Viewer:
         """Shows the first frame of an episode."""
         self._frame(env)
 
-    def step(self, env: object, reward: Tree, *, over: bool) -> None:
+    def step(self, env: object, reward: Tree, info: Info, *, over: bool) -> None:
         """Shows the frame after a step."""
         self._frame(env)
 

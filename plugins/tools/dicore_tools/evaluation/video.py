@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
@@ -19,7 +20,7 @@ from dicore.run.env_factory import BuildContext
 from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
-    from dicore.data import Tree
+    from dicore.data import Info, Tree
     from dicore.interfaces.env import Env
 
 __all__ = ["Recorder", "frame_of", "record_env", "watched"]
@@ -128,7 +129,7 @@ class Watcher(Protocol):
     def begin(self, env: Env, /) -> None:
         """An episode began."""
 
-    def step(self, env: Env, reward: Tree, /, *, over: bool) -> None:
+    def step(self, env: Env, reward: Tree, info: Info, /, *, over: bool) -> None:
         """The environment was stepped; `over`: the episode ended."""
 
     def drop(self) -> None:
@@ -166,11 +167,14 @@ class VideoWriter:
             self._total = 0.0
             self._pending = frame_of(env)
 
-    def step(self, env: object, reward: Tree, *, over: bool) -> None:
+    def step(self, env: object, reward: Tree, info: Info, *, over: bool) -> None:
         """Adds the frame after a step; completes the video at the end of the episode."""
         if self._failed or self._pending is None:
             return
         self._total += float(np.sum(reward))
+        if over and "eval_episode_return" in info:  # of the rewards below wrappers that change them
+            with suppress(TypeError, ValueError):
+                self._total = float(np.sum(info["eval_episode_return"]))
         self._guarded(lambda: self._write(env))
         if over and self._writer is not None:
             self._guarded(self._complete)
@@ -278,7 +282,7 @@ def watched(env: Any, watcher: Watcher) -> Any:
     def go(action: Tree) -> Any:
         result = step(action)
         over = result[2] if len(result) == 4 else result[2] or result[3]
-        watcher.step(env, result[1], over=bool(over))
+        watcher.step(env, result[1], result[-1], over=bool(over))
         return result
 
     @wraps(close)
