@@ -156,8 +156,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "planner": "gumbel puct",
         "policy": "alphazero dreamer efficient_zero gumbel_muzero muzero tdmpc2",
         "preset": (
-            "cartpole_dreamer cartpole_gumbel_muzero cartpole_muzero pendulum_dreamer "
-            "pendulum_tdmpc2 tictactoe_alphazero"
+            "cartpole_dreamer cartpole_gumbel_muzero cartpole_muzero connect_four_alphazero "
+            "pendulum_dreamer pendulum_tdmpc2 tictactoe_alphazero"
         ),
     },
     "dicore-contrib": {
