@@ -10,6 +10,8 @@ import torch
 
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ConfigError, NonFiniteError
+from dicore.run.launch import launch
+from dicore.run.log import read_metrics
 from dicore.run.random import seed_everything
 from dicore_plugins.policies import create_policy
 from dicore_worlds.games.board_game import BoardGame
@@ -196,3 +198,22 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
         *("env.collector_env_num=3", "env.n_evaluator_episode=4"),
     )
     resumes_exactly(tmp_path, "board_game", "alphazero", (120, 240), *small)
+
+
+def test_the_preset_of_connect_four_plays_it(tmp_path: Path) -> None:
+    small = {
+        "env.collector_env_num": 2, "env.evaluator_env_num": 2, "env.n_evaluator_episode": 2,
+        "env.depth": 1, "policy.planner.simulations": 2, "policy.collect.n_sample": 32,
+        "policy.learn.update_per_collect": 2, "policy.learn.batch_size": 16,
+    }  # fmt: skip
+    words = [*(f"{key}={value}" for key, value in small.items()), "pipeline.logger=[]"]
+    outcome = launch(
+        "connect_four_alphazero", seed=0, exp_name=str(tmp_path / "run"), max_env_step=240,
+        overrides=words,
+    )  # fmt: skip
+    result = outcome.run.result
+    assert result.train_iter >= 2
+    assert result.best_return in (-1.0, -0.5, 0.0, 0.5, 1.0)
+    rows = read_metrics(tmp_path / "run/log/metrics.jsonl")
+    lengths = [r["evaluator/avg_envstep_per_episode"] for r in rows if "evaluator/return_mean" in r]
+    assert all(3 <= each <= 21 for each in lengths), "moves of one side of at most 42"
