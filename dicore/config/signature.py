@@ -171,7 +171,7 @@ def untyped_parameters(cls: type[Section]) -> Collection[str]:
 
 
 def _hint(target: object, parameter: inspect.Parameter) -> object:
-    """Returns a parameter's type, also by its default; None if neither gives one."""
+    """Returns a parameter's type (`np.floating`: float), also by its default; None without one."""
     written = parameter.annotation
     if written is inspect.Parameter.empty:
         known = type(parameter.default) in (bool, int, float, str)
@@ -182,7 +182,7 @@ def _hint(target: object, parameter: inspect.Parameter) -> object:
     module = sys.modules.get(getattr(target, "__module__", ""))
     names = {**(vars(module) if module else {}), **getattr(defined, "__globals__", {})}
     try:
-        return resolve_hint(written, names)
+        return resolve_hint(re.sub(r"\bnp\.(float|int)(ing|eger)\b", r"\1", written), names)
     except (NameError, AttributeError):
         return None  # an import for type checkers only, hence nothing that a config can hold
 

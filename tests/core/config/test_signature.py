@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pytest
 
 from dicore.config import EnvConfig, compile_section, config_class
@@ -200,3 +201,18 @@ def test_it_crosses_a_process_border() -> None:
     again = ForkingPickler.loads(ForkingPickler.dumps(made))
     assert again == made
     assert type(again) is type(made)
+
+
+def scaled(
+    env: object, low: np.floating | np.integer | np.ndarray, count: np.integer | int = 1
+) -> None:
+    """Annotated as the bounds of gymnasium's RescaleAction are."""
+
+
+def test_scalars_of_numpy_are_numbers() -> None:
+    cls: Any = config_class(scaled, "env_wrapper")
+    assert compile_section(cls, {"low": -1}).low == -1
+    found = compile_section(cls, {"low": -0.5, "count": 3})
+    assert (found.low, found.count) == (-0.5, 3)
+    with pytest.raises(ConfigError, match="low: expected float or int"):
+        compile_section(cls, {"low": "much"})
