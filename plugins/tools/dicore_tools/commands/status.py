@@ -61,7 +61,10 @@ def command(run: str, *, every: float | None, as_json: bool, collectors: int | N
                 raise UsageError(problem, hint="the run writes it anew at its next step") from None
             say(text, result=True)
             if facts["killed"] and not as_json:
-                say(f"go on from its last checkpoint: dicore train --resume {run}")
+                from dicore_tools.hub.card import own_code
+
+                trust = " --trust" if own_code(Path(run)) else ""
+                say(f"go on from its last checkpoint: dicore train --resume {run}{trust}")
             if every is None or facts["ended"] or facts["killed"]:
                 return
             time.sleep(every)
