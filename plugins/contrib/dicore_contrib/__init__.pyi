@@ -11,6 +11,9 @@ from dicore_contrib.models.bro import BroNetLayers as BroNetLayers
 from dicore_contrib.models.bro_config import BROModelConfig as BROModelConfig
 from dicore_contrib.models.denoiser import Denoiser as Denoiser
 from dicore_contrib.models.denoiser_config import DenoiserConfig as DenoiserConfig
+from dicore_contrib.models.flash import FlashSACNet as FlashSACNet
+from dicore_contrib.models.flash import UnitNormLayers as UnitNormLayers
+from dicore_contrib.models.flash_config import FlashSACModelConfig as FlashSACModelConfig
 from dicore_contrib.models.gated_transformer import GatedTransformer as GatedTransformer
 from dicore_contrib.models.gated_transformer import GRUGate as GRUGate
 from dicore_contrib.models.gtrxl import GTrXLDQN as GTrXLDQN
@@ -44,6 +47,11 @@ from dicore_contrib.policies.fast_td3 import FastTD3Policy as FastTD3Policy
 from dicore_contrib.policies.fast_td3_config import FastTD3CollectConfig as FastTD3CollectConfig
 from dicore_contrib.policies.fast_td3_config import FastTD3Config as FastTD3Config
 from dicore_contrib.policies.fast_td3_config import FastTD3LearnConfig as FastTD3LearnConfig
+from dicore_contrib.policies.flash_sac import FlashSACPolicy as FlashSACPolicy
+from dicore_contrib.policies.flash_sac import RepeatedNoise as RepeatedNoise
+from dicore_contrib.policies.flash_sac_config import FlashSACCollectConfig as FlashSACCollectConfig
+from dicore_contrib.policies.flash_sac_config import FlashSACConfig as FlashSACConfig
+from dicore_contrib.policies.flash_sac_config import FlashSACLearnConfig as FlashSACLearnConfig
 from dicore_contrib.policies.mrq import MRQPolicy as MRQPolicy
 from dicore_contrib.policies.mrq_config import MRQCollectConfig as MRQCollectConfig
 from dicore_contrib.policies.mrq_config import MRQConfig as MRQConfig
@@ -67,6 +75,10 @@ from dicore_contrib.policies.recurrent_q_config import (
 from dicore_contrib.policies.recurrent_q_config import RecurrentTD3Config as RecurrentTD3Config
 from dicore_contrib.policies.recurrent_q_config import (
     RecurrentTD3LearnConfig as RecurrentTD3LearnConfig,
+)
+from dicore_contrib.reward_models.bounded_norm import BoundedRewardNorm as BoundedRewardNorm
+from dicore_contrib.reward_models.bounded_norm_config import (
+    BoundedRewardNormConfig as BoundedRewardNormConfig,
 )
 from dicore_contrib.reward_models.pdeil import PDEIL as PDEIL
 from dicore_contrib.reward_models.pdeil import Gaussian as Gaussian

@@ -11,6 +11,7 @@ __all__ = [
     "PENDULUM_BRO",
     "PENDULUM_DIFFUSION_POLICY",
     "PENDULUM_FAST_TD3",
+    "PENDULUM_FLASH_SAC",
     "PENDULUM_MRQ",
     "PENDULUM_POMDP_RECURRENT_SAC",
     "PENDULUM_POMDP_RECURRENT_TD3",
@@ -122,6 +123,24 @@ PENDULUM_FAST_TD3: dict[str, Any] = {
 
 -171, -206 and -155 after 5.4k, 5.4k and 7.0k env steps, which took 600 and 800 updates (3 seeds).
 """
+
+PENDULUM_FLASH_SAC: dict[str, Any] = {
+    "env": {"type": "pendulum", "collector_env_num": 32, "evaluator_env_num": 10},
+    "policy": {
+        "type": "flash_sac",
+        "discount_factor": 0.97,
+        "model": {
+            "actor_hidden_size_list": [32],
+            "critic_hidden_size_list": [64],
+            "n_atom": 51,
+        },
+        "learn": {"batch_size": 256, "update_per_collect": 4, "learning_rate": 1e-3},
+        "collect": {"n_sample": 32, "random_collect_size": 640},
+        "eval": {"evaluator": {"eval_freq": 200}},
+        "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
+    },
+}
+"""FlashSAC on 32 Pendulums with small networks, for one CPU core."""
 
 PENDULUM_DIFFUSION_POLICY: dict[str, Any] = {
     "env": {"type": "pendulum", "evaluator_env_num": 10},
