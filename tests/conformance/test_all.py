@@ -247,6 +247,7 @@ TDMPC2 = {"latent": 16, "units": 16, "encoder_units": 16, "cnn_depth": 4}
 MRQ = {"state_features": 16, "action_features": 8, "joint_features": 16, "units": 16}
 BRO = {"actor_hidden_size_list": [16], "critic_hidden_size_list": [16], "num_quantiles": 8}
 FAST_TD3 = {"actor_hidden_size_list": [16], "critic_hidden_size_list": [16]}
+FLASH_SAC = {"actor_hidden_size_list": [16], "critic_hidden_size_list": [16]}
 DIFFUSION = {"model": {"units": 16, "blocks": 1}, "sample_steps": 4}
 GUMBEL = {"model": MUZERO, "planner": {"type": "gumbel", "simulations": 8}}
 SEQUENCES = {"collect": {"unroll_len": 6, "burn_in": 2}}
@@ -257,6 +258,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "model/mrq": MRQ,
     "policy/mrq": {"model": MRQ},
     "policy/fast_td3": {"model": FAST_TD3},
+    "model/flash_sac": FLASH_SAC,
+    "policy/flash_sac": {"model": FLASH_SAC},
     "policy/diffusion_policy": DIFFUSION,
     "policy/simba": {"model": SIMBA},
     "model/dreamer": DREAMER,

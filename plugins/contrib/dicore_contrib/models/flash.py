@@ -12,7 +12,7 @@ Shapes: E networks, B rows, F features, A dimensions of an action, N atoms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -83,7 +83,7 @@ class UnitNormLayers(nn.Module):
         super().__init__()
         inputs, *blocks, outputs = sizes
         units = blocks[0]
-        self._activation = getattr(F, activation)
+        self._activation: Callable[[Tensor], Tensor] = getattr(F, activation)
         inner = [width for _ in blocks for width in (units * _EXPANSION, units)]
         widths = [inputs, units, *inner]
         pairs = [*pairwise(widths), (units, outputs)]
@@ -95,14 +95,16 @@ class UnitNormLayers(nn.Module):
             for each in weight.detach():
                 each.copy_(nn.init.orthogonal_(torch.empty(each.shape[::-1])).T)
         self.project()
-        self.eval()
+
+    def _norms(self) -> list[_BatchNorm]:
+        return [*self.norms]
 
     @torch.no_grad()
     def project(self) -> None:
         """Gives weights and learned scales their norms, in place."""
         for weight in self.weights:
             weight.div_(torch.linalg.vector_norm(weight, dim=1, keepdim=True))
-        for norm in self.norms:
+        for norm in self._norms():
             norm.project()
         self.rms_scale.mul_(self.rms_scale.square().mean(-1, keepdim=True).rsqrt())
 
@@ -110,7 +112,7 @@ class UnitNormLayers(nn.Module):
         """Maps [B, I] to [E, B, O]; `frozen`: the parameters get no gradient, `x` does."""
         weights = [each.detach() if frozen else each for each in self.weights]
         scale, bias = (p.detach() if frozen else p for p in (self.rms_scale, self.bias))
-        first, *norms = self.norms
+        first, *norms = self._norms()
         x = first(x.expand(len(bias), *x.shape[-2:]), frozen=frozen).bmm(weights[0])
         for index in range(0, len(norms), 2):
             y = x
@@ -138,7 +140,7 @@ class FlashSACNet(CategoricalQAC):
 
     config_class: Any = FlashSACModelConfig
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per option
         self,
         obs_shape: int | Sequence[int] | None,
         action_shape: int | None,
@@ -164,6 +166,7 @@ class FlashSACNet(CategoricalQAC):
             num_critics, (features + action_shape, *critic_hidden_size_list, n_atom), activation
         )
         self.critic = critics
+        self.eval()
 
     def policy(self, obs: Tree) -> dict[str, Tensor]:
         """Computes `mean` and `log_std` of the actor, [B, A] each, before tanh."""

@@ -60,13 +60,20 @@ class FlashSACPolicy(SACPolicy):
 
     def _init_collect(self) -> None:
         super()._init_collect()
-        self._held_noise: Any = RepeatedNoise(self._rng, self._cfg.collect.max_noise_steps)
+        self._repeated = RepeatedNoise(self._rng, self._cfg.collect.max_noise_steps)
 
     def _explore(self, output: Columns, env_id: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         mean = output["mean"]
-        noise = self._held_noise.of(env_id, mean.shape[1:])
+        noise = self._repeated.of(env_id, mean.shape[1:])
         action: npt.NDArray[np.float32] = np.tanh(mean + np.exp(output["log_std"]) * noise)
         return action
+
+    def _get_collect_state(self) -> StateDict:
+        """Returns the noise that is kept, for checkpoints."""
+        return self._repeated.state_dict()
+
+    def _set_collect_state(self, state: State) -> None:
+        self._repeated.load_state_dict(state)
 
     def _get_action_distribution(self) -> str:
         """Returns "" if noise is kept: an action depends on those before it."""

@@ -16,7 +16,7 @@ __all__ = ["BoundedRewardNormConfig"]
 
 @frozen(kw_only=True)
 class BoundedRewardNormConfig(RewardNormConfig):
-    """Divides rewards so that discounted returns have unit variance and bounds (Kim et al. 2026)."""
+    """Divides rewards so that returns have unit variance and a bound (Kim et al. 2026)."""
 
     limit: float = option(
         float("inf"), "largest absolute value of a normalised reward; inf: returns bound it", gt=0
