@@ -134,7 +134,12 @@ PENDULUM_FLASH_SAC: dict[str, Any] = {
             "critic_hidden_size_list": [64],
             "n_atom": 51,
         },
-        "learn": {"batch_size": 256, "update_per_collect": 4, "learning_rate": 1e-3},
+        "learn": {
+            "batch_size": 256,
+            "update_per_collect": 8,
+            "learning_rate": 3e-3,
+            "target_theta": 0.05,
+        },
         "collect": {"n_sample": 32, "random_collect_size": 640},
         "eval": {"evaluator": {"eval_freq": 200}},
         "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
