@@ -16,6 +16,7 @@ BUDGETS = {
     "pendulum_mrq": 8_000,
     "pendulum_bro": 6_000,
     "pendulum_fast_td3": 40_000,
+    "pendulum_flash_sac": 40_000,
     "pendulum_pomdp_recurrent_sac": 30_000,
     "pendulum_pomdp_recurrent_td3": 30_000,
 }

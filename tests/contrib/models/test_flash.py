@@ -77,6 +77,7 @@ def test_running_statistics_are_those_of_torch_and_stay_finite() -> None:
     assert all(one.equal(two) for one, two in zip(kept, part.buffers(), strict=True))
 
 
+@torch.no_grad()
 def test_projecting_gives_rows_and_scales_their_norms() -> None:
     part = UnitNormLayers(2, (5, 4, 4, 7))
     for weight in part.weights:  # orthogonal, and of unit norm where there are more outputs
