@@ -48,7 +48,6 @@ from dicore_contrib.policies.fast_td3_config import FastTD3CollectConfig as Fast
 from dicore_contrib.policies.fast_td3_config import FastTD3Config as FastTD3Config
 from dicore_contrib.policies.fast_td3_config import FastTD3LearnConfig as FastTD3LearnConfig
 from dicore_contrib.policies.flash_sac import FlashSACPolicy as FlashSACPolicy
-from dicore_contrib.policies.flash_sac import RepeatedNoise as RepeatedNoise
 from dicore_contrib.policies.flash_sac_config import FlashSACCollectConfig as FlashSACCollectConfig
 from dicore_contrib.policies.flash_sac_config import FlashSACConfig as FlashSACConfig
 from dicore_contrib.policies.flash_sac_config import FlashSACLearnConfig as FlashSACLearnConfig
@@ -76,6 +75,7 @@ from dicore_contrib.policies.recurrent_q_config import RecurrentTD3Config as Rec
 from dicore_contrib.policies.recurrent_q_config import (
     RecurrentTD3LearnConfig as RecurrentTD3LearnConfig,
 )
+from dicore_contrib.policies.repeated_noise import RepeatedNoise as RepeatedNoise
 from dicore_contrib.reward_models.bounded_norm import BoundedRewardNorm as BoundedRewardNorm
 from dicore_contrib.reward_models.bounded_norm_config import (
     BoundedRewardNormConfig as BoundedRewardNormConfig,

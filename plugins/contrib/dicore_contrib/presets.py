@@ -145,7 +145,11 @@ PENDULUM_FLASH_SAC: dict[str, Any] = {
         "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
     },
 }
-"""FlashSAC on 32 Pendulums with small networks, for one CPU core."""
+"""FlashSAC on 32 Pendulums with small networks, for one CPU core.
+
+-201, -167 and -189 after 5.4k, 5.4k and 3.8k env steps, which took 1,200, 1,200 and 800 updates
+(3 seeds).
+"""
 
 PENDULUM_DIFFUSION_POLICY: dict[str, Any] = {
     "env": {"type": "pendulum", "evaluator_env_num": 10},

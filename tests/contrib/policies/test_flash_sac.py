@@ -17,7 +17,7 @@ from dicore.data import Batch, EnvBatch
 from dicore.errors import ConfigError, UsageError
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
-from dicore_contrib import FlashSACPolicy, RepeatedNoise
+from dicore_contrib import FlashSACPolicy
 from dicore_plugins.models import CategoricalQAC
 from dicore_plugins.policies import create_policy
 from tests.contrib.models.test_flash import disturbed, reference
@@ -142,6 +142,15 @@ def test_the_temperature_keeps_the_entropy_of_a_narrow_gaussian() -> None:
     assert (moved < 0.3) == (float(entropy) > wanted)
 
 
+def test_the_target_of_the_entropy_moves_to_its_end() -> None:
+    policy = made(target_entropy=-2.0, target_entropy_end=-4.0, target_entropy_decay=4)
+    seen = []
+    for _ in range(8):
+        policy.learn_mode.forward(samples())
+        seen.append(policy.get_attribute("target_entropy"))
+    assert seen == [-2.0, -2.0, -2.5, -2.5, -3.5, -3.5, -4.0, -4.0]
+
+
 def test_norms_hold_after_each_update_and_the_target_follows() -> None:
     policy = made(target_theta=0.25, actor_update_freq=2, learning_rate=0.01)
     model, target = policy.get_attribute("model"), policy.get_attribute("target_model")
@@ -180,40 +189,6 @@ def test_the_learning_rate_falls_along_a_cosine() -> None:
     wanted = [0.75 + 0.25 * math.cos(math.pi * min(k / 4, 1)) for k in range(6)]
     assert rates == pytest.approx([1e-3 * each for each in wanted])
     assert {each.learning_rate for each in policy._optimizers.values()} == {rates[-1]}
-
-
-def test_noise_is_kept_for_as_long_as_a_zeta_distribution_says() -> None:
-    noise, lengths, last, kept = RepeatedNoise(np.random.default_rng(0), 4), [0, 0, 0, 0], None, 0
-    drawn = []
-    for _ in range(20_000):
-        found = noise.of(np.arange(3), (2,))
-        if last is not None and not (found == last).any():
-            lengths[kept - 1] += 1
-            kept = 0
-            drawn.append(found)
-        else:
-            assert last is None or (found == last).all()
-        kept, last = kept + 1, found.copy()
-    share = np.array(lengths) / sum(lengths)
-    wanted = np.array([1, 1 / 4, 1 / 9, 1 / 16]) / (1 + 1 / 4 + 1 / 9 + 1 / 16)
-    assert share == pytest.approx(wanted, abs=0.01)
-    assert np.std(drawn, 0) == pytest.approx(np.ones((3, 2)), abs=0.03)
-
-
-def test_noise_of_environments_that_act_alone_is_never_kept_too_long() -> None:
-    noise, rng = RepeatedNoise(np.random.default_rng(0), 3), np.random.default_rng(1)
-    last: dict[int, tuple[float, int]] = {}
-    for _ in range(3_000):
-        ids = np.flatnonzero(rng.random(5) < 0.4)
-        if len(ids):
-            for each, found in zip(ids.tolist(), noise.of(ids, (1,))[:, 0].tolist(), strict=True):
-                before, age = last.get(each, (0.0, 0))
-                last[each] = found, age + 1 if found == before else 1
-                assert last[each][1] <= 3
-    one, two = RepeatedNoise(np.random.default_rng(0), 1), np.random.default_rng(0)
-    for _ in range(3):  # of one step each
-        two.random()
-        assert one.of(np.arange(2), (1,)) == pytest.approx(two.standard_normal((2, 1), np.float32))
 
 
 def test_collecting_adds_noise_and_evaluating_does_not() -> None:

@@ -103,7 +103,7 @@ class UnitNormLayers(nn.Module):
     def project(self) -> None:
         """Gives weights and learned scales their norms, in place."""
         for weight in self.weights:
-            weight.div_(torch.linalg.vector_norm(weight, dim=1, keepdim=True))
+            weight.copy_(F.normalize(weight, dim=1))
         for norm in self._norms():
             norm.project()
         self.rms_scale.mul_(self.rms_scale.square().mean(-1, keepdim=True).rsqrt())

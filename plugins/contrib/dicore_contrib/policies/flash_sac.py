@@ -16,7 +16,7 @@ target, all weights get unit norm (`UnitNormLayers`). The actor is updated first
 While collecting, the noise of all environments is drawn anew after n steps, P(n) ~ n^-2 up to
 `max_noise_steps`. The reward model `bounded_reward_norm` keeps returns within the atoms.
 
-Shapes: K ready environments, M environments seen, B samples, A dimensions, E networks, N atoms.
+Shapes: K ready environments, B samples, A dimensions, E networks, N atoms.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from dicore.config import PolicyConfig
 from dicore.data import Batch, Columns, State, StateDict, Tree, tree_map
 from dicore_contrib.models.flash import FlashSACNet
 from dicore_contrib.policies.flash_sac_config import FlashSACConfig
+from dicore_contrib.policies.repeated_noise import RepeatedNoise
 from dicore_plugins.functional import c51_loss, c51_target, quantile_target, squashed_gaussian
 from dicore_plugins.policies import Actor, Results, SACPolicy
 
-__all__ = ["FlashSACPolicy", "RepeatedNoise"]
+__all__ = ["FlashSACPolicy"]
 
 _STD = 0.15
 """Standard deviation of the Gaussian whose entropy the actions keep."""
@@ -101,7 +102,8 @@ class FlashSACPolicy(SACPolicy):
         if self._update_count % self._cfg.learn.actor_update_freq:
             return dict.fromkeys(("actor_loss", "alpha", "entropy"))
         alpha = self._alpha
-        self._move_target_entropy()
+        if self._update_count:  # it counts from the update before, as actors learn after critics
+            self._move_target_entropy()
         loss, entropy = self._descend("actor", batch)
         if "alpha" in self._optimizers:  # the gradient by log alpha
             self._flats["alpha"].grad.copy_(alpha * (entropy - self._wanted_entropy(batch["obs"])))
@@ -152,51 +154,6 @@ class FlashSACPolicy(SACPolicy):
         action, log_prob = squashed_gaussian(mean, log_std, self._normal(mean))
         value = self._actor_value(self._model.q(batch["obs"], action, frozen=True))
         return (self._alpha * log_prob - value).mean(), -log_prob.detach().mean()
-
-
-class RepeatedNoise:
-    """Standard normal noise that is kept for a random number of env steps, the same for all.
-
-    Args:
-        rng: Generator of the noise.
-        longest: Most env steps; n has a probability in proportion to n^-2.
-    """
-
-    def __init__(self, rng: np.random.Generator, longest: int) -> None:
-        self._rng = rng
-        share = np.arange(1, longest + 1) ** -2.0
-        self._below = np.cumsum(share / share.sum())[:-1]
-        self._drawn = np.zeros((0, 0), np.float32)
-        self._age = np.zeros(0, np.int64)
-        self._steps = 0
-
-    def of(self, env_id: npt.NDArray[np.int64], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-        """Returns the noise of K environments for one env step: float32 [K, A].
-
-        The noise of all is drawn anew before one would keep it for longer.
-        """
-        known = max(len(self._age), int(env_id.max()) + 1)
-        age = np.concatenate((self._age, np.zeros(known - len(self._age), np.int64)))
-        drawn = self._drawn
-        if self._steps == 0 or (age[env_id] >= self._steps).any():
-            self._steps = 1 + int(np.searchsorted(self._below, self._rng.random(), "right"))
-            drawn, age = drawn[:0], np.zeros_like(age)
-        if len(drawn) < known:
-            fresh = self._rng.standard_normal((known - len(drawn), *shape), np.float32)
-            drawn = np.concatenate((drawn.reshape(-1, *shape), fresh))
-        age[env_id] += 1
-        self._drawn, self._age = drawn, age
-        found: npt.NDArray[np.float32] = drawn[env_id]
-        return found
-
-    def state_dict(self) -> StateDict:
-        """Returns the noise, float32 [M, A], its ages, int64 [M], and when it is drawn anew."""
-        return {"drawn": self._drawn.copy(), "age": self._age.copy(), "steps": self._steps}
-
-    def load_state_dict(self, state: State) -> None:
-        """Restores `state_dict`."""
-        self._drawn, self._age = (np.array(state[name]) for name in ("drawn", "age"))
-        self._steps = int(state["steps"])
 
 
 def _joined(batch: Batch) -> Tree:
