@@ -13,7 +13,7 @@ import pytest
 FAILING = {
     "dicore": 85,
     "dicore_registry": 16,
-    "dicore_plugins": 382,
+    "dicore_plugins": 381,
     "dicore_dist": 50,
     "dicore_compat": 29,
     "dicore_contrib_envs": 18,

@@ -6,7 +6,7 @@ Shapes: C samples, B drawn, F frames stored, k frames in a stack; `...` one fram
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,8 @@ import optree
 from dicore.data import Batch, State, StateDict, Tree
 from dicore.errors import SchemaError
 from dicore_plugins.buffers.memory import Fact, Form, verdict
+from dicore_plugins.buffers.storage import Storage
 from dicore_plugins.frames import Chunk, StackedFrames
-
-if TYPE_CHECKING:
-    from dicore_plugins.buffers.storage import Storage
 
 __all__ = ["FrameStore", "StackColumn", "gather", "stack_columns"]
 
