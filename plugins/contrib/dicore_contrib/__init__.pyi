@@ -1,4 +1,6 @@
+from dicore_contrib.functional import contrastive_energy_error as contrastive_energy_error
 from dicore_contrib.functional import cosine_schedule as cosine_schedule
+from dicore_contrib.functional import linear_schedule as linear_schedule
 from dicore_contrib.functional import reverse_step as reverse_step
 from dicore_contrib.mazes.config import MazeConfig as MazeConfig
 from dicore_contrib.mazes.maze import Maze as Maze
@@ -24,6 +26,8 @@ from dicore_contrib.models.mrq import MRQNet as MRQNet
 from dicore_contrib.models.mrq_config import MRQModelConfig as MRQModelConfig
 from dicore_contrib.models.procedure import ProcedureNet as ProcedureNet
 from dicore_contrib.models.procedure_config import ProcedureModelConfig as ProcedureModelConfig
+from dicore_contrib.models.qgpo import QGPONet as QGPONet
+from dicore_contrib.models.qgpo_config import QGPOModelConfig as QGPOModelConfig
 from dicore_contrib.models.recurrent_qac import History as History
 from dicore_contrib.models.recurrent_qac import RecurrentQAC as RecurrentQAC
 from dicore_contrib.models.recurrent_qac_config import RecurrentQACConfig as RecurrentQACConfig
@@ -64,6 +68,9 @@ from dicore_contrib.policies.procedure_cloning_config import (
 from dicore_contrib.policies.procedure_cloning_config import (
     ProcedureLearnConfig as ProcedureLearnConfig,
 )
+from dicore_contrib.policies.qgpo import QGPOPolicy as QGPOPolicy
+from dicore_contrib.policies.qgpo_config import QGPOConfig as QGPOConfig
+from dicore_contrib.policies.qgpo_config import QGPOLearnConfig as QGPOLearnConfig
 from dicore_contrib.policies.recurrent_q import RecurrentSACPolicy as RecurrentSACPolicy
 from dicore_contrib.policies.recurrent_q import RecurrentTD3Policy as RecurrentTD3Policy
 from dicore_contrib.policies.recurrent_q import SequenceQPolicy as SequenceQPolicy

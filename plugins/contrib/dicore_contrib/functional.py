@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["cosine_schedule", "reverse_step"]
+__all__ = ["contrastive_energy_error", "cosine_schedule", "linear_schedule", "reverse_step"]
 
 
 def cosine_schedule(count: int) -> Tensor:
@@ -25,6 +25,40 @@ def cosine_schedule(count: int) -> Tensor:
     place = torch.arange(count + 1, dtype=torch.float64) / count
     left = torch.cos((place + 0.008) / 1.008 * math.pi / 2).square()
     return (left[1:] / left[:-1]).clamp(min=1e-3).cumprod(0).float()
+
+
+def linear_schedule(time: Tensor) -> Tensor:
+    """Computes how much of a sample is left at times of a diffusion whose rate rises linearly.
+
+    Song et al. 2021, arXiv:2011.13456, equation 32, with rates beta from 0.1 to 20: a sample x
+    becomes alpha x + sigma z of a standard normal z, where log alpha = -(20 - 0.1) t^2 / 4
+    - 0.1 t / 2, and sigma^2 = 1 - alpha^2.
+
+    Args:
+        time: t, float [...]; 0: the sample, 1: noise.
+
+    Returns:
+        alpha^2, float [...].
+    """
+    return torch.exp(-(20 - 0.1) / 2 * time.square() - 0.1 * time)
+
+
+def contrastive_energy_error(energy: Tensor, value: Tensor, beta: float) -> Tensor:
+    """Computes how far energies are from the values of the actions before noise was added.
+
+    Lu et al. 2023, arXiv:2304.12824, equation 12: the cross-entropy over K actions of each state,
+    -sum_k softmax_k(beta Q_k) log softmax_k(f_k).
+
+    Args:
+        energy: f, float [B, K]; of noisy actions, all of a state at one time.
+        value: Q, float [B, K]; of the actions.
+        beta: Inverse temperature.
+
+    Returns:
+        The mean over the states, a scalar.
+    """
+    share = (beta * value).softmax(1)
+    return -(share * energy.log_softmax(1)).sum(1).mean()
 
 
 def reverse_step(

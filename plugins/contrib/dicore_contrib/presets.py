@@ -15,6 +15,7 @@ __all__ = [
     "PENDULUM_MRQ",
     "PENDULUM_POMDP_RECURRENT_SAC",
     "PENDULUM_POMDP_RECURRENT_TD3",
+    "PENDULUM_QGPO",
     "SWIMMER_ARS",
 ]
 
@@ -170,6 +171,22 @@ PENDULUM_DIFFUSION_POLICY: dict[str, Any] = {
 
 -161, -122 and -150 after 2,000 updates (3 seeds), from 50 episodes with a mean return of -145.
 """
+
+PENDULUM_QGPO: dict[str, Any] = {
+    "env": {"type": "pendulum", "evaluator_env_num": 10},
+    "policy": {
+        "type": "qgpo",
+        "model": {
+            "actor_hidden_size_list": [64, 64],
+            "critic_hidden_size_list": [64, 64],
+            "energy_hidden_size_list": [64, 64],
+        },
+        "learn": {"batch_size": 128, "learning_rate": 1e-3, "target_theta": 0.01},
+        "eval": {"evaluator": {"eval_freq": 1_000}},
+    },
+    "pipeline": {"max_train_iter": 10_000, "dataset": {"reward_scale": 0.05}},
+}
+"""QGPO on Pendulum; give the data by `pipeline.dataset.path`."""
 
 
 def _pendulum_pomdp(policy: str, *, alpha: float | None = None, **collect: Any) -> dict[str, Any]:

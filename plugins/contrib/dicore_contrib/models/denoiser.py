@@ -23,9 +23,25 @@ from dicore.errors import ConfigError
 from dicore_contrib.models.denoiser_config import DenoiserConfig
 from dicore_plugins.models import ObsEncoder
 
-__all__ = ["Denoiser"]
+__all__ = ["Denoiser", "step_features"]
 
 _GROUPS = 8
+
+
+def step_features(step: Tensor, count: int) -> Tensor:
+    """Describes steps of a diffusion by sines and cosines (Vaswani et al. 2017).
+
+    Args:
+        step: Any dtype [B]; from 0 to about 1000.
+        count: F, an even number from 4 on.
+
+    Returns:
+        float32 [B, F].
+    """
+    half = count // 2
+    rate = torch.exp(torch.arange(half, device=step.device) * (-math.log(10_000) / (half - 1)))
+    angle = step.unsqueeze(1) * rate
+    return torch.cat([angle.sin(), angle.cos()], 1)
 
 
 class _Block(nn.Module):
@@ -113,10 +129,7 @@ class Denoiser(nn.Module):
         Returns:
             [B, H, A].
         """
-        half = self._step_features // 2
-        rate = torch.exp(torch.arange(half, device=plan.device) * (-math.log(10_000) / (half - 1)))
-        angle = step.unsqueeze(1) * rate
-        of_step = self.of_step(torch.cat([angle.sin(), angle.cos()], 1))
+        of_step = self.of_step(step_features(step, self._step_features))
         seen = self.of_both(torch.cat([of_step, condition], 1))
         x = self.first(plan.transpose(1, 2))
         for block in self.blocks:
