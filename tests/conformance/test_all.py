@@ -251,6 +251,7 @@ FLASH_SAC = {"actor_hidden_size_list": [16], "critic_hidden_size_list": [16]}
 DIFFUSION = {"model": {"units": 16, "blocks": 1}, "sample_steps": 4}
 GUMBEL = {"model": MUZERO, "planner": {"type": "gumbel", "simulations": 8}}
 SEQUENCES = {"collect": {"unroll_len": 6, "burn_in": 2}}
+QGPO = {f"{part}_hidden_size_list": [16] for part in ("actor", "critic", "energy")}
 SIZES: dict[str, dict[str, Any]] = {
     "model/simba": SIMBA,
     "model/bro": BRO,
@@ -261,6 +262,12 @@ SIZES: dict[str, dict[str, Any]] = {
     "model/flash_sac": FLASH_SAC,
     "policy/flash_sac": {"model": FLASH_SAC},
     "policy/diffusion_policy": DIFFUSION,
+    "model/qgpo": QGPO,
+    "policy/qgpo": {
+        "model": QGPO,
+        "sample_steps": 4,
+        "learn": {"n_action": 4, "support_steps": 4, "behaviour_updates": 0},
+    },
     "policy/simba": {"model": SIMBA},
     "model/dreamer": DREAMER,
     "policy/dreamer": {"model": DREAMER},

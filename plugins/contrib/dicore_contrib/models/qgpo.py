@@ -44,10 +44,8 @@ class QGPONet(QAC):
         self._time_features = time_features
         width = self.encode.features + self.action_size + time_features
         hidden = options.get("actor_hidden_size_list", (256, 256))
-        activation = options.get("activation", "elu")
-        self.actor = MLP(
-            (width, *hidden, self.action_size), activation, initial_weights="uniform"
-        )
+        activation = options.get("activation", "gelu")
+        self.actor = MLP((width, *hidden, self.action_size), activation, initial_weights="uniform")
         self.energy = MLP(
             (width, *energy_hidden_size_list, 1), activation, initial_weights="uniform"
         )
@@ -67,7 +65,7 @@ class QGPONet(QAC):
         return self.energy.forward(self._inputs(features, action, time)).squeeze(-1)
 
     def _inputs(self, features: Tensor, action: Tensor, time: Tensor) -> Tensor:
-        described = step_features(1000 * time, self._time_features)
+        described = step_features(100 * time, self._time_features)
         return torch.cat((features, action, described.expand(len(action), -1)), -1)
 
     def policy(self, obs: Tree) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ class QGPOModelConfig(ActorQModelConfig):
     )
     num_critics: int = option(2, "number of Q networks, of which the minimum counts", ge=1)
     activation: Literal["relu", "tanh", "elu", "gelu"] = option(
-        "elu", "activation function of the hidden layers; relu: energies with jumps in their slope"
+        "gelu", "activation function of the hidden layers; with relu, the slope of energies jumps"
     )
     time_features: int = option(
         16, "numbers that describe the time of the diffusion; an even number", ge=4

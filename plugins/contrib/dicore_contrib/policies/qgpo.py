@@ -1,11 +1,12 @@
 """QGPO: Q-guided policy optimization (Lu et al. 2023, arXiv:2304.12824), from a dataset.
 
 A diffusion model of the recorded actions draws actions, guided by the slope of an energy network
-towards those with large values. With alpha_t and sigma_t of `linear_schedule`, three networks learn:
+towards those with large values. With alpha_t and sigma_t of `linear_schedule`, they learn by:
 
-    noise      | e(alpha_t a + sigma_t z, s, t) - z |^2,   t uniform, z standard normal
-    Q          | Q_e(s, a) - r - gamma (1 - done) sum_k softmax_k(beta' Q'(s', a'_k)) Q'(s', a'_k) |^2
-    energy     - sum_k softmax_k(beta Q'(s, a_k)) log softmax_k f(alpha_t a_k + sigma_t z_k, s, t)
+    noise    | e(alpha_t a + sigma_t z, s, t) - z |^2,   t uniform, z standard normal
+    Q        | Q_e(s, a) - y |^2,   q_k = Q'(s', a'_k),
+             y = r + gamma (1 - done) sum_k softmax_k(beta' q_k) q_k
+    energy   - sum_k softmax_k(beta Q'(s, a_k)) log softmax_k f(alpha_t a_k + sigma_t z_k, s, t)
 
 where Q' = min_e Q'_e of the target network, the K actions a_k and a'_k (the support) are drawn from
 the diffusion model without guidance, and t is the same for all a_k of a state. Acting removes noise
@@ -13,9 +14,9 @@ step by step (DDIM), with the score of the policy that is proportional to mu(a|s
 
     e_w(a, s, t) = e(a, s, t) - w sigma_t df(a, s, t) / da
 
-The paper fixes the support of each recorded state once, after the diffusion model has learned; here
-it is drawn anew in each update, in fewer steps, so that nothing is kept for each row of a dataset.
-`learn.behaviour_updates` trains the diffusion model first, and alone, as the paper does.
+The paper trains the diffusion model to its end and then fixes the support of each recorded state;
+here the model learns alone for `learn.behaviour_updates` and goes on beside the others, and the
+support is drawn anew in each update, in fewer steps, so that nothing is kept for rows of a dataset.
 
 Shapes: K ready environments or support actions, B samples, R rows, F features, A dimensions.
 """
@@ -62,7 +63,7 @@ class QGPOPolicy(ContinuousQPolicy):
         self._optimizers["energy"] = self._optimizer_of(self._flats["energy"])
 
     def _forward_learn(self, data: Batch, **_: object) -> Columns:
-        """Runs one update of all networks, or at first of the model of the recorded actions.
+        """Runs one update of all networks, or at first of the model of the recorded actions alone.
 
         Args:
             data: As `ContinuousQPolicy`.
@@ -70,8 +71,7 @@ class QGPOPolicy(ContinuousQPolicy):
         Returns:
             The losses; None for those of networks that did not learn.
         """
-        alone = self._cfg.learn.behaviour_updates or 0
-        if self._update_count >= alone:
+        if self._update_count >= self._cfg.learn.behaviour_updates:
             return super()._forward_learn(data)
         batch = to_batch(data, self._device)
         if not self._flats["actor"].intact():
@@ -85,14 +85,11 @@ class QGPOPolicy(ContinuousQPolicy):
         return {**nothing, "cur_lr": rate, "total_loss": found["behaviour_loss"], **found}
 
     def _update_actor(self, batch: Batch) -> Results:
-        """Updates the energies, and the model of the recorded actions unless that is done."""
+        """Updates the energies and the model of the recorded actions."""
         self._move_target("critic")
         energy = self._energy_loss(batch["obs"])
         self._step("energy", energy)
-        found: Results = {"behaviour_loss": None, "energy_loss": energy.detach()}
-        if self._cfg.learn.behaviour_updates is None:
-            found |= self._update_behaviour(batch)
-        return found
+        return {"energy_loss": energy.detach(), **self._update_behaviour(batch)}
 
     def _update_behaviour(self, batch: Batch) -> Results:
         loss = self._behaviour_loss(batch["obs"], self._unit_action(batch["action"]))

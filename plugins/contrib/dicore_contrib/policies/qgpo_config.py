@@ -22,14 +22,12 @@ class QGPOLearnConfig(ContinuousQLearnConfig):
 
     learning_rate: float = option(3e-4, "learning rate of all networks", gt=0, lt=float("inf"))
     update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
-    update_per_step: float | None = option(
-        None, "no effect: no env steps are collected", gt=0
-    )
-    behaviour_updates: int | None = option(
-        None,
-        "updates of the model of the recorded actions alone, which stays as it is after them; None:"
-        " all networks learn in each update",
-        ge=1,
+    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    behaviour_updates: int = option(
+        3_000,
+        "updates of the model of the recorded actions alone, before energies and Q networks learn,"
+        " too; less than pipeline.max_train_iter, at best half of it; 0: all learn from the start",
+        ge=0,
         unit="updates",
     )
     n_action: int = option(16, "support actions that are drawn for each state; K", ge=2)
