@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.offline_data import make as make_offline_data
 from dicore import collect_demo_data
 from dicore.run.launch import launch
 from dicore_contrib import write_maze_demonstrations
@@ -53,6 +54,27 @@ def test_diffusion_policy_swings_up_as_the_expert(seed: int, tmp_path: Path) -> 
         overrides=[f"pipeline.dataset.path={path}", "env.stop_value=-180", "pipeline.logger=[]"],
     )  # fmt: skip
     assert outcome.run.result.stop, outcome.run.result.best_return
+
+
+@pytest.mark.learns
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_qgpo_is_better_than_what_it_was_shown(seed: int, tmp_path: Path) -> None:
+    """By the preset `pendulum_qgpo`, from random, medium and expert episodes; `bc` imitates all."""
+    make_offline_data(tmp_path, "pendulum")
+    found = []
+    for preset in ("pendulum_qgpo", "pendulum_bc"):
+        outcome = launch(
+            preset, seed=seed, exp_name=str(tmp_path / preset),
+            overrides=[
+                f"pipeline.dataset.path={tmp_path / 'pendulum_mixed.npz'}", "pipeline.logger=[]",
+                "pipeline.max_train_iter=6000", "policy.eval.evaluator.eval_freq=3000",
+                "env.stop_value=-180", "env.n_evaluator_episode=10",
+            ],
+        )  # fmt: skip
+        found.append(outcome.run.result.best_return)
+    assert found[0] >= found[1] + 250
 
 
 @pytest.mark.learns

@@ -176,17 +176,31 @@ PENDULUM_QGPO: dict[str, Any] = {
     "env": {"type": "pendulum", "evaluator_env_num": 10},
     "policy": {
         "type": "qgpo",
+        "guidance_scale": 8.0,
         "model": {
             "actor_hidden_size_list": [64, 64],
             "critic_hidden_size_list": [64, 64],
             "energy_hidden_size_list": [64, 64],
+            "obs_norm": True,
         },
-        "learn": {"batch_size": 128, "learning_rate": 1e-3, "target_theta": 0.01},
+        "learn": {
+            "batch_size": 128,
+            "learning_rate": 3e-3,
+            "target_theta": 0.01,
+            "behaviour_updates": 2_000,
+            "n_action": 8,
+            "support_steps": 5,
+            "target_beta": 20.0,
+            "beta": 40.0,
+        },
         "eval": {"evaluator": {"eval_freq": 1_000}},
     },
     "pipeline": {"max_train_iter": 10_000, "dataset": {"reward_scale": 0.05}},
 }
-"""QGPO on Pendulum; give the data by `pipeline.dataset.path`."""
+"""QGPO on Pendulum; give the data by `pipeline.dataset.path`.
+
+Inverse temperatures are 1 and 2 per unit of return.
+"""
 
 
 def _pendulum_pomdp(policy: str, *, alpha: float | None = None, **collect: Any) -> dict[str, Any]:

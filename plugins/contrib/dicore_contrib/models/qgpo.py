@@ -58,7 +58,8 @@ class QGPONet(QAC):
             action: float32 [B, A]; noisy.
             time: float32 [B], or [1] of all; from 0 to 1.
         """
-        return self.actor.forward(self._inputs(features, action, time))
+        found: Tensor = self.actor.forward(self._inputs(features, action, time))
+        return found
 
     def energy_of(self, features: Tensor, action: Tensor, time: Tensor) -> Tensor:
         """Computes the energies of noisy actions, see `noise`: float32 [B]."""

@@ -24,7 +24,7 @@ Shapes: K ready environments or support actions, B samples, R rows, F features, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,7 @@ class QGPOPolicy(ContinuousQPolicy):
     network_class: ClassVar[type | None] = QGPONet
     _cfg: QGPOConfig
     export_problem: ClassVar[str] = "it draws actions step by step"
-    shapes: ClassVar[Mapping[str, tuple[str, object]]] = {"q": ("A", "EB")}
+    shapes: ClassVar[Mapping[str, tuple[str, str | Mapping[str, str]]]] = {"q": ("A", "EB")}
 
     # ---- learning
 
@@ -62,7 +62,7 @@ class QGPOPolicy(ContinuousQPolicy):
         self._flats["energy"] = Flat(self._model.energy)
         self._optimizers["energy"] = self._optimizer_of(self._flats["energy"])
 
-    def _forward_learn(self, data: Batch, **_: object) -> Columns:
+    def _forward_learn(self, data: Any, **_: object) -> Columns:
         """Runs one update of all networks, or at first of the model of the recorded actions alone.
 
         Args:
