@@ -199,8 +199,8 @@ PENDULUM_QGPO: dict[str, Any] = {
 }
 """QGPO on Pendulum; give the data by `pipeline.dataset.path`.
 
-Best evaluations on 10,000 mixed steps: -161, -531 and -571 after 6,000 updates (3 seeds); -159 after
-10,000 (second seed). Inverse temperatures are 1 and 2 per unit of return.
+Best evaluations on 10,000 mixed steps: -161, -531 and -571 after 6,000 updates (3 seeds); -159
+after 10,000 (second seed). Inverse temperatures are 1 and 2 per unit of return.
 """
 
 
