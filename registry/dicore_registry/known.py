@@ -162,15 +162,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-contrib": {
         "env": "maze",
-        "model": "ars bro denoiser flash_sac gtrxl_dqn gtrxl_vac mrq procedure recurrent_qac",
+        "model": "ars bro denoiser flash_sac gtrxl_dqn gtrxl_vac mrq procedure qgpo recurrent_qac",
         "policy": (
-            "ars bro diffusion_policy fast_td3 flash_sac mrq procedure_cloning recurrent_sac "
+            "ars bro diffusion_policy fast_td3 flash_sac mrq procedure_cloning qgpo recurrent_sac "
             "recurrent_td3"
         ),
         "preset": (
             "cartpole_ars cartpole_mrq maze_procedure_cloning pendulum_bro "
             "pendulum_diffusion_policy pendulum_fast_td3 pendulum_flash_sac pendulum_mrq "
-            "pendulum_pomdp_recurrent_sac pendulum_pomdp_recurrent_td3 swimmer_ars"
+            "pendulum_pomdp_recurrent_sac pendulum_pomdp_recurrent_td3 pendulum_qgpo swimmer_ars"
         ),
         "reward_model": "bounded_reward_norm pdeil pwil",
     },
