@@ -98,9 +98,9 @@ def _ppo(learning_rate: float, **model: Any) -> dict[str, Any]:
 
 
 MINATAR_PPO = _ppo(2.5e-3, conv="small")
-"""PPO on MinAtar with the CNN of its paper; 34 on Asterix, 63 on Breakout, 64 on Freeway, 38 on
-Seaquest and 159 on SpaceInvaders after 5M env steps (seed 0, last checkpoint; PPO of gymnax: 15,
-28, 58, none at hand, 131)."""
+"""PPO on MinAtar with the CNN of its paper; 33 on Asterix, 59 on Breakout, 65 on Freeway, 28 on
+Seaquest and 150 on SpaceInvaders after 5M env steps (last checkpoint of three seeds, of Freeway of
+two; PPO of gymnax: 15, 28, 58, none at hand, 131)."""
 MINATAR_PPO_V1 = _ppo(5e-3)
 """The same without a CNN; 46 on Breakout after 5M env steps (3 seeds), but 5 on Asterix."""
 MINATAR_PQN = _minatar(
