@@ -334,3 +334,47 @@ def test_a_report_of_the_runs_draws_the_same_pictures(
     assert page.index("<h2>Small tasks</h2>") < page.index("<h2>Mean return of evaluations</h2>")
     assert main(["report", "runs", "--records", "t.jsonl"]) == 2
     assert "of which benchmark?" in capsys.readouterr().err
+
+
+OWN = """
+import gymnasium, numpy as np
+
+class Own(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(2, np.float32), 1.0, self.steps >= 5, False, {}
+"""
+
+
+def test_an_own_environment_is_evaluated_and_what_others_saved_needs_trust(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A run folder whose config names other code than the row is not run without --trust."""
+    (here / "own.py").write_text(OWN)
+    (here / "other.py").write_text(f"open('ran', 'w').close()\n{OWN}")
+    (here / "own.toml").write_text(
+        'seeds = [0]\nmax_env_step = 64\n[[row]]\nenv = "./own.py:Own"\npolicy = "ppo"\n'
+        'overrides = ["policy.collect.n_sample=32", "policy.learn.batch_size=16"]\n'
+    )
+    assert main(["benchmark", "own.toml"]) == 0
+    (found,) = records(here / "own.jsonl")
+    assert (found["row"], set(found["returns"])) == ("own.py_Own_ppo", {5.0})
+    (folder,) = (here / "runs/benchmark").glob("own.py_Own_ppo-*/seed_0")
+    (here / "own.jsonl").unlink()
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace("./own.py:Own", "./other.py:Own"))
+    capfd.readouterr()
+    monkeypatch.setattr("dicore_registry.code_paths._given", set())
+    assert main(["benchmark", "own.toml"]) == 2
+    said = capfd.readouterr().out
+    assert "is a code path" in said
+    assert "--trust resumes" in said
+    assert not (here / "ran").exists()

@@ -14,6 +14,8 @@ import click
 
 from dicore.console import verbosity
 from dicore.errors import UsageError
+from dicore_registry.importing import STRANGE
+from dicore_tools.commands.options import TRUST
 from dicore_tools.output_place import check_place
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ changed code are trained again.
     help="Train the first seeds and compare with the intervals of FILE with .expected.json; exit"
     " with 1 if a measure is outside.",
 )
+@TRUST
 @click.option("--record", is_flag=True, help="With --check: train all seeds, write the intervals.")
 @click.option("--json", "as_json", is_flag=True, help="With --list or --check: print only JSON.")
 @verbosity
@@ -137,8 +140,11 @@ def command(
         names = {row.name for row, _ in pairs}
         say(f"training {plural(len(pairs), 'run')} of {plural(len(names), 'row')}")
         ended = train_missing(
-            plan, pairs, records, runs, jobs=jobs, overwrite=how["overwrite"], after=_say_run
-        )
+            plan, pairs, records, runs, jobs=jobs, after=_say_run,
+            **_only(how, "overwrite", "trust"),
+        )  # fmt: skip
+        if any(each.error and STRANGE in each.error for each in ended) and not how["trust"]:
+            say("--trust resumes runs whose saved configs name code by path", result=True)
     words = f"dicore benchmark {file}" + (f" -o {out}" if out is not None else "")
     for path in write_page(plan, collect_results(plan, records.read()), page, words):
         say(str(path))

@@ -236,7 +236,8 @@ def _exact(number: float) -> str:
 def _default_name(values: Mapping[str, Any]) -> str:
     if "config" in values:
         return Path(values["config"]).stem
-    return re.sub(r"[^\w.-]+", "_", f"{values['env']}_{values['policy']}")
+    name = re.sub(r"[^\w.-]+", "_", f"{values['env']}_{values['policy']}")
+    return name.lstrip("._-") or name  # ./file.py:Class: no hidden folder
 
 
 def _checked(

@@ -145,11 +145,12 @@ class RecordFile:
         write_file(self.path, "".join(f"{line}\n" for line in lines).encode())
 
 
-def measure(folder: Path, **names: Any) -> Record:
+def measure(folder: Path, *, trust: bool = False, **names: Any) -> Record:
     """Evaluates the best and the last checkpoint of a finished run on other episodes.
 
     Args:
         folder: The run folder.
+        trust: Run code that its config names by path.
         **names: `row`, `settings`, `env`, `policy`, `seed`, `n_episode`, and `metrics`: the tags
             whose means are taken from the log.
 
@@ -161,7 +162,13 @@ def measure(folder: Path, **names: Any) -> Record:
     saved = read_json(run.metadata)
     result = saved["result"]
     best, last = (
-        evaluate(folder, n_episode=n_episode, seed=names["seed"] + _FRESH, load_path=each)
+        evaluate(
+            folder,
+            n_episode=n_episode,
+            seed=names["seed"] + _FRESH,
+            load_path=each,
+            trust=trust,
+        )
         for each in (None, "final")
     )
     lines = [*read_metrics(run.metrics)]

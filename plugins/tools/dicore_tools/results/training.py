@@ -41,6 +41,7 @@ def train_missing(
     *,
     jobs: int = 1,
     overwrite: bool = False,
+    trust: bool = False,
     after: Callable[[Finished], None] = lambda finished: None,
 ) -> list[Finished]:
     """Trains runs, one process each, and adds a record of each to the file.
@@ -54,6 +55,7 @@ def train_missing(
         runs: Folder of the run folders, `ROW-SETTINGS/seed_N`.
         jobs: Number of runs in parallel.
         overwrite: Train again what is already there.
+        trust: Run code that the configs of runs to be resumed name by path.
         after: Called after each run.
     """
     asked: dict[int, tuple[Row, int]] = {}
@@ -61,7 +63,8 @@ def train_missing(
     for row, seed in pairs:
         folder = runs / f"{row.name}-{plan.settings(row)}" / f"seed_{seed}"
         request = row.request(seed, folder)
-        requests.append(replace(request, exist="overwrite" if overwrite else "resume"))
+        exist = "overwrite" if overwrite else "resume"
+        requests.append(replace(request, exist=exist, trust=trust))
         asked[id(requests[-1])] = row, seed
     ended = []
     with ProcessPool(jobs) as pool:
@@ -78,6 +81,7 @@ def _finished(plan: Plan, row: Row, seed: int, run: SeedRun, file: RecordFile) -
     try:
         record = measure(
             Path(run.folder),
+            trust=True,  # trained just now, which refused what the row does not name
             row=row.name,
             settings=plan.settings(row),
             env=plan.task(row),
