@@ -63,8 +63,8 @@ def train_missing(
     for row, seed in pairs:
         folder = runs / f"{row.name}-{plan.settings(row)}" / f"seed_{seed}"
         request = row.request(seed, folder)
-        exist = "overwrite" if overwrite else "resume"
-        requests.append(replace(request, exist=exist, trust=trust))
+        request = replace(request, exist="overwrite" if overwrite else "resume", trust=trust)
+        requests.append(request)
         asked[id(requests[-1])] = row, seed
     ended = []
     with ProcessPool(jobs) as pool:
