@@ -11,7 +11,7 @@ import pytest
 
 from dicore.config import compile_config
 from dicore.data import Batch
-from dicore.errors import NonFiniteError, SchemaError, UsageError
+from dicore.errors import ConfigError, NonFiniteError, SchemaError, UsageError
 from dicore.run.env_factory import make_env_manager
 from dicore.task import OnlineRLContext
 from dicore_plugins.buffers import EpisodeReplayBuffer
@@ -217,3 +217,16 @@ def test_a_reward_model_without_goals_is_refused() -> None:
     cfg = compile_config({"env": "bit_flip", "policy": "dqn"}).cfg
     with pytest.raises(UsageError, match="does not replace goals"):
         her_data_enhancer(cfg, None, object())
+
+
+def test_a_batch_of_samples_is_no_number_of_episodes() -> None:
+    """Hindsight draws several samples of an episode, so few episodes make a large batch."""
+    policy: dict[str, Any] = {
+        "type": "dqn", "learn": {"batch_size": 256},
+        "other": {"replay_buffer": {"type": "episode", "replay_buffer_size": 100}},
+    }  # fmt: skip
+    relabelled = {**policy, "reward_model": "her"}
+    compiled = compile_config({"env": {"type": "bit_flip"}, "policy": relabelled})
+    assert compiled.policy.learn.batch_size == 256
+    with pytest.raises(ConfigError, match=r"must be <= 100, the capacity"):
+        compile_config({"env": {"type": "bit_flip"}, "policy": policy})

@@ -407,10 +407,10 @@ def test_a_saved_agent_is_the_run_elsewhere() -> None:
     same = agent().load("deep/kept")
     assert same.evaluate(2, seed=1).returns == ours.evaluate(2, seed=1).returns
     assert same.train(step=100).folder == Path("deep/kept")
-    with pytest.raises(UsageError, match="or was trained further"):
+    with pytest.raises(UsageError, match="was trained further or has more files"):
         ours.save("deep/kept")
     assert same.save("deep/kept") == Path("deep/kept")
-    with pytest.raises(UsageError, match="already exists, and is no copy that save"):
+    with pytest.raises(UsageError, match="already exists, and is not what save"):
         same.save("x")
 
 
@@ -419,6 +419,13 @@ def test_saving_again_replaces_what_was_saved() -> None:
     for steps in (400, 400):
         ours.train(step=steps)
         ours.save("kept")
+    assert Agent.from_run("kept").evaluate(1).returns  # which leaves it as it is
+    (video := Path("kept/video.mp4")).write_bytes(b"mine")
+    with pytest.raises(UsageError, match="has more files"):
+        ours.save("kept")
+    assert video.read_bytes() == b"mine"
+    video.unlink()
+    ours.save("kept")
     assert Agent.from_run("kept").train(step=100).env_step > 800
     assert sorted(each.name for each in Path().iterdir()) == ["kept", "x"]
 

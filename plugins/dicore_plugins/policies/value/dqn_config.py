@@ -186,7 +186,8 @@ class DQNConfig(PolicyConfig):
 def replay_problems(cfg: Any) -> Iterator[tuple[str, str]]:
     """Yields what no policy that learns from a replay buffer supports."""
     size = getattr(cfg.other.replay_buffer, "replay_buffer_size", None)
-    if size is not None and cfg.learn.batch_size > size:
+    relabels = getattr(cfg.reward_model, "hindsight", False)  # draws samples of few episodes again
+    if size is not None and cfg.learn.batch_size > size and not relabels:
         yield (
             "learn.batch_size",
             f"must be <= {size}, the capacity of other.replay_buffer, got {cfg.learn.batch_size}",

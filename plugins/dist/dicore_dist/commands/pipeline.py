@@ -94,7 +94,10 @@ class DistPipeline(TrainingPipeline):
         if needs_one and wrappers.count("versus") != 1:
             yield "env.env_wrapper", f"expected versus, for the commander {commander.type}"
         if policy.reward_model is not None:
-            yield "policy.reward_model", "needs the samples before they are stored; use serial"
+            yield (
+                "policy.reward_model",
+                "needs samples before they are stored; use serial, or null",
+            )
         if policy.get("world_model") is not None:
             yield "policy.world_model", "is trained by the pipeline serial_dyna"
 

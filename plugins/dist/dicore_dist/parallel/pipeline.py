@@ -192,7 +192,10 @@ class ParallelPipeline(TrainingPipeline):
         yield from self._stages_of(cfg).problems(cfg)
         yield from autocast_problems(cfg)
         if cfg.policy.reward_model is not None:
-            yield "policy.reward_model", "needs the samples before they are stored; use serial"
+            yield (
+                "policy.reward_model",
+                "needs samples before they are stored; use serial, or null",
+            )
         if cfg.policy.get("world_model") is not None:
             yield "policy.world_model", "is trained by the pipeline serial_dyna"
         if system_of(cfg).eps_spread and "eps" not in cfg.policy.other:

@@ -246,7 +246,7 @@ class Agent:
     def save(self, path: str | Path) -> Path:
         """Copies the run with all checkpoints to another folder, for `load`.
 
-        An earlier copy there is replaced, unless it was trained further; nothing else is.
+        An earlier copy there is replaced, unless it was trained further or has more files.
 
         Args:
             path: The new folder.

@@ -13,11 +13,11 @@ from dicore.run.folder import RunFolder
 __all__ = ["copy_run"]
 
 _MARK = "saved.sha256"
-"""File of a copy: the digest of its `run.json`, by which a training in the copy is noticed."""
+"""File of a copy: a digest by which a training in the copy, or another file, is noticed."""
 
 
 def copy_run(source: Path, target: Path) -> None:
-    """Copies a run folder; an earlier copy that nobody trained further is replaced.
+    """Copies a run folder; an earlier copy is replaced if nobody trained it or added files.
 
     Args:
         source: The run folder.
@@ -30,7 +30,8 @@ def copy_run(source: Path, target: Path) -> None:
         return
     if target.exists() and not _is_untouched(target):
         raise UsageError(
-            f"{target} already exists, and is no copy that save() made, or was trained further",
+            f"{target} already exists, and is not what save() left there: another folder, or the"
+            " copy was trained further or has more files",
             hint="name a folder that does not exist yet",
         )
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -38,9 +39,15 @@ def copy_run(source: Path, target: Path) -> None:
         made = Path(place) / "made"
         shutil.copytree(source, made)
         (made / _MARK).write_text(_digest(made), encoding="utf-8")
+        before = Path(place) / "before"
         if target.exists():
-            target.replace(Path(place) / "before")
-        made.replace(target)
+            target.replace(before)
+        try:
+            made.replace(target)
+        except OSError:
+            if before.exists():
+                before.replace(target)
+            raise
 
 
 def _is_untouched(folder: Path) -> bool:
@@ -51,4 +58,7 @@ def _is_untouched(folder: Path) -> bool:
 
 
 def _digest(folder: Path) -> str:
-    return hashlib.sha256(RunFolder(folder).metadata.read_bytes()).hexdigest()
+    """Returns a digest of `run.json` and of the names of all files but the mark."""
+    names = sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())
+    text = "\n".join(name for name in names if name != _MARK).encode("utf-8", "surrogateescape")
+    return hashlib.sha256(RunFolder(folder).metadata.read_bytes() + text).hexdigest()
