@@ -201,7 +201,7 @@ def test_a_file_that_lacks_something_is_one_error(
     ("overrides", "text"),
     [
         (["policy=discrete_cql"], "'discrete_cql' learns from a dataset"),
-        (["policy.reward_model=rnd"], "policy.reward_model: needs the samples before"),
+        (["policy.reward_model=rnd"], "policy.reward_model: needs samples before"),
         (["policy.other.replay_buffer=deque"], "expected naive or advanced"),
         (["policy.learn.autocast=auto"], "policy.learn.autocast: 'auto' is measured by pipelines"),
         (["pipeline.system.comm_learner=pigeon"], "pipeline.system.comm_learner: "),

@@ -347,7 +347,7 @@ def test_an_error_of_an_environment_ends_the_run(tmp_path: Path) -> None:
 
 def test_what_parallel_training_cannot_do(tmp_path: Path) -> None:
     config = {**SMALL, "policy": {**SMALL["policy"], "reward_model": "rnd"}}  # type: ignore[dict-item]
-    with pytest.raises(ConfigError, match=r"policy\.reward_model: needs the samples"):
+    with pytest.raises(ConfigError, match=r"policy\.reward_model: needs samples"):
         train(tmp_path, config=config)
     with pytest.raises(ConfigError, match=r"system\.ahead: 'dqn' replays samples; expected False"):
         train(tmp_path, "pipeline.system.ahead=true")
