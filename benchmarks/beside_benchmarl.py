@@ -8,8 +8,9 @@ python -m benchmarks.beside_benchmarl --python PYTHON      interpreter that has 
 
 Both have networks of two layers of 64 without numbers of agents, as many environments, batches and
 passes of the same size, and the same losses; what agents of a group have in common they share. The
-return is the mean over agents and episodes that neither has trained on, without exploration.
-Seconds of CPU count from the second collect on, without evaluations.
+return is the mean over agents and episodes that neither has trained on, without exploration; in
+simple_tag that of the hunters, whose prey moves at random. Seconds of CPU count from the second
+collect on, without evaluations.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Task(NamedTuple):
     envs: int = 8
     collect: int = 1600
     batch: int = 400
+    hunters: int = 0
 
 
 _MPE = ("env.alive=false",)
@@ -50,6 +52,12 @@ TASKS: Mapping[str, Task] = {
         "pettingzoo_agents:mpe2.simple_speaker_listener_v4",
         (*_MPE, "env.make_kwargs={max_cycles: 100%s}", "env.pad=true", "policy.model.share=none"),
         2,
+    ),
+    "simple_tag": Task(
+        "pettingzoo_agents:mpe2.simple_tag_v3",
+        (*_MPE, "env.make_kwargs={max_cycles: 100, num_good: 2, num_adversaries: 3,"
+                " num_obstacles: 2%s}", "env.pad=true", "policy.model.share=group",
+         "policy.model.groups=[0,0,0,1,1]"), 5, hunters=3,
     ),
     "balance": Task(
         "vmas:balance", ("env.make_kwargs={n_agents: 4, random_package_pos_on_line: true,"
@@ -98,6 +106,25 @@ launch(env=env, policy=name, seed=int(seed), max_env_step=int(steps),
 print("FOUND", began[-1][0] - began[1][0], began[-1][1] - began[1][1])
 """
 
+AGAINST_RANDOM = """
+import sys
+import numpy as np
+from dicore import Agent
+folder, episodes, hunters, seed = sys.argv[1], *map(int, sys.argv[2:])
+agent = Agent.from_run(folder, trust=True)
+env, moves, returns = agent.make_env(), np.random.default_rng(seed), []
+env.action_space.seed(seed)
+for episode in range(episodes):
+    obs, over, paid = env.reset(seed=seed + 1000 * episode)[0], False, 0.0
+    while not over:
+        action = np.asarray(agent.act(obs))
+        action[hunters:] = env.action_space.sample()[hunters:]
+        obs, reward, terminated, truncated, _ = env.step(action)
+        over, paid = terminated or truncated, paid + reward[:hunters].mean()
+    returns.append(paid)
+print("FOUND", sum(returns) / len(returns))
+"""
+
 BENCHMARL = """
 import json, os, sys, time, types
 import mpe2.all_modules
@@ -110,7 +137,7 @@ from benchmarl.environments import PettingZooTask, VmasTask
 from benchmarl.experiment import Experiment, ExperimentConfig
 from benchmarl.models.mlp import MlpConfig
 torch.set_num_threads(1)
-task, name, steps, seed, folder, episodes, envs, collect, batch = sys.argv[1:]
+task, name, steps, seed, folder, episodes, envs, collect, batch, hunters = sys.argv[1:]
 on_policy = name in ("mappo", "ippo")
 config = ExperimentConfig.get_from_yaml()
 config.max_n_frames, config.max_n_iters = int(steps), None
@@ -146,10 +173,16 @@ experiment.run()
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 env, returns = experiment.test_env, []
 torch.manual_seed(1000 + int(seed))
+def moves(td):
+    td = experiment.policy(td)
+    if int(hunters):
+        td["agent", "action"] = env.full_action_spec["agent", "action"].rand()
+    return td
+groups = ["adversary"] if int(hunters) else experiment.group_map
 with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
     while len(returns) < int(episodes):
-        played = env.rollout(100, experiment.policy, break_when_any_done=not env.batch_size)
-        paid = torch.cat([played["next", group, "reward"] for group in experiment.group_map], -2)
+        played = env.rollout(100, moves, break_when_any_done=not env.batch_size)
+        paid = torch.cat([played["next", group, "reward"] for group in groups], -2)
         # VMAS begins no new episode here: what follows an end does not count
         ended = played["next", "done"].cumsum(-2) - played["next", "done"].int()
         paid = (paid * (ended == 0).unsqueeze(-2)).sum(-3).mean((-2, -1))
@@ -188,6 +221,9 @@ def dicore(name: str, task: Task, steps: int, seed: int, folder: Path) -> tuple[
     run = str(folder / f"{name}_{seed}")
     words = [task.env, name, str(steps), str(seed), run, json.dumps(words_of(name, task, steps))]
     spent, played = found([sys.executable, "-c", DICORE, *words], 20_000)
+    if task.hunters:
+        told = [str(each) for each in (EPISODES, task.hunters, 1000 + seed)]
+        return played / spent, found([sys.executable, "-c", AGAINST_RANDOM, run, *told], 2_000)[0]
     program = "import sys; from dicore.cli import main; sys.exit(main())"
     words = ["eval", run, "-n", str(EPISODES), "-s", str(1000 + seed), "--json", "--trust"]
     done = subprocess.run(
@@ -201,7 +237,7 @@ def benchmarl(
 ) -> tuple[float, float]:  # fmt: skip
     """Returns the same of BenchMARL."""
     task = TASKS[title]
-    sizes = [str(each) for each in (EPISODES, task.envs, task.collect, task.batch)]
+    sizes = [str(each) for each in (EPISODES, task.envs, task.collect, task.batch, task.hunters)]
     words = [title, name, str(steps), str(seed), str(folder), *sizes]
     spent, played, value = found([python, "-c", BENCHMARL, *words], 20_000)
     return played / spent, value
