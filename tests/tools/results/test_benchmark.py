@@ -378,3 +378,29 @@ def test_an_own_environment_is_evaluated_and_what_others_saved_needs_trust(
     assert "is a code path" in said
     assert "--trust resumes" in said
     assert not (here / "ran").exists()
+
+
+def test_rows_from_data_sets_have_a_table_of_their_own(here: Path) -> None:
+    offline = "['pipeline.type=serial_offline','pipeline.dataset.path=d.npz']"
+    (here / "t.toml").write_text(
+        "[scores]\ncartpole=[0, 500]\nacrobot=[-500, 0]\n[normalised]\ncartpole=[20, 480]\n"
+        "[[row]]\nenv='cartpole'\npolicy='dqn'\n"
+        f"[[row]]\nenv='cartpole'\npolicy='discrete_cql'\noverrides={offline}\n"
+        f"[[row]]\nenv='acrobot'\npolicy='discrete_cql'\noverrides={offline}\n"
+    )
+    plan = read_plan("t.toml")
+    found = [
+        record(plan, "cartpole_dqn", 0, curve=((0, 9.0), (999, 480.0))),
+        record(plan, "cartpole_discrete_cql", 0, env_step=0, train_iter=300_000,
+               curve=((0, 9.0), (0, 300.0)), returns=(480.0,), last_returns=(250.0, 250.0)),
+        record(plan, "cartpole_discrete_cql", 1, env_step=0, returns=(480.0,), curve=()),
+    ]  # fmt: skip
+    write_page(plan, collect_results(plan, {each.key: each for each in found}), here / "t.md", "")
+    page = (here / "t.md").read_text()
+    table = page[page.index("From data sets:") :]
+    ours = next(line for line in table.splitlines() if line.startswith("| `cartpole_discrete_cql`"))
+    assert "`discrete_cql` | 2, 1 not run | " in ours
+    assert ours.endswith("| 75.0 [50.0, 100.0] |"), "of the last, or of the best"
+    assert "`acrobot_discrete_cql` | none | `discrete_cql` | not run |" in table
+    assert "cartpole 20 is 0, 480 is 100; acrobot -500 is 0, 0 is 100" in " ".join(page.split())
+    assert "cartpole_discrete_cql" not in (here / "t_files/cartpole.svg").read_text()

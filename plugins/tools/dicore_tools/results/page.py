@@ -32,6 +32,9 @@ _ABOUT = (
     "- **Best**, **Last**: interquartile mean over the seeds with its 95 % bootstrap interval"
     " (Agarwal et al. 2021, arXiv:2108.13264). The return of a seed is the mean of its best or last"
     " checkpoint over {episodes} episodes that the training did not use.",
+    "- Algorithms that learn from a data set alone have a table of their own. **Normalised**: the"
+    " score of the last checkpoint, or of the best where the last was not measured, as in D4RL"
+    " (Fu et al. 2020, arXiv:2004.07219): {normalised}.",
 )
 _WIDTH = 120
 _PROFILES, _COSTS = "all_profiles", "all_costs"
@@ -52,6 +55,7 @@ class RowResult:
         task: Name of the environment.
         algorithm: Name of the algorithm.
         preset: Name and version of its preset; "" without one.
+        offline: Whether it learns from a data set, without env steps.
         stop_value: Mean return that ends a run.
         records: One for each seed that was run with the present settings.
     """
@@ -60,6 +64,7 @@ class RowResult:
     task: str
     algorithm: str
     preset: str
+    offline: bool
     stop_value: float
     records: tuple[Record, ...]
 
@@ -76,6 +81,12 @@ class RowResult:
         """Interquartile mean of the returns of the last checkpoints; None where not measured."""
         found = [each.last_returns for each in self.records if each.last_returns]
         return iqm_interval([[statistics.fmean(each) for each in found]]) if found else None
+
+    def normalised(self, zero: float, hundred: float) -> Estimate | None:
+        """Interquartile mean of 100 (R - zero) / (hundred - zero); None without records."""
+        found = [each.last_returns or each.returns for each in self.records]
+        means = [100 * (statistics.fmean(each) - zero) / (hundred - zero) for each in found]
+        return iqm_interval([means]) if means else None
 
     def core_hours(self) -> float | None:
         """Median CPU hours of a training; None where not measured."""
@@ -108,6 +119,7 @@ def collect_results(plan: Plan, records: Mapping[tuple[str, str, int], Record]) 
                 plan.task(row),
                 plan.algorithm(row),
                 plan.preset(row),
+                not any(each.env_step for each in own) if own else plan.offline(row),
                 plan.stop_value(row),
                 own,
             )
@@ -167,9 +179,14 @@ def _lines(
 ) -> Iterable[str]:
     episodes = " or ".join(str(n) for n in sorted({each.row.n_episode for each in results}))
     yield f"# {plan.title}\n"
-    for text in _ABOUT:
+    zero_hundred = "; ".join(
+        f"{task} {low:g} is 0, {high:g} is 100"
+        for task, (low, high) in plan.normalised.items()
+        if any(each.offline and each.task == task for each in results)
+    )
+    for text in _ABOUT if zero_hundred else _ABOUT[:-1]:
         indent = "  " * text.startswith("-")
-        filled = text.format(command=command, episodes=episodes)
+        filled = text.format(command=command, episodes=episodes, normalised=zero_hundred)
         yield fill(filled, _WIDTH, subsequent_indent=indent) + "\n" * (not indent)
     yield ""
     yield from _scores(plan, results)
@@ -180,7 +197,8 @@ def _lines(
     for task in dict.fromkeys(each.task for each in results):
         own = [each for each in results if each.task == task]
         yield f"## {task}\n"
-        yield from _table(own)
+        yield from _table([each for each in own if not each.offline])
+        yield from _offline_table(plan, [each for each in own if each.offline])
         if task in pictures:
             place = pictures[task].relative_to(out.parent).as_posix()
             yield f"![Learning curves on {task}: mean return against env steps]({place})\n"
@@ -196,6 +214,8 @@ def _lines(
 
 
 def _table(results: Sequence[RowResult]) -> Iterable[str]:
+    if not results:
+        return
     goals = {each.stop_value for each in results}
     yield f"Stop value: {', '.join(f'{goal:g}' for goal in sorted(goals))}.\n"
     yield "| Row | Preset | Algorithm | Solved | Env steps | Seconds | Core-hours | Best | Last |"
@@ -212,6 +232,30 @@ def _table(results: Sequence[RowResult]) -> Iterable[str]:
             "" if (hours := each.core_hours()) is None else _short(hours),
             _estimate(each.returns()),
             _estimate(each.last_returns()),
+        ]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _offline_table(plan: Plan, results: Sequence[RowResult]) -> Iterable[str]:
+    if not results:
+        return
+    yield "From data sets:\n"
+    yield "| Row | Preset | Algorithm | Seeds | Updates | Core-hours | Best | Last | Normalised |"
+    yield "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    for each in results:
+        ends = plan.normalised.get(each.task)
+        updates = statistics.median([record.train_iter for record in each.records] or [0])
+        cells = [
+            f"`{each.row.name}`",
+            each.preset or "none",
+            f"`{each.algorithm}`",
+            f"{len(each.records) or 'not run'}{_missing(each)}",
+            _short(updates) if each.records else "",
+            "" if (hours := each.core_hours()) is None else _short(hours),
+            _estimate(each.returns()),
+            _estimate(each.last_returns()),
+            "" if ends is None else _estimate(each.normalised(*ends)),
         ]
         yield f"| {' | '.join(cells)} |"
     yield ""
@@ -326,7 +370,8 @@ def _draw(results: Sequence[RowResult], anchors: Mapping[str, float], file: Path
     groups = [
         Group(each.row.name, curves)
         for each in results
-        if (curves := [_curve(record, each) for record in each.records if record.curve])
+        if not each.offline  # has no env steps
+        and (curves := [_curve(record, each) for record in each.records if record.curve])
     ]
     if groups:
         save(draw(groups, title=results[0].task, anchors=anchors), file)

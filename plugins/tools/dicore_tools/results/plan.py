@@ -47,6 +47,7 @@ _FILE: Final[Mapping[str, Any]] = {
     "title": str,
     "row": list[Any],
     "scores": dict[str, tuple[float, float]],
+    "normalised": dict[str, tuple[float, float]],
     "anchors": dict[str, dict[str, float]],
 }
 _NAME = re.compile(r"[\w.-]+")
@@ -123,6 +124,8 @@ class Plan:
         rows: The rows.
         configs: Compiled config of each row.
         scores: By environment, the returns with the scores 0 and 1; for the mean over tasks.
+        normalised: By environment, the returns with the normalised scores 0 and 100 of rows that
+            learn from data sets (D4RL: Fu et al. 2020, arXiv:2004.07219); otherwise `scores`.
         anchors: By environment, published returns by what they are: algorithm, source, budget.
     """
 
@@ -130,6 +133,7 @@ class Plan:
     rows: tuple[Row, ...]
     configs: dict[str, Compiled]
     scores: dict[str, tuple[float, float]] = field(default_factory=dict)
+    normalised: dict[str, tuple[float, float]] = field(default_factory=dict)
     anchors: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def settings(self, row: Row) -> str:
@@ -158,6 +162,10 @@ class Plan:
         """Returns name and version of the preset of a row; "" without one."""
         return shown(preset_of(self.configs[row.name].origin))
 
+    def offline(self, row: Row) -> bool:
+        """Returns whether the algorithm of a row learns from a data set alone."""
+        return bool(self.configs[row.name].policy.offline)
+
     def stop_value(self, row: Row) -> float:
         """Returns the mean return that ends a run of a row."""
         return float(self.configs[row.name].env.stop_value)
@@ -174,6 +182,7 @@ def read_plan(file: str | Path) -> Plan:
     shared = _checked(tree, _FILE, "", problems)
     tables = shared.pop("row", [])
     title, scores = shared.pop("title", "Results"), shared.pop("scores", {})
+    normalised = shared.pop("normalised", {})
     anchors = shared.pop("anchors", {})
     rows = [
         row
@@ -183,8 +192,9 @@ def read_plan(file: str | Path) -> Plan:
     if not tables:
         problems.append("row: no rows; add tables [[row]] with env and policy")
     problems += [
-        f"scores.{task}: expected two different returns, got {[low, high]}"
-        for task, (low, high) in scores.items()
+        f"{table}.{task}: expected two different returns, got {[low, high]}"
+        for table, found in (("scores", scores), ("normalised", normalised))
+        for task, (low, high) in found.items()
         if not math.isfinite(high - low) or low == high
     ]
     problems += [
@@ -198,7 +208,7 @@ def read_plan(file: str | Path) -> Plan:
     if problems:
         raise ConfigError([f"{file}: {problem}" for problem in problems])
     compiled = {k: v for k, v in configs.items() if v is not None}
-    return Plan(title, tuple(rows), compiled, scores, anchors)
+    return Plan(title, tuple(rows), compiled, scores, {**scores, **normalised}, anchors)
 
 
 def _row(each: Any, shared: Mapping[str, Any], path: str, problems: list[str]) -> Row | None:
