@@ -313,8 +313,12 @@ def test_what_it_cannot_learn_from_is_refused(tmp_path: Path) -> None:
             create_policy({"type": "qgpo"}, observation_space=observation, action_space=action)
     with pytest.raises(UsageError, match="QGPONet"):
         QGPOPolicy(made().get_attribute("cfg"), torch.nn.Linear(4, 2))
-    for override in ([], ["pipeline.dataset.path=none.npz"]):
-        with pytest.raises(Exception, match="dataset"):
+    data = "pipeline.dataset.path=none.npz"
+    for override, problem in (
+        ([], "dataset"), ([data], "dataset"),
+        ([data, "pipeline.max_train_iter=2000"], "behaviour_updates: .* less than the 2000"),
+    ):  # fmt: skip
+        with pytest.raises(Exception, match=problem):
             launch("pendulum_qgpo", exp_name=str(tmp_path / "run"), overrides=override)
         assert not (tmp_path / "run").exists()
 

@@ -30,6 +30,10 @@ class QGPOLearnConfig(ContinuousQLearnConfig):
         ge=0,
         unit="updates",
     )
+    end_updates: int | None = option(
+        None, "updates of the whole training, which behaviour_updates stay below", ge=1,
+        unit="updates", follows="pipeline.max_train_iter",
+    )  # fmt: skip
     n_action: int = option(16, "support actions that are drawn for each state; K", ge=2)
     support_steps: int = option(8, "steps in which a support action is drawn", ge=2)
     target_beta: float = option(
@@ -75,3 +79,11 @@ class QGPOConfig(ContinuousQPolicyConfig):
         yield from super().check()
         if not self.guidance_scale:
             yield from unused_options(self.learn, "guidance_scale", "beta", place="learn.")
+        end = self.learn.end_updates
+        if end is not None and self.learn.behaviour_updates >= end:
+            yield (
+                "learn.behaviour_updates",
+                f"energies and Q networks never learn: expected less than the {end} updates of"
+                f" learn.end_updates, which is pipeline.max_train_iter, got"
+                f" {self.learn.behaviour_updates}",
+            )

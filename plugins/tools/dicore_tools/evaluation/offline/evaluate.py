@@ -6,6 +6,7 @@ Shapes: N steps, E episodes, B of the steps.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +58,8 @@ ESTIMATORS: Final[tuple[Estimator, ...]] = ("fqe", "wis", "dr")
 _FIT: Final = {"type": "fqe", "target_theta": 0.05}
 """One evaluation begins from nothing: its target follows faster than that of a training's."""
 _ROUNDS: Final = 5
+_LONG_S: Final = 5.0
+"""Seconds left from which on the progress of a fit is told."""
 _IMPROBABLE: Final = 0.1
 _ENOUGH: Final = 100
 """Steps from which on a share of them tells something."""
@@ -289,7 +292,12 @@ class Estimation:
         evaluator: _FittedQ = build(
             "evaluator", options, self._context, policy=self._target, dataset=self._data.dataset
         )
-        means = [evaluator.eval(train_iter=1).mean_return for _ in range(_ROUNDS)]
+        begun, means = time.monotonic(), []
+        for done in range(1, _ROUNDS + 1):
+            means.append(evaluator.eval(train_iter=1).mean_return)
+            left = (time.monotonic() - begun) / done * (_ROUNDS - done)
+            if left > _LONG_S:
+                _log.info("fqe: update %d of %d, %.0f s left", done * each, _ROUNDS * each, left)
         if not isfinite(means[-1]):
             raise NonFiniteError(
                 f"fqe: the fitted Q values are {means[-1]}",
