@@ -82,5 +82,5 @@ _EXAMPLES: dict[str, object] = {"int": 10, "float": 1.0, "bool": False, "str": "
 
 
 def _type_name(field: Any) -> str:
-    kind = field.type
-    return kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+    kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", "")
+    return str(kind or field.type).partition(" | ")[0]

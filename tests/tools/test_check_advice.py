@@ -41,7 +41,8 @@ def box(low: Any, high: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
     ("options", "words"),
     [
         ({}, ["-p sac or -p td3", "µs"]),
-        ({"obs": box(-500, 500, (3,))}, ["obs_norm"]),
+        ({"obs": box(500, 501, (3,))}, ["obs_norm", "[{type: static_obs_norm, std: 500}]"]),
+        ({"obs": gymnasium.spaces.Dict(a=box(500, 501, (3,)))}, ["[flat_obs, {type: static_obs_"]),
         ({"obs": box(0, 255, (64, 64, 3), np.uint8)}, ["conv=nature", "channels to the front"]),
         ({"obs": box(0, 255, (1, 200, 200), np.uint8)}, ["warp_frame"]),
         ({"action": box(0, 3, (2,))}, ["rescale_action"]),
@@ -49,7 +50,7 @@ def box(low: Any, high: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
         ({"reward": 0.0}, ["rnd"]),
         ({"reward": -300.0}, ["reach 300", "reward_norm"]),
     ],
-    ids=["plain", "large", "image", "large image", "range", "unbounded", "sparse", "reward"],
+    ids=["plain", "large", "dict", "image", "images", "range", "unbounded", "sparse", "reward"],
 )
 def test_each_property_has_its_advice(options: dict[str, Any], words: list[str]) -> None:
     text = "\n".join(advice(lambda: Plain(**options)))
@@ -63,3 +64,16 @@ def test_the_command_prints_it_after_the_checks(capsys: pytest.CaptureFixture[st
     assert "advice: actions are Discrete: begin with -p dqn" in capsys.readouterr().out
     assert main(["check", "env/cartpole", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["advice"]
+
+
+def test_what_is_scaled_is_not_to_be_scaled() -> None:
+    paid = gymnasium.wrappers.NormalizeReward(Plain(reward=-300.0))
+    assert [line for line in advice(lambda: paid) if "reward" in line] == []
+
+
+@pytest.mark.parametrize("wrapper", ["obs_norm", "reward_norm"])
+def test_an_environment_is_not_blamed_for_what_wrappers_measure(
+    wrapper: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "cartpole", f"env.env_wrapper=[{wrapper}]"]) == 0
+    assert "12 ok" in capsys.readouterr().out

@@ -34,12 +34,13 @@ def with_returns(env: Any) -> Any:
     return env if isinstance(inner, EpisodeReturn) else EpisodeReturn(env)
 
 
-def need_arrays(name: str, env: Env) -> None:
-    """Raises ConfigError unless observations are numeric arrays."""
+def need_arrays(name: str, env: Env, *, flat: bool = False) -> None:
+    """Raises ConfigError unless observations are numeric arrays; `flat`: vectors will do."""
     from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
     fits = isinstance(env.observation_space, Box | Discrete | MultiBinary | MultiDiscrete)
-    _need(fits, name, "array observations", env.observation_space)
+    hint = f"env.env_wrapper=[flat_obs, {name}] makes one vector of the parts" if flat else None
+    _need(fits, name, "array observations", env.observation_space, hint)
 
 
 def need_vector(name: str, env: Env) -> None:
@@ -101,9 +102,9 @@ def need_box_actions(name: str, env: Env) -> None:
     _need(fits, name, "bounded continuous actions", space)
 
 
-def _need(fits: bool, name: str, wanted: str, space: object) -> None:
+def _need(fits: bool, name: str, wanted: str, space: object, hint: str | None = None) -> None:
     if not fits:
         raise ConfigError(
             f"env.env_wrapper: '{name}' needs {wanted}, but wraps an environment with {space}",
-            hint="list wrappers innermost first",
+            hint=hint or "list wrappers innermost first",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
 from dicore.errors import ConfigError
 from dicore.run.env_factory import BuildContext
 from dicore.values import Tree
@@ -176,7 +176,7 @@ class ObsNormConfig(ComponentConfig):
         from dicore_plugins.env_wrappers.wrappers import NormalizeObservation
 
         env = env_of(parts)
-        need_arrays("obs_norm", env)
+        need_arrays("obs_norm", env, flat=True)
         return NormalizeObservation(env, self.epsilon)
 
 
@@ -188,7 +188,7 @@ class StaticObsNormConfig(ComponentConfig):
         0.0, "mean to subtract: one number, or one per element of the last axis"
     )
     std: float | list[float] = option(
-        1.0,
+        REQUIRED,
         "standard deviation to divide by: one number, or one per element of the last axis",
         gt=0,
     )
@@ -200,7 +200,7 @@ class StaticObsNormConfig(ComponentConfig):
         from gymnasium.wrappers import TransformObservation
 
         env = env_of(parts)
-        need_arrays("static_obs_norm", env)
+        need_arrays("static_obs_norm", env, flat=True)
         space = env.observation_space
         mean, std = np.asarray(self.mean, np.float32), np.asarray(self.std, np.float32)
         try:

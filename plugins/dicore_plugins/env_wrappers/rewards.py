@@ -36,7 +36,11 @@ class ClipRewardConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class RewardNormConfig(ComponentConfig):
-    """Normalizes rewards by the running std of the discounted return, per env; not the returns."""
+    """Normalizes rewards by the running std of the discounted return, per env; not the returns.
+
+    For policies that learn from their latest samples (ppo, a2c, …). A replay buffer keeps rewards
+    of different scales; the reward model of this name scales them when they are drawn.
+    """
 
     reward_discount: float = option(
         0.99, "discount of the running return; use policy.discount_factor", ge=0, le=1

@@ -165,7 +165,9 @@ def test_static_obs_norm_by_numbers_given() -> None:
     np.testing.assert_allclose(env.reset(seed=0)[0], (bare - [1, 2, 3, 4]) / 2, rtol=1e-6)
     np.testing.assert_allclose(env.observation_space.high, [49.5, 49, 48.5, 48])
     with pytest.raises(ConfigError, match=r"have 3 and 1 values, .* shape \(4,\)"):
-        wrap("static_obs_norm", mean=[1.0, 2.0, 3.0])
+        wrap("static_obs_norm", mean=[1.0, 2.0, 3.0], std=1.0)
+    with pytest.raises(ConfigError, match="std: must be given"):
+        wrap("static_obs_norm")
 
 
 def test_scaled_float_frame() -> None:
@@ -314,8 +316,10 @@ NEEDS = {
 def test_what_does_not_fit_is_an_error_of_the_config(name: str, wanted: str) -> None:
     if name == "warp_frame":
         pytest.importorskip("cv2")
-    with pytest.raises(ConfigError, match=rf"env\.env_wrapper: '{name}' needs {wanted}"):
-        wrap(name, Odd())
+    given = {"std": 2.0} if name == "static_obs_norm" else {}
+    with pytest.raises(ConfigError, match=rf"env\.env_wrapper: '{name}' needs {wanted}") as caught:
+        wrap(name, Odd(), **given)
+    assert ("flat_obs" in str(caught.value.hint)) == (name in ("obs_norm", "static_obs_norm"))
 
 
 def config(*wrappers: Any) -> Any:

@@ -325,7 +325,7 @@ def _advice(what: str, options: Sequence[str]) -> list[str]:
     from dicore_tools.commands.check_env import factory_of
 
     with contextlib.suppress(Exception), contextlib.redirect_stdout(sys.stderr):
-        return advice(factory_of(what, options))
+        return advice(factory_of(what, options, anew=False))
     return []
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from gymnasium.wrappers import NormalizeReward
 
 if TYPE_CHECKING:
     from dicore.data import Tree
@@ -142,9 +143,13 @@ def _observations(sample: Sample) -> Iterator[str]:
         if min(sides) > 100:
             yield "the images are large: env.env_wrapper=[warp_frame] makes them 84 x 84 and grey"
     elif sample.largest > _LARGE_OBS:
+        flat = "flat_obs, " * (not shape)
+        std = f"{float(f'{sample.largest:.2g}'):g}"
+        wrapper = f"[{flat}{{type: static_obs_norm, std: {std}}}]"
         yield (
             f"observations reach {sample.largest:.3g}; networks learn best from numbers near 1:"
-            " policy.model.obs_norm=true (ppo, a2c, …), or env.env_wrapper=[static_obs_norm]"
+            " policy.model.obs_norm=true (ppo, sac, td3, a2c, …), or with dqn and its relatives"
+            f" 'env.env_wrapper={wrapper}'"
         )
 
 
@@ -180,11 +185,19 @@ def _rewards(sample: Sample) -> Iterator[str]:
             f"{sample.steps} random steps gave no reward: exploration will need help"
             " (policy.reward_model=rnd, demonstrations), or a shaped reward"
         )
-    elif np.abs(rewards).max() > _LARGE_REWARD:
+    elif np.abs(rewards).max() > _LARGE_REWARD and not _normalised(sample.env):
         yield (
-            f"rewards reach {np.abs(rewards).max():.3g}; scale them: env.env_wrapper=[reward_norm]"
-            " (evaluation reports the unscaled return)"
+            f"rewards reach {np.abs(rewards).max():.3g}; with ppo and a2c scale them:"
+            " env.env_wrapper=[reward_norm] (evaluation reports the unscaled return); begin sac,"
+            " td3 and dqn without it"
         )
+
+
+def _normalised(env: Any) -> bool:
+    """Tells whether a wrapper normalises rewards."""
+    while env is not None and not isinstance(env, NormalizeReward):
+        env = getattr(env, "env", None)
+    return env is not None
 
 
 def _speed(sample: Sample) -> Iterator[str]:

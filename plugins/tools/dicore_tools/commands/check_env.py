@@ -168,16 +168,54 @@ def section_of(env: str, options: Sequence[str] = ()) -> Any:
         if ".py:" not in name or error.hint or "--plugin" in error.message:
             raise
         option, missing, _ = error.message.partition(": must be given")
+        if not missing and option.startswith(("env.env_wrapper", "env.manager")):
+            raise
         hint = f"give {option}=VALUE; {_NO_ENV}" if missing else _NO_ENV
         raise ConfigError(error.message, hint=hint) from error
 
 
-def factory_of(env: str, options: Sequence[str] = ()) -> Callable[[], Any]:
-    """Returns a function that makes an environment by `env/NAME`, name or `PROVIDER:ID`."""
+def factory_of(
+    env: str, options: Sequence[str] = (), *, anew: bool = True
+) -> Callable[[], Any]:  # fmt: skip
+    """Returns a function that makes an environment by `env/NAME`, name or `PROVIDER:ID`.
+
+    Args:
+        env: The environment.
+        options: Its options, as `env.a=b`.
+        anew: Its wrappers forget in each reset what they have measured.
+    """
     from dicore.run.env_factory import BuildContext, EnvFactory
 
     make = EnvFactory(section_of(env, options), BuildContext())
-    return lambda: converted(make())
+    return lambda: _measured_anew(converted(make())) if anew else converted(make())
+
+
+def _measured_anew(env: Any) -> Any:
+    """Returns an environment whose wrappers forget in each reset what they have measured.
+
+    Else an episode would never repeat with `obs_norm` or `reward_norm`, and the environment would
+    be blamed.
+    """
+    import copy
+
+    import gymnasium
+
+    from dicore_tools.evaluation.env_states import stateful
+
+    layers = [each for each in stateful(env) if each is not env.unwrapped]
+    if not layers:
+        return env
+    states = [copy.deepcopy(each.state_dict()) for each in layers]
+
+    class MeasuredAnew(gymnasium.Wrapper[Any, Any, Any, Any]):
+        """Forgets."""
+
+        def reset(self, **given: Any) -> Any:
+            for each, state in zip(layers, states, strict=True):
+                each.load_state_dict(copy.deepcopy(state))
+            return self.env.reset(**given)
+
+    return MeasuredAnew(env)
 
 
 def converted(env: object) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from dicore.interfaces.env_manager import IEnvManager
 
-__all__ = ["EnvStates", "Role", "fit", "go_on", "go_on_alone", "states_of"]
+__all__ = ["EnvStates", "Role", "fit", "go_on", "go_on_alone", "stateful", "states_of"]
 
 Role = Literal["collector", "evaluator"]
 EnvStates = Mapping[Role, Sequence[Sequence[Any]]]
@@ -83,7 +83,7 @@ def go_on_alone(env: Any, stored: EnvStates, role: Role = "evaluator") -> None:
     One that is made otherwise than in training begins with new states, as in `go_on`.
     """
     states = (stored.get(role) or next(iter(stored.values()), None) or [()])[0]
-    layers = [*_stateful(env)]
+    layers = [*stateful(env)]
     if fit([each.state_dict() for each in layers], states):
         for each, state in zip(layers, states, strict=True):
             each.load_state_dict(state)
@@ -91,7 +91,7 @@ def go_on_alone(env: Any, stored: EnvStates, role: Role = "evaluator") -> None:
         _log.warning(_OTHERS)
 
 
-def _stateful(env: Any) -> Iterator[Any]:
+def stateful(env: Any) -> Iterator[Any]:
     """Yields the layers with a state, as the managers of dicore-plugins find them."""
     layer = env
     while layer is not None:
