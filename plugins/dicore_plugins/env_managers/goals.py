@@ -95,7 +95,7 @@ class GoalFunctions:
             self._by_row.add(name)
             _LOG.warning(
                 "%s of the environment returns %s for %d goals; it is called for each of them",
-                name, [*found.shape], count,
+                name, [*found.shape] if found.shape else "one value", count,
             )  # fmt: skip
         rows = [
             self._ask(name, tree_row(achieved, row), tree_row(desired, row)) for row in range(count)

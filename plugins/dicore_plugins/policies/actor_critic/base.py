@@ -154,7 +154,7 @@ class ActorCriticPolicy(RecurrentPolicy):
         """Runs one gradient update; returns None instead if the policy has moved too far."""
         learn, (batch, output, pull) = self._cfg.learn, self._run_network(batch)
         if learn.adv_norm and len(batch) > 1 and "advantage" in batch:
-            batch = with_scaled_advantages(batch)
+            batch = self._scaled_advantages(batch)
         weights = Weights.of(self._model, learn, settings)
         parts, info, slopes = self._loss_parts(batch, output, weights, settings)
         value_loss = parts.value * weights.unit
@@ -177,6 +177,10 @@ class ActorCriticPolicy(RecurrentPolicy):
             "entropy": parts.entropy.detach(),
             **info,
         }
+
+    def _scaled_advantages(self, batch: Batch) -> Batch:
+        """Returns the samples with advantages of mean 0 and standard deviation 1."""
+        return with_scaled_advantages(batch)
 
     def _run_network(self, batch: Batch) -> tuple[Batch, Any, Any]:
         """Runs the network; returns the batch, outputs, and how gradients flow back, or None."""

@@ -385,4 +385,5 @@ def _curve(record: Record, result: RowResult) -> Curve:
 
 
 def _file_name(task: str) -> str:
-    return "".join(sign if sign.isalnum() or sign in "-." else "_" for sign in task)
+    name = "".join(sign if sign.isalnum() or sign in "-." else "_" for sign in task)
+    return name.lstrip("._") or name  # ./file.py:Class: no hidden file

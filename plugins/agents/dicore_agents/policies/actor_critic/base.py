@@ -30,6 +30,7 @@ from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_agents.models.actor_critic import AgentsActor
+from dicore_agents.policies.apart import networks_that_act
 from dicore_agents.policies.samples import SumOfRewards, with_team_values
 from dicore_plugins.functional import (
     allowed,
@@ -117,12 +118,22 @@ class TeamPolicy(ActorCriticPolicy):
     _cfg: Any
     of_team: ClassVar[bool] = False
     """Whether what is learned is the sum of the agents' rewards, where each has its own."""
+    apart: ClassVar[bool] = False
+    """Whether agents of their own networks learn as if each were alone."""
     ends_with_agents: bool = False
     """Whether the episode ends where no agent would act next, as that of a group may."""
     _absent: bool = False
     """Whether the critic learns of steps of a batch in which nobody acts."""
     _valued: tuple[Batch, Tensor] | None = None
     """The rows of agents that it then learns from in an update, and their values."""
+
+    _row_network: Tensor | None = None
+    """The network of each row of agents of an update; None: they learn together."""
+
+    @cached_property
+    def _networks(self) -> Tensor:
+        """Number of the network of each agent: int64 [A]."""
+        return torch.tensor(self._model.networks, device=self._device)
 
     @cached_property
     def _sum(self) -> SumOfRewards:
@@ -381,6 +392,9 @@ class TeamPolicy(ActorCriticPolicy):
         else:
             output = self._network(batch["obs"])
         self._valued = self._values_of(batch, output["value"])
+        obs, alike = batch["obs"], not self.apart or self._model.count == 1
+        shape, alive = obs["obs"].shape[:2], obs.get("alive")
+        self._row_network = None if alike else networks_that_act(self._networks, shape, alive)
         return *agents_of(batch, output), pull
 
 

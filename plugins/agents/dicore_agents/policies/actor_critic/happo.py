@@ -44,6 +44,7 @@ class HAPPOPolicy(TeamPPOPolicy):
 
     config_class: ClassVar[type[PolicyConfig]] = HAPPOConfig
     of_team: ClassVar[bool] = True
+    apart: ClassVar[bool] = False
     _cfg: HAPPOConfig
 
     def _init_learn(self) -> None:

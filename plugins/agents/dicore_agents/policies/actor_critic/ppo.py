@@ -8,7 +8,8 @@ probabilities of agent a's action, and means over the agents that act (appendix 
 
 l is the square, or with `value_loss=huber` 2 d |x| - d^2 where |x| > d. IPPO: V_a = V(o_a); MAPPO:
 V_a = V_a(s), s being the state or all observations. With `value_norm`, V learns (R - mean) / std.
-Of a return of the team, it also learns V_a of all agents where nobody acts.
+Of a return of the team, it also learns V_a of all agents where nobody acts. Agents that do not
+share their networks have means, and norms of gradients, of their own; see `apart`.
 
 Shapes: R rows of agents that act.
 """
@@ -25,6 +26,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
 from dicore_agents.policies.actor_critic.base import TeamPolicy, agents_of, descend
 from dicore_agents.policies.actor_critic.config import TeamPPOConfig
+from dicore_agents.policies.apart import ClipApart, advantages_apart
 from dicore_plugins.functional import PolicyGradientLoss, value_error
 from dicore_plugins.models import with_formula
 from dicore_plugins.policies import PPOPolicy
@@ -36,7 +38,26 @@ class TeamPPOPolicy(TeamPolicy, PPOPolicy):
     """PPO of agents that share networks or not; the critic's input is an option of the model."""
 
     config_class: ClassVar[type[PolicyConfig]] = TeamPPOConfig
+    apart: ClassVar[bool] = True
     _cfg: TeamPPOConfig
+    _clip: ClipApart | None = None
+
+    def _init_learn(self) -> None:
+        super()._init_learn()
+        if self.apart:
+            self._clip = ClipApart.of(self._optimizer, self._model, self._networks)
+
+    def _run_network(self, batch: Batch) -> tuple[Batch, Any, Any]:
+        found = super()._run_network(batch)
+        if self._clip is not None:
+            self._clip.see(self._row_network)
+        return found
+
+    def _scaled_advantages(self, batch: Batch) -> Batch:
+        if self._row_network is None:
+            return super()._scaled_advantages(batch)
+        advantage = advantages_apart(batch["advantage"], self._row_network, self._model.count)
+        return Batch({**batch.columns, "advantage": advantage}, len(batch))
 
     def _slopes(
         self, batch: Batch, output: Any, weights: Any, settings: Mapping[str, float]
@@ -70,6 +91,8 @@ class TeamPPOPolicy(TeamPolicy, PPOPolicy):
 
     def _critic_update(self, batch: Batch) -> dict[str, Any]:
         """Runs an update of the critic alone."""
+        if self._clip is not None:
+            self._clip.see(None)
         with torch.no_grad():
             steps = self._remembered(batch)
         rows, output = agents_of(steps, {"value": self._model.v(steps["obs"])}, absent=self._absent)
