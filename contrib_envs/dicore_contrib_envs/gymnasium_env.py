@@ -38,7 +38,7 @@ from dicore_contrib_envs.gymnasium_ids import (
 from dicore_registry import code_paths
 
 _FITS: Final = {
-    "gymnasium-robotics 1.4.2": "; it takes mujoco up to 3.11: pip install 'mujoco<3.12', without -c"
+    "gymnasium-robotics 1.4.2": "; it takes mujoco < 3.12: pip install 'mujoco<3.12' without -c"
 }
 """What is known to fit versions of packages."""
 _TRUTHS: Final = {"yes": "true", "on": "true", "no": "false", "off": "false"}

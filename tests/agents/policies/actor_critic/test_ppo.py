@@ -241,35 +241,51 @@ def test_forbidden_actions_are_never_chosen_nor_likely(name: str) -> None:
     assert np.take_along_axis(obs["action_mask"], played(policy, obs)[..., None], -1).all()
 
 
-def test_agents_of_their_own_networks_learn_as_two_policies() -> None:
-    spec = team_spec()
+@pytest.mark.parametrize("limit", [None, 0.05])
+@pytest.mark.parametrize("clip", [None, 0.2])
+def test_agents_of_their_own_networks_learn_as_two_policies(
+    limit: float | None, clip: float | None
+) -> None:
+    """Whatever one is paid, the other learns the same: not their scales, nor their number."""
+    spec = EnvSpec(
+        team_spec(alive=MultiBinary(2)).observation, MultiDiscrete([3, 3]), Box(-9, 9, (2,)),
+        agents=NAMES[:2],
+    )  # fmt: skip
     obs = drawn(spec, 64)
-    learn: dict[str, Any] = {"batch_size": None, "max_grad_norm": None, "adv_norm": False,
-                             "optimizer": "sgd", "learning_rate": 0.1}  # fmt: skip
+    obs["alive"][::4, 1] = 0
+    learn: dict[str, Any] = {"batch_size": None, "max_grad_norm": limit, "value_clip": clip,
+                             "optimizer": "sgd", "learning_rate": 0.01}  # fmt: skip
     policy = made("ippo", spec, learn=learn, model={"share": "none"})
-    samples = acted(policy, obs, payoff)
+    samples = acted(policy, obs, lambda action: np.float32([1, 100]) * action.astype(np.float32))
     start = policy.learn_mode.state_dict()["model"]
     start = {name: each.clone() for name, each in start.items()}
     policy.learn_mode.forward(samples)
     found = policy.learn_mode.state_dict()["model"]
-    for agent in range(2):
+    for agent, count in enumerate([64, 48]):
         weights = {}
         for part in ("actor", "critic"):
             for layer in range(3):
                 weight, bias = (start[f"{part}.{kind}.{layer}"] for kind in ("weights", "biases"))
                 weights[f"{part}.layers.{layer}.weight"] = weight[agent].T.clone()
                 weights[f"{part}.layers.{layer}.bias"] = bias[agent, 0].clone()
-        rate = {"learning_rate": 0.05}  # the loss of the team is a mean over two agents
-        single = ppo_of_one(weights, **{**learn, **rate})
-        names = ("action", "log_prob", "value", "advantage", "target")
-        own = {key: samples[key][:, agent].copy() for key in names}
-        own["obs"] = samples["obs"]["obs"][:, agent].copy()
-        single.learn_mode.forward(Batch(own, 64))
-        for key, each in single.learn_mode.state_dict()["model"].items():
-            part, _, layer, kind = key.split(".")
-            of_team = found[f"{part}.{'weights' if kind == 'weight' else 'biases'}.{layer}"][agent]
-            of_team = of_team.T if kind == "weight" else of_team[0]
-            torch.testing.assert_close(of_team, each, rtol=1e-4, atol=1e-6)
+        # without a limit, gradients are those of the mean over the rows of both
+        rate = 0.01 if limit is not None else 0.01 * count / (64 + 48)
+        single = ppo_of_one(weights, **learn | {"learning_rate": rate})
+        acts = obs["alive"][:, agent] != 0
+        columns = {
+            name: samples[name][acts, agent]
+            for name in ("action", "log_prob", "value", "advantage", "target")
+        }
+        rows = {key: each[acts] for key, each in samples.columns.items() if key != "obs"}
+        alone = Batch({**rows, **columns, "obs": obs["obs"][acts, agent]}, count)
+        single.learn_mode.forward(alone)
+        wanted = single.learn_mode.state_dict()["model"]
+        for part in ("actor", "critic"):
+            for layer in range(3):
+                torch.testing.assert_close(
+                    found[f"{part}.weights.{layer}"][agent].T,
+                    wanted[f"{part}.layers.{layer}.weight"], rtol=1e-4, atol=1e-6,
+                )  # fmt: skip
 
 
 def test_a_huber_loss_is_linear_for_large_errors() -> None:

@@ -23,6 +23,7 @@ from dicore.data import Batch
 from dicore.interfaces.policy import Tail
 from dicore_agents.models.mixers import chosen_of
 from dicore_agents.models.observations import alive_of, mean_of_acting, value_of_team
+from dicore_agents.policies.apart import ClipApart, networks_that_act
 from dicore_agents.policies.samples import own_samples, with_own_rewards
 from dicore_agents.policies.value.base import AgentQPolicy
 from dicore_agents.policies.value.config import IndependentQConfig
@@ -37,6 +38,12 @@ class IndependentQPolicy(AgentQPolicy):
     config_class: ClassVar[type[PolicyConfig]] = IndependentQConfig
     of_team: ClassVar[bool] = False
     _cfg: IndependentQConfig
+    _clip: ClipApart | None = None
+
+    def _init_learn(self) -> None:
+        super()._init_learn()
+        self._networks = torch.tensor(self._model.networks, device=self._device)
+        self._clip = ClipApart.of(self._optimizer, self._model, self._networks)
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         if self._recurrent:
@@ -57,6 +64,8 @@ class IndependentQPolicy(AgentQPolicy):
             factor = gamma * going
             target = reward + (factor.unsqueeze(1) if factor.dim() else factor) * following
         alive = alive_of(obs)
+        if self._clip is not None and alive is not None:
+            self._clip.see(networks_that_act(self._networks, alive.shape, alive))
         chosen = chosen_of(self._model.q(obs), batch["action"].long(), alive)
         target = target.expand_as(chosen)
         each = self._agent_weight(batch, weight)
