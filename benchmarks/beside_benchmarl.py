@@ -79,9 +79,10 @@ REPLAYED = ("policy.collect.n_sample=800", f"{LEARN}batch_size=128",
             f"{LEARN}update_per_collect=100", f"{LEARN}target_theta=0.005",
             "policy.discount_factor=0.99",
             "policy.other.replay_buffer.replay_buffer_size=100000")  # fmt: skip
-NOISE = ("policy.collect.noise=0.8", "policy.collect.noise_end=0.01",
+# 0.8 and 0.01 of actions in [0, 1], as BenchMARL's, are twice as much in [-1, 1]
+NOISE = ("policy.collect.noise=1.6", "policy.collect.noise_end=0.02",
          "policy.collect.noise_decay={third}", "policy.collect.random_collect_size=800",
-         )  # fmt: skip
+         f"{LEARN}max_grad_norm=0.5")  # fmt: skip
 EPS = ("policy.other.eps.type=linear", "policy.other.eps.start=0.8", "policy.other.eps.end=0.01",
        "policy.other.eps.decay={third}", f"{LEARN}max_grad_norm=0.5")  # fmt: skip
 OPTIONS = {"mappo": ON_POLICY, "ippo": ON_POLICY, "qmix": (*REPLAYED, *EPS),
