@@ -36,14 +36,18 @@ def networks_that_act(networks: Tensor, shape: Sequence[int], alive: Tensor | No
     return each if alive is None else each[alive.reshape(-1) != 0]
 
 
-def advantages_apart(advantage: Tensor, network: Tensor, count: int) -> Tensor:
+def advantages_apart(advantage: Tensor, network: Tensor | None, count: int) -> Tensor:
     """Returns advantages of mean 0 and deviation 1 in each network; a single one stays.
 
     Args:
         advantage: float32 [R].
-        network: Number of the network of each row, int64 [R].
+        network: Number of the network of each row, int64 [R]; None: 0 .. G - 1, again and again.
         count: G.
     """
+    if network is None:
+        rows = advantage.view(-1, count)
+        std, mean = torch.std_mean(rows, 0)
+        return (rows - mean).div_(std + 1e-8).flatten() if len(rows) > 1 else advantage
     zeros = advantage.new_zeros(count)
     rows = zeros.index_add(0, network, torch.ones_like(advantage))
     mean = zeros.index_add(0, network, advantage) / rows
@@ -112,13 +116,13 @@ class ClipApart:
         """Scales the gradients in place."""
         stacked = [each.grad for each in self._stacked if each.grad is not None]
         single = [(at, each.grad) for at, each in self._single if each.grad is not None]
-        norms = torch.stack([torch.linalg.vector_norm(each.flatten(1), dim=1) for each in stacked])
-        square = norms.square().sum(0)
+        views = [each.view(self._count, -1) for each in stacked]
+        square = torch.stack([torch.linalg.vector_norm(each, dim=1) for each in views])
+        square = square.square_().sum(0)
         for at, each in single:
             square[at] += each.square().sum()
         norm = square.sqrt() / self._now
         factor = (self._limit / norm.clamp(min=1e-12)).clamp(max=1.0) / self._now
-        for grad in stacked:
-            grad.mul_(factor.view(-1, *[1] * (grad.dim() - 1)))
+        torch._foreach_mul_(views, [factor.unsqueeze(1)] * len(views))
         for at, grad in single:
             grad.mul_(factor[at])

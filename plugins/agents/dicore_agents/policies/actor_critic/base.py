@@ -128,7 +128,7 @@ class TeamPolicy(ActorCriticPolicy):
     """The rows of agents that it then learns from in an update, and their values."""
 
     _row_network: Tensor | None = None
-    """The network of each row of agents of an update; None: they learn together."""
+    """The network of each row of agents of an update; None: each has its own, or all share one."""
 
     @cached_property
     def _networks(self) -> Tensor:
@@ -392,9 +392,12 @@ class TeamPolicy(ActorCriticPolicy):
         else:
             output = self._network(batch["obs"])
         self._valued = self._values_of(batch, output["value"])
-        obs, alike = batch["obs"], not self.apart or self._model.count == 1
-        shape, alive = obs["obs"].shape[:2], obs.get("alive")
-        self._row_network = None if alike else networks_that_act(self._networks, shape, alive)
+        if self.apart and self._model.count > 1:
+            obs = batch["obs"]
+            alive = obs.get("alive")
+            own = alive is None and self._model.count == self._model.agents  # as they come
+            shape = obs["obs"].shape[:2]
+            self._row_network = None if own else networks_that_act(self._networks, shape, alive)
         return *agents_of(batch, output), pull
 
 

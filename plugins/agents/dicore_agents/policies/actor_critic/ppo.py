@@ -54,7 +54,7 @@ class TeamPPOPolicy(TeamPolicy, PPOPolicy):
         return found
 
     def _scaled_advantages(self, batch: Batch) -> Batch:
-        if self._row_network is None:
+        if not self.apart or self._model.count == 1:
             return super()._scaled_advantages(batch)
         advantage = advantages_apart(batch["advantage"], self._row_network, self._model.count)
         return Batch({**batch.columns, "advantage": advantage}, len(batch))
