@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -56,3 +57,15 @@ def test_a_compiled_section_is_built_as_it_is() -> None:
 def test_mistakes(cfg: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         create_policy(cfg, **SPACES)
+
+
+def test_with_their_defaults_no_sample_is_dropped() -> None:
+    """A collect is of whole steps of all environments, whatever their number."""
+    found = {}
+    for entry in default().entries("policy"):
+        env = {"type": "cartpole", "n_evaluator_episode": 1, "collector_env_num": 6}
+        with contextlib.suppress(ConfigError):  # an option has no default
+            cfg = compile_config({"env": env, "policy": {"type": entry.name}}).cfg
+            found[entry.name] = cfg.policy.collect.get("n_sample")
+    assert {name for name, size in found.items() if size == 6} >= {"redq", "droq", "simba", "rlpd"}
+    assert not {name for name, size in found.items() if size is not None and size < 6}

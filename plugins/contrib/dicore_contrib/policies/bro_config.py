@@ -57,8 +57,9 @@ class BROCollectConfig(SACCollectConfig):
     """Options of collecting."""
 
     n_sample: int | None = option(
-        1, "samples per collect; use a multiple of env.collector_env_num", ge=1
-    )
+        1, "samples per collect: one step of each environment", ge=1,
+        follows="env.collector_env_num",
+    )  # fmt: skip
     random_collect_size: int = option(
         2_500, "samples collected with random actions before training", ge=0
     )

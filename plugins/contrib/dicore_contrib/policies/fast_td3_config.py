@@ -62,8 +62,9 @@ class FastTD3CollectConfig(ContinuousQCollectConfig):
     """Options of collecting."""
 
     n_sample: int | None = option(
-        128, "samples per collect; set it to env.collector_env_num, one step of each", ge=1
-    )
+        128, "samples per collect: one step of each environment", ge=1,
+        follows="env.collector_env_num",
+    )  # fmt: skip
     random_collect_size: int = option(
         1_280, "samples collected with random actions before training", ge=0
     )

@@ -51,8 +51,9 @@ class FlashSACCollectConfig(SACCollectConfig):
     """Options of collecting."""
 
     n_sample: int | None = option(
-        1_024, "samples per collect; set it to env.collector_env_num, one step of each", ge=1
-    )
+        1_024, "samples per collect: one step of each environment", ge=1,
+        follows="env.collector_env_num",
+    )  # fmt: skip
     random_collect_size: int = option(
         10_000, "samples collected with random actions before training", ge=0
     )

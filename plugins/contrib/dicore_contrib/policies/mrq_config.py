@@ -88,8 +88,9 @@ class MRQCollectConfig(CollectConfig):
     """Options of collecting."""
 
     n_sample: int | None = option(
-        1, "env steps per collect; use a multiple of env.collector_env_num", ge=1
-    )
+        1, "env steps per collect: one step of each environment", ge=1,
+        follows="env.collector_env_num",
+    )  # fmt: skip
     random_collect_size: int = option(
         10_000, "env steps with random actions before training (like `learning_starts`)", ge=0
     )

@@ -218,8 +218,9 @@ class SampleCollector(SerialCollector):
             numbers = collected - wanted, collected, self._num_envs
             _LOG.warning(
                 "%d of %d collected samples are dropped because %d environments are stepped"
-                " together; set n_sample to a multiple of env.collector_env_num", *numbers
-            )  # fmt: skip
+                " together; set policy.collect.n_sample to a multiple of env.collector_env_num",
+                *numbers,
+            )
 
     def _collect_samples(self, wanted: int, call: _Call) -> bool:
         """Collects at least `wanted` samples; returns False if it was stopped before."""

@@ -13,6 +13,8 @@ from dicore_plugins.policies.continuous.sac_config import (
     SACLearnConfig,
 )
 
+_EACH = "samples per collect: one step of each environment"
+
 
 @frozen(kw_only=True)
 class REDQLearnConfig(SACLearnConfig):
@@ -43,7 +45,9 @@ class REDQConfig(SACConfig):
         "model", default={"type": "qac", "num_critics": 10}, help="actor and Q networks"
     )
     learn: REDQLearnConfig = section(REDQLearnConfig)
-    collect: SACCollectConfig = section(SACCollectConfig, n_sample=1)
+    collect: SACCollectConfig = section(
+        SACCollectConfig, n_sample=option(1, _EACH, ge=1, follows="env.collector_env_num")
+    )
 
     build = builds("dicore_plugins.policies.continuous.redq:REDQPolicy")
 
